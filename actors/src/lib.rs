@@ -1,0 +1,1 @@
+//! A runtime that runs LLM agents as event-sourced actors.

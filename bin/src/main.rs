@@ -1,0 +1,2 @@
+//! The rethread command line.
+fn main() {}

@@ -1,0 +1,302 @@
+//! What is said in a conversation. The JSON form is the neutral one that `rethread llm call` reads and prints;
+//! the stored form is bincode's, from the same types.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::json::Json;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The instructions of the application.
+    System,
+    /// A person, or the input of the thread.
+    User,
+    /// The model.
+    Assistant,
+    /// The results of tool calls.
+    Tool,
+}
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order. In JSON a bare string stands for one text part.
+    #[serde(deserialize_with = "string_or_parts")]
+    pub content: Vec<Part>,
+}
+
+impl Message {
+    /// A message of one text part.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, content: vec![Part::text(text)] }
+    }
+
+    /// The text parts joined, nothing between them.
+    pub fn joined_text(&self) -> String {
+        self.content.iter().filter_map(Part::as_text).collect()
+    }
+
+    /// The tool calls in it, in the order the model asked.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+        /// The provider's signature over it, to be returned unchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// A picture.
+    Image(Media),
+    /// A document, such as a PDF.
+    Document(Media),
+    /// What the model thought before it answered.
+    Reasoning(Reasoning),
+    /// The model asks for a tool.
+    ToolCall(ToolCall),
+    /// The answer of a tool.
+    ToolResult(ToolResult),
+    /// The model refuses.
+    Refusal {
+        /// Why, in the model's words.
+        text: String,
+    },
+    /// An item of one provider that has no neutral meaning; it goes back unchanged to that provider and nowhere else.
+    Opaque {
+        /// The provider it came from.
+        provider: String,
+        /// The item.
+        data: Json,
+    },
+}
+
+impl Part {
+    /// A text part without a signature.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), signature: None }
+    }
+
+    /// The text of a text part.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// An image or a document: either inline or by reference.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct Media {
+    /// For example `image/png`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// The bytes, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Arc<str>>,
+    /// Where the provider can fetch it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Reasoning of a model, with whatever its provider wants back on the next turn.
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// The text, where the provider shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The provider's signature, to be returned unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// Opaque text the provider wants back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted: Option<String>,
+    /// The provider's id of the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whether the provider withheld the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
+}
+
+/// A model's wish to use a tool.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, or one made up that is unique in the conversation.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, an object; null when the provider cut them off in the middle or they are not JSON.
+    #[serde(default)]
+    pub arguments: Json,
+    /// What arrived, where `arguments` is null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_raw: Option<String>,
+    /// The provider's signature, to be returned unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call that is answered.
+    pub tool_call_id: String,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Text and image parts. In JSON a bare string stands for one text part.
+    #[serde(deserialize_with = "string_or_parts")]
+    pub content: Vec<Part>,
+    /// Whether the tool failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+}
+
+/// Tokens, as the provider reported them; absent where it gave no figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub input_tokens: Option<u64>,
+    /// Tokens of the answer.
+    pub output_tokens: Option<u64>,
+    /// Both, as the provider adds them up.
+    pub total_tokens: Option<u64>,
+    /// Tokens of the prompt that came from the provider's cache.
+    pub cached_input_tokens: Option<u64>,
+    /// Tokens of the prompt that were written to the provider's cache.
+    pub cache_write_tokens: Option<u64>,
+    /// Tokens of the answer that were reasoning.
+    pub reasoning_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Adds the figures of another call; a figure that one side lacks counts as 0 there.
+    pub fn add(&mut self, other: &Self) {
+        fn sum(a: &mut Option<u64>, b: Option<u64>) {
+            if let Some(b) = b {
+                *a = Some(a.unwrap_or(0).saturating_add(b));
+            }
+        }
+        sum(&mut self.input_tokens, other.input_tokens);
+        sum(&mut self.output_tokens, other.output_tokens);
+        sum(&mut self.total_tokens, other.total_tokens);
+        sum(&mut self.cached_input_tokens, other.cached_input_tokens);
+        sum(&mut self.cache_write_tokens, other.cache_write_tokens);
+        sum(&mut self.reasoning_tokens, other.reasoning_tokens);
+    }
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had said all.
+    Stop,
+    /// It asks for tools.
+    ToolCalls,
+    /// It reached the output limit.
+    Length,
+    /// The provider's filter cut in.
+    ContentFilter,
+    /// The model refused.
+    Refusal,
+    /// The provider paused a long turn; asking again goes on.
+    Pause,
+    /// The provider reports a fault of the answer.
+    Error,
+    /// Anything else.
+    Other,
+}
+
+/// How the model may use the tools it is offered.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum ToolChoice {
+    /// As it likes.
+    Auto,
+    /// Not at all.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Tool(String),
+}
+
+impl Serialize for ToolChoice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::None => serializer.serialize_str("none"),
+            Self::Required => serializer.serialize_str("required"),
+            Self::Tool(name) => serde_json::json!({ "name": name }).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Word(String),
+            Named { name: String },
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Word(word) => match word.as_str() {
+                "auto" => Ok(Self::Auto),
+                "none" => Ok(Self::None),
+                "required" => Ok(Self::Required),
+                _ => Err(serde::de::Error::unknown_variant(
+                    &word,
+                    &["auto", "none", "required", "{\"name\": …}"],
+                )),
+            },
+            Form::Named { name } => Ok(Self::Tool(name)),
+        }
+    }
+}
+
+/// A tool as a model sees it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does, for the model to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments, an object.
+    pub parameters: Json,
+}
+
+fn string_or_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Text(String),
+        Parts(Vec<Part>),
+        Nothing(()),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::Text(text) => vec![Part::text(text)],
+        Form::Parts(parts) => parts,
+        Form::Nothing(()) => Vec::new(),
+    })
+}

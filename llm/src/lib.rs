@@ -1,0 +1,1 @@
+//! One request in, one reply or stream out: the language models of rethread.

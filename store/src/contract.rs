@@ -1,0 +1,201 @@
+//! The one contract that every backend keeps.
+
+use std::ops::Range;
+
+use futures::future::BoxFuture;
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+
+use crate::error::StoreError;
+use crate::record::{Kind, NewRecord, Record};
+use crate::subscription::Subscription;
+
+/// A state of a stream in the eyes of its owner, kept with the stream's head so that streams can be listed and
+/// found by it without reading them. The store compares it and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub u8);
+
+/// One atomic append.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The stream.
+    pub thread: ThreadId,
+    /// The seq that the first record is to get: 0 for a new stream.
+    pub expected: Seq,
+    /// Begins the stream as a fork; only together with the `expected` that follows the inherited part.
+    pub fork_of: Option<ForkPoint>,
+    /// Ties together what one run caused; asked for by the first append of a stream, ignored later.
+    pub trace: Option<TraceId>,
+    /// The state of the stream after these records.
+    pub tag: Tag,
+    /// The records, at least one.
+    pub records: Vec<NewRecord>,
+}
+
+/// Where a fork begins: everything of `parent` up to and with `seq` is inherited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkPoint {
+    /// The stream whose beginning is inherited; may itself be a fork.
+    pub parent: ThreadId,
+    /// The last inherited seq.
+    pub seq: Seq,
+}
+
+/// The answer to an append, given once it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The position of the first record.
+    pub first_position: Position,
+    /// The position of the last record.
+    pub last_position: Position,
+    /// The seq of the last record.
+    pub last_seq: Seq,
+    /// The hash of the last record.
+    pub hash: Hash,
+    /// How many records the same flush made durable, for statistics.
+    pub group: u32,
+}
+
+/// What is known of a stream without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// The stream.
+    pub thread: ThreadId,
+    /// The last seq.
+    pub last_seq: Seq,
+    /// The position of the last record.
+    pub last_position: Position,
+    /// The hash of the last record.
+    pub hash: Hash,
+    /// The owner's state of it.
+    pub tag: Tag,
+    /// When its first own record happened.
+    pub first_at: Time,
+    /// When its last record happened.
+    pub last_at: Time,
+    /// Where it forked off, if it did.
+    pub fork_of: Option<ForkPoint>,
+}
+
+/// Which records a subscription is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only these streams; empty for all.
+    pub threads: Vec<ThreadId>,
+    /// Only these kinds; empty for all.
+    pub kinds: Vec<Kind>,
+}
+
+/// A cached fold of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last seq that is folded in.
+    pub seq: Seq,
+    /// The hash of the record at that seq.
+    pub hash: Hash,
+    /// The version of the shape of `state`.
+    pub version: u16,
+    /// The encoded state.
+    pub state: Vec<u8>,
+}
+
+/// The log. Cheap to share (`Arc<dyn Store>`).
+///
+/// Appends are queued by [`Store::append`] and answered when durable; everything else blocks for as long as the
+/// disk takes and is meant for blocking threads, except where it says otherwise. A reader sees durable records
+/// only, and after an append was answered it sees that append.
+pub trait Store: Send + Sync + 'static {
+    /// Queues an append; does not block. Appends of one caller are written in the order of the calls, all
+    /// records of one append or none. The answer comes when the records are durable; dropping the future does
+    /// not take the append back.
+    ///
+    /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq (nothing was written; also
+    /// every append that was queued behind a failed one of the same stream meets this), `TooLarge`, `Full`,
+    /// `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
+
+    /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
+    /// included. Fewer than asked (and then the answer is shorter than `limit`) only at the end of the stream.
+    fn read_stream(
+        &self,
+        thread: ThreadId,
+        range: Range<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError>;
+
+    /// Up to `limit` records of the whole log, in order, from `from`. Positions of deleted streams are skipped.
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// What is known of one stream; `NotFound` when there is none. Does not block on the disk for recent streams.
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError>;
+
+    /// Up to `limit` streams after `after`, by id (so by time of creation), only those with one of `tags`
+    /// (empty: all).
+    fn streams(
+        &self,
+        after: Option<ThreadId>,
+        tags: &[Tag],
+        limit: usize,
+    ) -> Result<Vec<StreamInfo>, StoreError>;
+
+    /// The position that the next durable record will get. Does not block.
+    fn next_position(&self) -> Position;
+
+    /// Records from `from` on as a stream: what is there already, then what comes, without gap or duplicate.
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription;
+
+    /// Stores bytes under their hash, durable when it returns. Storing the same bytes again costs nothing. The
+    /// blob lives as long as the owner that names it: a thread, or the store itself (`None`).
+    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError>;
+
+    /// The bytes with this hash.
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
+
+    /// Keeps a snapshot in place of the stream's former one. A cache: not durable at once, may be lost.
+    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
+
+    /// The stream's snapshot. `None` when there is none or it is damaged; the caller checks version and hash.
+    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Keeps a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
+    fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
+
+    /// The value under that name.
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// All names with that prefix and their values, sorted.
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+
+    /// Takes the value under that name away, durable when it returns.
+    fn remove_value(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Deletes a stream with its snapshot and the blobs that only it names. Its positions stay empty.
+    /// `InUse` names the forks that still inherit from it; nothing was deleted then.
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError>;
+
+    /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the
+    /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
+    fn import(
+        &self,
+        fork_of: Option<ForkPoint>,
+        tag: Tag,
+        records: Vec<Record>,
+    ) -> Result<Appended, StoreError>;
+
+    /// Reads everything and says what is wrong with it, stream by stream.
+    fn verify(&self) -> Result<Verification, StoreError>;
+
+    /// Writes what is still in memory to its final place and lets go of the files. Everything acknowledged is
+    /// durable without it. Calls after it answer `Closed`.
+    fn close(&self) -> Result<(), StoreError>;
+}
+
+/// What [`Store::verify`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Streams looked at.
+    pub n_streams: u64,
+    /// Records looked at.
+    pub n_records: u64,
+    /// What is wrong, each with its place; empty when all is well.
+    pub faults: Vec<crate::error::Damage>,
+}

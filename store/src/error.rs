@@ -1,0 +1,136 @@
+//! What can go wrong with the log, by what the caller does next.
+
+use std::path::PathBuf;
+
+use rethread_events::ids::{Position, Seq, ThreadId};
+
+/// A place in the log that cannot be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Damage {
+    /// The stream, where it is known.
+    pub thread: Option<ThreadId>,
+    /// The first seq that is affected, where it is known.
+    pub seq: Option<Seq>,
+    /// The first position that is affected, where it is known.
+    pub position: Option<Position>,
+    /// The file.
+    pub file: Option<PathBuf>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(thread) = self.thread {
+            write!(f, ", thread {thread}")?;
+        }
+        if let Some(seq) = self.seq {
+            write!(f, ", seq {seq}")?;
+        }
+        if let Some(position) = self.position {
+            write!(f, ", position {position}")?;
+        }
+        if let Some(file) = &self.file {
+            write!(f, ", in {}", file.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// An operation on the log failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else wrote first: read the stream again, then decide again. Nothing was written.
+    #[error("thread {thread} is at seq {actual}, not at {expected}")]
+    Conflict {
+        /// The stream.
+        thread: ThreadId,
+        /// What the caller expected to be the next seq.
+        expected: Seq,
+        /// What it is.
+        actual: Seq,
+    },
+    /// There is no such thing: give up.
+    #[error("no {what} {name}")]
+    NotFound {
+        /// `thread`, `blob` or `value`.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// Larger than the limit: make it smaller; trying again does not help. Nothing was written.
+    #[error("{what} of {bytes} bytes is over the limit of {bytes_max}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// Asked in a way that makes no sense, for example an append of nothing: a fault of the caller.
+    #[error("{0}")]
+    Invalid(String),
+    /// Too much is waiting to be written: try again in a moment. Nothing was written.
+    #[error("{bytes} bytes are waiting to be written, the limit is {bytes_max}")]
+    Busy {
+        /// How much is waiting.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// The disk is full: make room, then try again; the log carries on by itself. Nothing of this was acknowledged.
+    #[error("the disk under {path} is full: free some space and try again")]
+    Full {
+        /// The folder of the log.
+        path: PathBuf,
+    },
+    /// Forks still inherit from the stream: delete them first.
+    #[error("thread {thread} is inherited by {}", list(.forks))]
+    InUse {
+        /// The stream.
+        thread: ThreadId,
+        /// Up to 16 of the forks.
+        forks: Vec<ThreadId>,
+    },
+    /// Another process has the log open: use that one, or stop it first.
+    #[error(
+        "the log in {path} is open in another process ({holder}): stop it first, or use another --data-dir"
+    )]
+    Locked {
+        /// The folder of the log.
+        path: PathBuf,
+        /// Who holds it, for example `rethread serve, pid 4711`.
+        holder: String,
+    },
+    /// Written by another version of this program in a form that this one does not read.
+    #[error("the log in {path} has format {found}, this program reads format {supported}")]
+    Format {
+        /// The folder of the log.
+        path: PathBuf,
+        /// The format of the log.
+        found: u32,
+        /// The format that this program reads.
+        supported: u32,
+    },
+    /// What was written is not what is read: see what `verify` says; other threads go on.
+    #[error("the log is damaged: {0}")]
+    Damaged(Damage),
+    /// The disk failed: the store takes no more writes until it is opened again.
+    #[error("the log in {path} failed")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::sync::Arc<std::io::Error>,
+    },
+    /// The store was closed: a fault of the caller.
+    #[error("the log is closed")]
+    Closed,
+}
+
+fn list(threads: &[ThreadId]) -> String {
+    threads.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,94 @@
+//! Records: events with their place and time. The store does not know what a payload means.
+
+use std::sync::Arc;
+
+use rethread_events::ids::{EventId, Hash, Position, Seq, ThreadId, Time, TraceId};
+
+/// What kind of event a record holds: the code from the event table of `rethread-events`. Opaque here; filters
+/// compare it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind(pub u16);
+
+/// An event to be appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRecord {
+    /// What kind of event it is.
+    pub kind: Kind,
+    /// The version of the payload's shape.
+    pub version: u16,
+    /// The time it happened, by the caller's clock.
+    pub recorded_at: Time,
+    /// What led to it, where that is known.
+    pub cause: Option<Cause>,
+    /// The encoded event.
+    pub payload: Vec<u8>,
+}
+
+/// The record that led to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A record that is already in the log.
+    At(Position),
+    /// The record at this index of the same append.
+    SameAppend(u32),
+}
+
+/// An event in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its place in the whole log.
+    pub position: Position,
+    /// The stream it was written to. A record that a fork inherits keeps the stream of its ancestor.
+    pub thread: ThreadId,
+    /// Its place in the stream.
+    pub seq: Seq,
+    /// What kind of event it is.
+    pub kind: Kind,
+    /// The version of the payload's shape.
+    pub version: u16,
+    /// The time it happened.
+    pub recorded_at: Time,
+    /// Ties together what one run caused.
+    pub trace: TraceId,
+    /// The position that led to it.
+    pub cause: Option<Position>,
+    /// Chains it to the record before it in its stream, see [`Record::chain`].
+    pub hash: Hash,
+    /// The encoded event; a payload that was stored as a blob is already read back.
+    pub payload: Arc<[u8]>,
+}
+
+impl Record {
+    /// The worldwide id of the event.
+    pub fn id(&self) -> EventId {
+        EventId::derive(self.thread, self.seq, self.recorded_at)
+    }
+
+    /// The hash of a record: blake3 over the hash of the record before it in its stream ([`Hash::ZERO`] for the
+    /// first one, the last inherited record's for the first one of a fork), thread, seq, time, trace, kind,
+    /// version and payload. Position and cause are not in it, so that an imported thread keeps its hashes.
+    #[allow(clippy::too_many_arguments)]
+    pub fn chain(
+        before: Hash,
+        thread: ThreadId,
+        seq: Seq,
+        recorded_at: Time,
+        trace: TraceId,
+        kind: Kind,
+        version: u16,
+        payload: &[u8],
+    ) -> Hash {
+        let mut head = [0_u8; 32 + 16 + 8 + 8 + 16 + 2 + 2];
+        head[..32].copy_from_slice(before.as_bytes());
+        head[32..48].copy_from_slice(thread.as_bytes());
+        head[48..56].copy_from_slice(&seq.0.to_le_bytes());
+        head[56..64].copy_from_slice(&recorded_at.unix_us().to_le_bytes());
+        head[64..80].copy_from_slice(trace.as_bytes());
+        head[80..82].copy_from_slice(&kind.0.to_le_bytes());
+        head[82..84].copy_from_slice(&version.to_le_bytes());
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&head);
+        hasher.update(payload);
+        Hash::from_bytes(*hasher.finalize().as_bytes())
+    }
+}

@@ -1,0 +1,1 @@
+//! Whole-system scenarios, crash tests, golden logs and benches of rethread.
