@@ -5,9 +5,7 @@ mod error;
 mod record;
 mod subscription;
 
-pub use contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+pub use contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 pub use error::{Damage, StoreError};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use subscription::Subscription;
