@@ -1,6 +1,8 @@
 //! The pure heart of rethread: the vocabulary, workflow definitions and the thread machine. No IO, no clock, no
 //! async: time, ids and randomness come in as arguments.
 
+pub mod fault;
 pub mod ids;
 pub mod json;
 pub mod message;
+pub mod tool;

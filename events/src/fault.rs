@@ -1,0 +1,110 @@
+//! The one error type of everything that is executed: models, tools, nodes, threads.
+
+use std::fmt;
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The arguments do not fit the tool's schema.
+    InvalidArguments,
+    /// There is no such tool.
+    UnknownTool,
+    /// It took too long.
+    Timeout,
+    /// It was called off.
+    Cancelled,
+    /// It tried and failed.
+    Failed,
+    /// It crashed.
+    Panicked,
+    /// Whether it happened is not known: its answer was lost and it must not be run again.
+    Indeterminate,
+    /// Larger than the limit.
+    TooLarge,
+    /// Not allowed.
+    Denied,
+    /// There is no such thing.
+    NotFound,
+    /// The state does not allow it.
+    Conflict,
+    /// The provider does not know the key.
+    Authentication,
+    /// The key may not do this.
+    Permission,
+    /// The request is malformed in the provider's eyes.
+    InvalidRequest,
+    /// The conversation is longer than the model can read.
+    ContextLength,
+    /// A filter cut in.
+    ContentFilter,
+    /// Too many requests.
+    RateLimit,
+    /// The account is used up.
+    Quota,
+    /// The provider has no room.
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// The provider cannot be reached.
+    Connection,
+    /// The stream ended in the middle.
+    StreamInterrupted,
+    /// The answer cannot be understood.
+    MalformedResponse,
+    /// A limit of the workflow was reached.
+    Limit,
+    /// An expression could not be evaluated.
+    Expression,
+    /// The definition or the configuration is wrong.
+    Configuration,
+    /// A fault of this program.
+    Internal,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The JSON form is the documented one.
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(name)) => f.write_str(&name),
+            _ => fmt::Debug::fmt(self, f),
+        }
+    }
+}
+
+/// Why a model call, a tool call, a node or a thread failed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ExecutionError {
+    /// What kind of failure it is.
+    pub kind: ErrorKind,
+    /// What happened, for people and models.
+    pub message: String,
+    /// Whether trying again may help.
+    pub retryable: bool,
+    /// What caused it, where that says more.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "source")]
+    pub cause: Option<String>,
+}
+
+impl ExecutionError {
+    /// An error that trying again does not mend.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retryable: false, cause: None }
+    }
+
+    /// An error that trying again may mend.
+    pub fn retryable(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { retryable: true, ..Self::new(kind, message) }
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl fmt::Display) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+}

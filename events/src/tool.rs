@@ -1,0 +1,19 @@
+//! What the heart knows of a tool.
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+/// What may be done with a call whose answer was lost.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovery {
+    /// It only reads: run it again.
+    Safe,
+    /// Running it again with the same key changes nothing: do so.
+    Idempotent,
+    /// Never run it again: the call ends as failed with the kind `indeterminate`.
+    #[default]
+    AtMostOnce,
+}
