@@ -104,14 +104,15 @@ impl State {
         }
     }
 
-    /// What the open model call is made with; `None` when none is open.
+    /// What the open model call is made with; `None` when none is open. The same for every attempt of a call: what
+    /// the application added after it was first asked for is seen by the next one. Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
         let Work::Llm(agent_loop) = &self.node_run()?.work else {
             return None;
         };
-        agent_loop.open_model_call()?;
+        let call = agent_loop.open_model_call()?;
         let execution = agent_loop.request.clone();
-        let entries = &self.conversation.entries;
+        let entries = self.conversation.before(call.call);
         let mut messages = Vec::with_capacity(entries.len());
         messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
         let said = entries.iter().filter(|entry| entry.message.role != Role::System);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use minijinja::Value;
 
-use super::state::{Conversation, Entry, State};
+use super::conversation::{Conversation, Entry};
+use super::state::State;
 use crate::bin::Ordered;
 use crate::expression::{Context, Variables};
 use crate::json::Json;
