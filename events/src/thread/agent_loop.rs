@@ -308,7 +308,8 @@ impl AgentLoop {
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(Unfit("no tool is running"));
         };
-        let open = slots.iter_mut().find(|slot| matches!(slot, Slot::Open(run) | Slot::Refused(run) if run.call == call));
+        let open =
+            slots.iter_mut().find(|slot| matches!(slot, Slot::Open(run) | Slot::Refused(run) if run.call == call));
         let Some(slot) = open else {
             return Err(Unfit("no such tool call is open"));
         };
@@ -349,7 +350,9 @@ impl AgentLoop {
             .map(|slot| match slot {
                 Slot::Ended(result) => result,
                 Slot::Queued(call) => fill(call.id, call.name),
-                Slot::Open(run) | Slot::Refused(run) => fill(run.tool_call_id.unwrap_or_default(), run.name.to_string()),
+                Slot::Open(run) | Slot::Refused(run) => {
+                    fill(run.tool_call_id.unwrap_or_default(), run.name.to_string())
+                }
             })
             .map(|result| Arc::new(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }))
             .collect()

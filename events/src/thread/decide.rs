@@ -38,9 +38,7 @@ pub(super) fn decide(
             Ok(answered(state, Kind::Model, call, attempt, &detail, |_| LlmCallFailed { call, error }.into()))
         }
         Input::ModelTryFailed { call, attempt, try_number, error, wait_ms } => {
-            Ok(if_open(state, Kind::Model, call, attempt, || {
-                LlmTryFailed { call, try_number, error, wait_ms }.into()
-            }))
+            Ok(if_open(state, Kind::Model, call, attempt, || LlmTryFailed { call, try_number, error, wait_ms }.into()))
         }
         Input::ModelProgress { call, attempt, index, text, reasoning, restarted } => {
             Ok(if_open(state, Kind::Model, call, attempt, || {
@@ -58,9 +56,9 @@ pub(super) fn decide(
                 tool_failed(effect, call, error, duration_ms, state.clock(around.now))
             }))
         }
-        Input::ToolProgress { call, attempt, message } => Ok(if_open(state, Kind::Tool, call, attempt, || {
-            ToolExecutionProgress { call, attempt, message }.into()
-        })),
+        Input::ToolProgress { call, attempt, message } => {
+            Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
+        }
         Input::Tick => Ok(tick(state, around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
@@ -198,13 +196,7 @@ fn tool_call_id(effect: &Effect) -> Option<String> {
     }
 }
 
-fn tool_answered(
-    effect: &Effect,
-    call: CallId,
-    content: Vec<Part>,
-    value: Option<Json>,
-    duration_ms: u64,
-) -> Event {
+fn tool_answered(effect: &Effect, call: CallId, content: Vec<Part>, value: Option<Json>, duration_ms: u64) -> Event {
     let tool_call_id = tool_call_id(effect);
     match check::result(&content, value.as_ref()) {
         Ok(()) => ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms }.into(),

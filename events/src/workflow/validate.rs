@@ -216,6 +216,12 @@ fn check_node(i: usize, node: &Node, faults: &mut Vec<Fault>) {
     }
     if let Some(label) = &node.checkpoint {
         check_name(&format!("{path}.checkpoint"), "checkpoint", label, faults);
+        if !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit()) {
+            faults.push(
+                Fault::new(format!("{path}.checkpoint"), format!("`{label}` would be taken for a seq"))
+                    .hint("put a letter into the name"),
+            );
+        }
     }
 }
 
