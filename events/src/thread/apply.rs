@@ -98,6 +98,7 @@ impl State {
             Event::LlmExecutionRequest(e) => {
                 *self.ready(&e.node)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
                 let conversation = self.conversation_mut();
+                conversation.begin_turn();
                 if let Some(system) = &e.system_prompt
                     && conversation.system_prompt().as_ref() != Some(system)
                 {

@@ -145,7 +145,10 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     late.map(|effect| match &effect {
         Effect::CallModel(_) => close_call(&effect, &timeout("the model"), now),
         Effect::CallTool(tool) => {
-            let error = timeout(&format!("tool `{}`", tool.name));
+            let mut error = timeout(&format!("tool `{}`", tool.name));
+            if tool.recovery == Recovery::AtMostOnce {
+                error.message += ": it may or may not have taken effect, and it was not run again";
+            }
             tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)
         }
         Effect::AskPerson(_) => close_call(&effect, &timeout("the question"), now),

@@ -25,10 +25,19 @@ pub struct Entry {
 pub struct Conversation {
     /// Everything, in order.
     pub entries: Vec<Entry>,
-    /// Where the turn of the node that finished last, or runs now, begins.
+    /// Where the last turn of a model node begins.
     pub turn_from: u64,
     /// The index of the instructions in force, so that finding them costs the same however long the thread is.
     system_at: Option<u64>,
+}
+
+/// A place in a conversation to come back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Mark {
+    /// How many messages there are before it.
+    pub n_entries: u64,
+    /// Where the last turn before it begins.
+    pub turn_from: u64,
 }
 
 impl Conversation {
@@ -38,7 +47,7 @@ impl Conversation {
         Some(system.message.joined_text())
     }
 
-    /// The messages of the turn of the node that finished last or runs now.
+    /// The messages of the last turn of a model node, which may still run.
     pub fn turn(&self) -> &[Entry] {
         &self.entries[index(self.turn_from).min(self.entries.len())..]
     }
@@ -87,8 +96,20 @@ impl Conversation {
         self.entries.splice(at..at, entries);
     }
 
+    /// The end, as a place to come back to.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
+    }
+
+    /// A turn of a model node begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn_from = self.entries.len() as u64;
+    }
+
     /// Takes back what a failed try of a node said; what the application added meanwhile stays.
-    pub(super) fn take_back(&mut self, from: u64) {
+    pub(super) fn take_back(&mut self, mark: Mark) {
+        let from = mark.n_entries;
+        self.turn_from = mark.turn_from;
         let mut i = 0;
         self.entries.retain(|entry| {
             i += 1;

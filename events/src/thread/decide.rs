@@ -156,6 +156,9 @@ fn answered(
             WarningCode::StaleAttempt,
             format!("attempt {attempt} answered when attempt {} was running: {what}", effect.key().1),
         ),
+        None if state.effects().iter().any(|effect| effect.key().0 == call) => {
+            (WarningCode::UnknownCall, format!("the call is one of another kind: {what}"))
+        }
         None if call.0 < state.next => (WarningCode::LateAnswer, format!("no such call is open: {what}")),
         None => (WarningCode::UnknownCall, format!("there is no such call: {what}")),
     };

@@ -38,7 +38,7 @@ use crate::workflow::Workflow;
 
 pub use apply::FoldError;
 pub use calls::{ModelCall, ToolRun};
-pub use conversation::{Conversation, Entry};
+pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use input::{Input, ModelAnswer, Rejected};
 pub use state::{

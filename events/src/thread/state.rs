@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::agent_loop::AgentLoop;
 use super::calls::ToolRun;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Mark};
 use super::labels::Labels;
 use crate::bin::Ordered;
 use crate::event::{ForkChanges, OperationType};
@@ -139,8 +139,8 @@ pub enum Phase {
         attempt: u32,
         /// When.
         not_before: Time,
-        /// How much of the conversation there was before the first try; a further try begins there.
-        conversation_from: Option<u64>,
+        /// Where the conversation stood before the first try; a further try begins there.
+        conversation_from: Option<Mark>,
     },
     /// In a node.
     InNode(NodeRun),
@@ -190,8 +190,8 @@ pub struct NodeRun {
     pub started_at: Time,
     /// When it must have ended.
     pub deadline: Option<Time>,
-    /// How much of the conversation there was before it.
-    pub conversation_from: u64,
+    /// Where the conversation stood before its first try.
+    pub conversation_from: Mark,
     /// A tool that wrote to the world in this try, or may have: such a try is not repeated, see
     /// [`crate::fault::ErrorKind::leaves_doubt`].
     pub wrote: Option<ToolName>,

@@ -27,9 +27,8 @@ impl State {
                 conversation.take_back(from);
                 from
             }
-            None => conversation.entries.len() as u64,
+            None => conversation.mark(),
         };
-        conversation.turn_from = conversation_from;
         self.totals.n_iterations += u32::from(e.attempt == 1);
         self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
         self.phase = Phase::InNode(NodeRun {

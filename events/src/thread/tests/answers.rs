@@ -113,10 +113,10 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
           1 NODE_STARTED node=ask attempt=1
           2 LLM_EXECUTION_REQUEST node=ask
           3 LLM_CALL_REQUESTED 1
-          4 WARNING call=3 "late_answer"
+          4 WARNING call=3 "unknown_call"
           5 LLM_CALL_COMPLETED call=3
           6 TOOL_EXECUTION_REQUEST name=read
-          7 WARNING call=6 "late_answer"
+          7 WARNING call=6 "unknown_call"
         => running, waits for the world until +1000
     "#]]);
 
@@ -130,8 +130,8 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
           0 THREAD_STARTED
           1 NODE_STARTED node=approve attempt=1
           2 USER_INTERACTION_REQUESTED node=approve
-          3 WARNING call=2 "late_answer"
-          4 WARNING call=2 "late_answer"
+          3 WARNING call=2 "unknown_call"
+          4 WARNING call=2 "unknown_call"
             refused: the thread has no interaction 1
         => waiting, waits for somebody until +60000
     "#]]);

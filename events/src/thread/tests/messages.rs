@@ -149,7 +149,7 @@ nodes:
             model is called, tools None:
               user: first
               assistant: one
-              user: tea after one, 0 call
+              user: tea after one, 1 call
         => running, waits for the world until +120000
     "#]]);
 }

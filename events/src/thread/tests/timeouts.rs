@@ -69,7 +69,7 @@ fn a_tool_that_writes_and_is_too_slow_is_not_tried_again() {
           7 LLM_CALL_REQUESTED 2
             user: hello
             assistant: send(c3_0)
-            tool: c3_0! Error (timeout): tool `send` ran out of time
+            tool: c3_0! Error (timeout): tool `send` ran out of time: it may or may not have taken effect, and it was not run again
         => running, waits for the world until +121000
     "#]]);
 }
