@@ -1,0 +1,1 @@
+//! The documented catalogue is the code.
