@@ -28,9 +28,7 @@ impl IdError {
 }
 
 /// One agent's run, and the name of its stream of events. A UUIDv7, so ids sort by the time they were made.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ThreadId([u8; 16]);
 
@@ -66,8 +64,7 @@ impl fmt::Debug for ThreadId {
 impl FromStr for ThreadId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let uuid = Uuid::parse_str(text)
-            .map_err(|_| IdError::new("thread id", "a UUID such as 019aa3b0-…", text))?;
+        let uuid = Uuid::parse_str(text).map_err(|_| IdError::new("thread id", "a UUID such as 019aa3b0-…", text))?;
         Ok(Self(*uuid.as_bytes()))
     }
 }
@@ -100,10 +97,7 @@ impl EventId {
         let hash = blake3::hash(&input);
         let mut random = [0; 10];
         random.copy_from_slice(&hash.as_bytes()[..10]);
-        Self(
-            uuid::Builder::from_unix_timestamp_millis(recorded_at.unix_us() / 1000, &random)
-                .into_uuid(),
-        )
+        Self(uuid::Builder::from_unix_timestamp_millis(recorded_at.unix_us() / 1000, &random).into_uuid())
     }
 }
 
@@ -164,8 +158,7 @@ impl FromStr for TraceId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let mut bytes = [0; 16];
-        hex::decode_to_slice(text, &mut bytes)
-            .map_err(|_| IdError::new("trace id", "32 hexadecimal digits", text))?;
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| IdError::new("trace id", "32 hexadecimal digits", text))?;
         Ok(Self(bytes))
     }
 }
@@ -265,9 +258,8 @@ impl fmt::Debug for Time {
 impl FromStr for Time {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let timestamp: jiff::Timestamp = text
-            .parse()
-            .map_err(|_| IdError::new("time", "RFC 3339, such as 2026-11-21T10:00:00Z", text))?;
+        let timestamp: jiff::Timestamp =
+            text.parse().map_err(|_| IdError::new("time", "RFC 3339, such as 2026-11-21T10:00:00Z", text))?;
         u64::try_from(timestamp.as_microsecond())
             .map(Self::from_unix_us)
             .map_err(|_| IdError::new("time", "a moment after 1970", text))
@@ -326,8 +318,7 @@ impl FromStr for Hash {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let mut bytes = [0; 32];
-        hex::decode_to_slice(text, &mut bytes)
-            .map_err(|_| IdError::new("hash", "64 hexadecimal digits", text))?;
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| IdError::new("hash", "64 hexadecimal digits", text))?;
         Ok(Self(bytes))
     }
 }
@@ -407,9 +398,7 @@ name! {
 
 /// One outstanding question to a model or a tool: the seq of the event that first asked it. With the thread's id
 /// it is unique worldwide, see [`CallId::key`].
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallId(pub Seq);
 
@@ -417,6 +406,14 @@ impl CallId {
     /// What a tool is given as idempotency key: the same for every attempt of this call, different for any other.
     pub fn key(self, thread: ThreadId) -> String {
         format!("{thread}-{}", self.0)
+    }
+
+    /// The thread and the call behind a [`CallId::key`].
+    pub fn parse_key(key: &str) -> Result<(ThreadId, Self), IdError> {
+        let wrong = || IdError::new("call id", "a thread id, a hyphen and a seq", key);
+        let (thread, seq) = key.rsplit_once('-').ok_or_else(wrong)?;
+        let thread = thread.parse().map_err(|_| wrong())?;
+        Ok((thread, Self(Seq(seq.parse().map_err(|_| wrong())?))))
     }
 }
 

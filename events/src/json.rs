@@ -54,16 +54,12 @@ impl Encode for Json {
 impl<C> Decode<C> for Json {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
         let text = String::decode(decoder)?;
-        serde_json::from_str(&text)
-            .map(Self)
-            .map_err(|e| DecodeError::OtherString(format!("not JSON: {e}")))
+        serde_json::from_str(&text).map(Self).map_err(|e| DecodeError::OtherString(format!("not JSON: {e}")))
     }
 }
 
 impl<'de, C> bincode::BorrowDecode<'de, C> for Json {
-    fn borrow_decode<D: bincode::de::BorrowDecoder<'de, Context = C>>(
-        decoder: &mut D,
-    ) -> Result<Self, DecodeError> {
+    fn borrow_decode<D: bincode::de::BorrowDecoder<'de, Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
         Self::decode(decoder)
     }
 }

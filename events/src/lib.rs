@@ -1,8 +1,13 @@
 //! The pure heart of rethread: the vocabulary, workflow definitions and the thread machine. No IO, no clock, no
 //! async: time, ids and randomness come in as arguments.
 
+pub mod bin;
+pub mod event;
+pub mod expression;
 pub mod fault;
 pub mod ids;
 pub mod json;
 pub mod message;
+pub mod thread;
 pub mod tool;
+pub mod workflow;

@@ -264,10 +264,7 @@ impl<'de> Deserialize<'de> for ToolChoice {
                 "auto" => Ok(Self::Auto),
                 "none" => Ok(Self::None),
                 "required" => Ok(Self::Required),
-                _ => Err(serde::de::Error::unknown_variant(
-                    &word,
-                    &["auto", "none", "required", "{\"name\": …}"],
-                )),
+                _ => Err(serde::de::Error::unknown_variant(&word, &["auto", "none", "required", "{\"name\": …}"])),
             },
             Form::Named { name } => Ok(Self::Tool(name)),
         }

@@ -115,12 +115,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
     /// included. Fewer than asked (and then the answer is shorter than `limit`) only at the end of the stream.
-    fn read_stream(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError>;
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// Up to `limit` records of the whole log, in order, from `from`. Positions of deleted streams are skipped.
     fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
@@ -130,12 +125,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` streams after `after`, by id (so by time of creation), only those with one of `tags`
     /// (empty: all).
-    fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError>;
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError>;
 
     /// The position that the next durable record will get. Does not block.
     fn next_position(&self) -> Position;
@@ -174,12 +164,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the
     /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
-    fn import(
-        &self,
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    ) -> Result<Appended, StoreError>;
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError>;
 
     /// Reads everything and says what is wrong with it, stream by stream.
     fn verify(&self) -> Result<Verification, StoreError>;

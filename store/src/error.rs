@@ -95,9 +95,7 @@ pub enum StoreError {
         forks: Vec<ThreadId>,
     },
     /// Another process has the log open: use that one, or stop it first.
-    #[error(
-        "the log in {path} is open in another process ({holder}): stop it first, or use another --data-dir"
-    )]
+    #[error("the log in {path} is open in another process ({holder}): stop it first, or use another --data-dir")]
     Locked {
         /// The folder of the log.
         path: PathBuf,

@@ -2,12 +2,17 @@
 
 mod contract;
 mod error;
+mod follow;
+mod head;
+mod memory;
+mod plan;
 mod record;
 mod subscription;
+mod wire;
 
-pub use contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+pub use contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 pub use error::{Damage, StoreError};
+pub use memory::MemoryStore;
+pub use plan::{APPEND_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use subscription::Subscription;

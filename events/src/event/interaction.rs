@@ -1,0 +1,106 @@
+//! Events of questions to people.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CallId, NodeId, Time};
+use crate::json::Json;
+
+/// What is done with the answer of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OperationType {
+    /// It sets variables.
+    UpdateVariables,
+    /// It becomes a message of the user.
+    AddMessage,
+}
+
+/// Where a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The root thread of a family.
+    Global,
+    /// The thread.
+    #[default]
+    Thread,
+    /// The sub-workflow that runs.
+    Subgraph,
+    /// The iteration that runs.
+    Loop,
+}
+
+/// USER_INTERACTION_REQUESTED: a person is asked. Its seq is the interaction's id within the thread.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct UserInteractionRequested {
+    /// The node that asks.
+    pub node: NodeId,
+    /// What is done with the answer.
+    pub operation_type: OperationType,
+    /// The question.
+    pub prompt: Option<String>,
+    /// Until when it can be answered.
+    pub deadline: Option<Time>,
+    /// What the application may want to know.
+    pub metadata: Option<Json>,
+}
+
+/// USER_INTERACTION_RESPONDED: a person answered.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct UserInteractionResponded {
+    /// The question.
+    pub interaction: CallId,
+    /// The raw answer.
+    pub input_data: Json,
+}
+
+/// USER_INTERACTION_PROCESSED: the answer took effect.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct UserInteractionProcessed {
+    /// The question.
+    pub interaction: CallId,
+    /// What was done with the answer.
+    pub operation_type: OperationType,
+    /// The variables that were set, by scope and name.
+    pub variables: Vec<VariableUpdate>,
+    /// The text of the message that was added.
+    pub message: Option<String>,
+}
+
+/// A variable that an answer set.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct VariableUpdate {
+    /// Where it lives.
+    pub scope: Scope,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Json,
+}
+
+/// USER_INTERACTION_FAILED: the question will not be answered.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct UserInteractionFailed {
+    /// The question.
+    pub interaction: CallId,
+    /// Why.
+    pub reason: InteractionFailure,
+    /// More of it, for people.
+    pub detail: Option<String>,
+}
+
+/// Why a question was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InteractionFailure {
+    /// Nobody answered in time.
+    Timeout,
+    /// The question was taken back.
+    Cancelled,
+    /// The application's handler failed.
+    HandlerError,
+    /// The answer could not be used.
+    InvalidInput,
+}

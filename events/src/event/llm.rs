@@ -1,0 +1,207 @@
+//! Events of the agent loop and of model calls.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
+use crate::json::Json;
+use crate::message::{FinishReason, Message, Usage};
+
+/// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
+/// replay needs no definition.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmExecutionRequest {
+    /// The node.
+    pub node: NodeId,
+    /// The prompt, with its expressions filled in; becomes a user message.
+    pub prompt: String,
+    /// The instructions; becomes the system message when it differs from the one in force.
+    pub system_prompt: Option<String>,
+    /// How the model is reached and called.
+    pub model: ModelChoice,
+    /// Whether tools are offered.
+    pub tool_mode: ToolMode,
+    /// The names of the tools that are offered.
+    pub tools: Vec<String>,
+    /// The hash of the catalogue of those tools (a blob: the JSON that the model is shown).
+    pub tool_catalog: Option<Hash>,
+    /// How many model calls it may take.
+    pub max_iterations: u32,
+    /// How many tools of one answer may run at once.
+    pub concurrent_tools_max: u32,
+    /// How long one model call may take.
+    pub llm_timeout_ms: u64,
+}
+
+/// Which model, and how it is called.
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// A named profile; it fills in what is absent below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileId>,
+    /// The provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model's name at the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Sampling temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The most tokens of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Whether the answer is streamed.
+    #[serde(default)]
+    pub stream: bool,
+    /// Keys of the provider's own, merged into its request as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Json>,
+}
+
+/// Whether a model is offered tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolMode {
+    /// No.
+    #[default]
+    None,
+    /// It may use them.
+    Auto,
+    /// Its first answer must use one; afterwards it may.
+    Required,
+}
+
+/// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmCallRequested {
+    /// 1 for the first call of the loop.
+    pub iteration: u32,
+}
+
+/// LLM_CALL_RETRIED: a call is made again, because its answer was lost in a crash.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmCallRetried {
+    /// The call.
+    pub call: CallId,
+    /// The number of this attempt; 1 was the first.
+    pub attempt: u32,
+}
+
+/// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmTryFailed {
+    /// The call.
+    pub call: CallId,
+    /// Which try of the client, from 1.
+    pub try_number: u32,
+    /// Why.
+    pub error: ExecutionError,
+    /// How long the client waits before the next.
+    pub wait_ms: u64,
+}
+
+/// LLM_EXECUTION_PROGRESS: a piece of a streamed answer. Informational: the answer is in LLM_CALL_COMPLETED.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmExecutionProgress {
+    /// The call.
+    pub call: CallId,
+    /// The attempt; pieces of an attempt that failed are void.
+    pub attempt: u32,
+    /// The number of this piece in its attempt, from 0.
+    pub index: u64,
+    /// More of the text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// More of the reasoning.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// Whether the client starts the answer over: what this attempt sent before is void.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarted: bool,
+}
+
+/// LLM_CALL_COMPLETED: the model answered.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmCallCompleted {
+    /// The call.
+    pub call: CallId,
+    /// The answer; joins the conversation.
+    pub message: Arc<Message>,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens, as the provider counted them.
+    pub usage: Usage,
+    /// What it cost, in billionths of a US dollar; absent when the price is not known.
+    pub cost_nanousd: Option<u64>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub response_id: Option<String>,
+    /// Whether it came from the cache of answers.
+    pub cached: bool,
+    /// How long the call took.
+    pub duration_ms: u64,
+}
+
+/// LLM_CALL_FAILED: there will be no answer.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmCallFailed {
+    /// The call.
+    pub call: CallId,
+    /// Why.
+    pub error: ExecutionError,
+}
+
+/// LLM_EXECUTION_COMPLETED: the loop ended with an answer. The answer's text is that of the last message.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmExecutionCompleted {
+    /// The node.
+    pub node: NodeId,
+    /// The text of the answer.
+    pub content: String,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens of the whole loop.
+    pub usage: Usage,
+    /// How many model calls it took.
+    pub n_llm_calls: u32,
+    /// How many tool calls it took.
+    pub n_tool_calls: u32,
+}
+
+/// LLM_EXECUTION_FAILED: the loop ended in an error.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmExecutionFailed {
+    /// The node.
+    pub node: NodeId,
+    /// Why.
+    pub error: ExecutionError,
+}
+
+/// CONTEXT_SUMMARIZED: what was said between user messages is replaced by summaries; the originals stay in the log.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextSummarized {
+    /// The conversation from here on.
+    pub messages: Vec<Arc<Message>>,
+    /// Counted tokens before.
+    pub tokens_before: u64,
+    /// Counted tokens after.
+    pub tokens_after: u64,
+}
+
+/// BUDGET_EXCEEDED: the thread spent more than it was allowed to.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct BudgetExceeded {
+    /// `tokens` or `cost_nanousd`.
+    pub what: String,
+    /// How much was spent.
+    pub spent: u64,
+    /// The limit.
+    pub limit: u64,
+    /// When it was noticed.
+    pub at: Time,
+}

@@ -1,0 +1,224 @@
+//! The event vocabulary. Each event has a documented name, a stored code and a version, all in the one table at
+//! the end of this file; `docs/EVENTS.md` is compared with it by a test.
+
+mod interaction;
+mod llm;
+mod node;
+mod thread;
+mod tool;
+
+pub use interaction::*;
+pub use llm::*;
+pub use node::*;
+pub use thread::*;
+pub use tool::*;
+
+use crate::bin::{self, StoredError};
+
+/// How an event counts when a thread is folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// Part of the state.
+    State,
+    /// For whoever watches; a fold passes over it.
+    Informational,
+}
+
+/// What stands in the table about one kind of event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventType {
+    /// The code it is stored under; never reused.
+    pub code: u16,
+    /// The documented name.
+    pub name: &'static str,
+    /// The version of its shape that this program writes.
+    pub version: u16,
+    /// How it counts in a fold.
+    pub weight: Weight,
+}
+
+/// Why a stored event cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// Written by a newer program, or damaged: read the log with the program that wrote it.
+    #[error("no event has code {0} in this version of the program")]
+    UnknownCode(u16),
+    /// The same for a documented name.
+    #[error("no event is called {0}")]
+    UnknownName(String),
+    /// Written by a newer program.
+    #[error("{name} of version {version} is newer than this program, which reads up to {newest}")]
+    UnknownVersion {
+        /// The event.
+        name: &'static str,
+        /// The version found.
+        version: u16,
+        /// The newest version that is known.
+        newest: u16,
+    },
+    /// The bytes are not such an event.
+    #[error("not a {name}: {source}")]
+    Malformed {
+        /// The event.
+        name: &'static str,
+        /// Why.
+        #[source]
+        source: StoredError,
+    },
+    /// The JSON is not such an event.
+    #[error("not the data of a {name}: {message}")]
+    Json {
+        /// The event.
+        name: &'static str,
+        /// Why.
+        message: String,
+    },
+}
+
+macro_rules! events {
+    ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident;)*) => {
+        /// Something that happened to a thread.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                $variant($variant),
+            )*
+        }
+
+        /// The table: code, name, version and weight of every event.
+        pub const EVENT_TYPES: &[EventType] = &[
+            $(EventType { code: $code, name: $name, version: $version, weight: Weight::$weight },)*
+        ];
+
+        impl Event {
+            /// What the table says about this event.
+            pub const fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$variant(_) => EventType {
+                        code: $code, name: $name, version: $version, weight: Weight::$weight,
+                    },)*
+                }
+            }
+
+            /// The stored form, without code and version, which stand beside it in the record.
+            pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+                match self {
+                    $(Self::$variant(event) => bin::encode(event),)*
+                }
+            }
+
+            /// The event behind its stored form; older versions are brought up to the present one.
+            pub fn decode(code: u16, version: u16, bytes: &[u8]) -> Result<Self, EventError> {
+                match code {
+                    $($code => {
+                        if version != $version {
+                            return upcast(code, $name, version, $version, bytes);
+                        }
+                        bin::decode(bytes)
+                            .map(Self::$variant)
+                            .map_err(|source| EventError::Malformed { name: $name, source })
+                    })*
+                    _ => Err(EventError::UnknownCode(code)),
+                }
+            }
+
+            /// The JSON of the event's data.
+            pub fn data(&self) -> Result<serde_json::Value, serde_json::Error> {
+                match self {
+                    $(Self::$variant(event) => serde_json::to_value(event),)*
+                }
+            }
+
+            /// The event with that documented name and data, as `export` wrote it in the present version.
+            pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
+                match name {
+                    $($name => serde_json::from_value(data)
+                        .map(Self::$variant)
+                        .map_err(|e| EventError::Json { name: $name, message: e.to_string() }),)*
+                    _ => Err(EventError::UnknownName(name.chars().take(80).collect())),
+                }
+            }
+        }
+
+        $(
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Self {
+                    Self::$variant(event)
+                }
+            }
+        )*
+    };
+}
+
+/// Brings an event of an older version up to the present one: one arm per (code, version) that was ever written.
+/// Version 1 of everything is the present one, so there is no arm yet; `tests/golden/` holds bytes of each version.
+fn upcast(_code: u16, name: &'static str, version: u16, newest: u16, _bytes: &[u8]) -> Result<Event, EventError> {
+    Err(EventError::UnknownVersion { name, version, newest })
+}
+
+/// What the table says about the event with this code.
+pub fn event_type(code: u16) -> Option<&'static EventType> {
+    EVENT_TYPES.iter().find(|event_type| event_type.code == code)
+}
+
+/// What the table says about the event with this documented name.
+pub fn event_type_named(name: &str) -> Option<&'static EventType> {
+    EVENT_TYPES.iter().find(|event_type| event_type.name == name)
+}
+
+events! {
+    // the thread as a whole
+    1 ThreadStarted "THREAD_STARTED" v 1 State;
+    2 ThreadForked "THREAD_FORKED" v 1 State;
+    3 ThreadPaused "THREAD_PAUSED" v 1 State;
+    4 ThreadResumed "THREAD_RESUMED" v 1 State;
+    5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
+    6 ThreadCancelled "THREAD_CANCELLED" v 1 State;
+    7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
+    8 ThreadFailed "THREAD_FAILED" v 1 State;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 1 State;
+    11 MessageAdded "MESSAGE_ADDED" v 1 State;
+    12 Warning "WARNING" v 1 Informational;
+    // nodes and the way through the graph
+    20 NodeStarted "NODE_STARTED" v 1 State;
+    21 NodeCompleted "NODE_COMPLETED" v 1 State;
+    22 NodeFailed "NODE_FAILED" v 1 State;
+    23 RouteTaken "ROUTE_TAKEN" v 1 State;
+    // the agent loop and model calls
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 1 State;
+    41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State;
+    42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational;
+    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational;
+    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 1 State;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 1 State;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 1 State;
+    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State;
+    // tool calls
+    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 1 State;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State;
+    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational;
+    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 1 State;
+    // questions to people
+    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 1 State;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State;
+    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State;
+    // graphs, conversations and budgets
+    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 1 State;
+    26 BranchStarted "BRANCH_STARTED" v 1 State;
+    27 BranchEnded "BRANCH_ENDED" v 1 State;
+    28 JoinCompleted "JOIN_COMPLETED" v 1 State;
+    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
+    30 LoopEnded "LOOP_ENDED" v 1 State;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 1 State;
+    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
+    33 ContextProcessed "CONTEXT_PROCESSED" v 1 State;
+    49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
+    13 BudgetExceeded "BUDGET_EXCEEDED" v 1 Informational;
+}

@@ -1,0 +1,145 @@
+//! Events of a thread as a whole.
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::bin::Ordered;
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, NodeId, ProfileId, Seq, ThreadId, Time};
+use crate::json::Json;
+use crate::message::Message;
+use crate::workflow::WorkflowRef;
+use std::sync::Arc;
+
+/// THREAD_STARTED: a run begins.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadStarted {
+    /// The workflow and the hash of the definition that the thread will finish on.
+    pub workflow: WorkflowRef,
+    /// What the caller gave; the variable `input`.
+    pub input: Json,
+    /// Variables that are there from the beginning, in the order of the definition.
+    pub variables: Ordered<Json>,
+    /// The first node.
+    pub entry: NodeId,
+    /// When the whole run must have ended.
+    pub deadline: Option<Time>,
+    /// How many nodes it may enter.
+    pub max_iterations: u32,
+    /// The folder the tools work in.
+    pub workspace: Option<String>,
+}
+
+/// THREAD_FORKED: a new thread goes on from a moment of another one.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadForked {
+    /// The thread that was forked.
+    pub parent: ThreadId,
+    /// The last seq that is inherited.
+    pub seq: Seq,
+    /// What is different from here on.
+    pub changes: ForkChanges,
+}
+
+/// What a fork changes.
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct ForkChanges {
+    /// Variables set anew.
+    #[serde(default)]
+    pub variables: Ordered<Json>,
+    /// Every model call from here on uses this profile.
+    #[serde(default)]
+    pub profile: Option<ProfileId>,
+    /// User prompts of nodes that are entered from here on.
+    #[serde(default)]
+    pub prompts: Ordered<String>,
+    /// The definition to go on with.
+    #[serde(default)]
+    pub workflow: Option<WorkflowRef>,
+}
+
+/// THREAD_PAUSED: nothing new is begun until THREAD_RESUMED; answers of calls that run are still taken.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadPaused {
+    /// Why, for people.
+    pub reason: Option<String>,
+}
+
+/// THREAD_RESUMED: the end of a pause.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadResumed {}
+
+/// THREAD_RECOVERED: the runtime came back to a thread whose calls had been cut off; the events after it say what
+/// became of each. Changes nothing by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadRecovered {
+    /// The calls that were in flight.
+    pub calls: Vec<CallId>,
+}
+
+/// THREAD_CANCELLED: ended because somebody asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadCancelled {
+    /// Why, for people.
+    pub reason: Option<String>,
+}
+
+/// THREAD_COMPLETED: the run reached an end.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadCompleted {
+    /// The node it ended on.
+    pub node: NodeId,
+}
+
+/// THREAD_FAILED: the run ended in an error.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ThreadFailed {
+    /// The node it failed on, if it was in one.
+    pub node: Option<NodeId>,
+    /// Why.
+    pub error: ExecutionError,
+}
+
+/// CHECKPOINT_CREATED: this moment has a name.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct CheckpointCreated {
+    /// The name, unique in the thread.
+    pub label: String,
+}
+
+/// VARIABLES_UPDATED: variables were set from outside a node.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct VariablesUpdated {
+    /// The new values.
+    pub variables: Ordered<Json>,
+}
+
+/// MESSAGE_ADDED: the application put a message into the conversation.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct MessageAdded {
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+/// WARNING: something came that changes nothing, for example a late answer.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct Warning {
+    /// What kind of thing.
+    pub code: WarningCode,
+    /// The call it is about.
+    pub call: Option<CallId>,
+    /// For people, at most 1 000 characters.
+    pub detail: String,
+}
+
+/// Kinds of warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningCode {
+    /// An answer to a call that is no longer open.
+    LateAnswer,
+    /// An answer to a call that never was.
+    UnknownCall,
+    /// An answer of an attempt that was given up.
+    StaleAttempt,
+}

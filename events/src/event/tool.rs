@@ -1,0 +1,88 @@
+//! Events of tool calls.
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, Time, ToolName};
+use crate::json::Json;
+use crate::message::Part;
+use crate::tool::Recovery;
+
+/// TOOL_EXECUTION_REQUEST: a tool is to run. Its seq is the call's id.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolExecutionRequest {
+    /// The id the model gave the call; absent when a tool node asks.
+    pub tool_call_id: Option<String>,
+    /// The tool.
+    pub name: ToolName,
+    /// Its arguments: an object, or null when the model's were cut off.
+    pub arguments: Json,
+    /// What may be done when the answer is lost.
+    pub recovery: Recovery,
+    /// Limits of the call.
+    pub options: ToolCallOptions,
+}
+
+/// Limits of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolCallOptions {
+    /// How long one attempt may take.
+    pub timeout_ms: u64,
+    /// How often it is tried again after an error that allows it.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_delay_ms: u64,
+}
+
+/// TOOL_CALL_RETRIED: a call is made again, after an error or because its answer was lost in a crash.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolCallRetried {
+    /// The call.
+    pub call: CallId,
+    /// The number of this attempt; 1 was the first.
+    pub attempt: u32,
+    /// Not to begin before.
+    pub not_before: Time,
+    /// The error of the attempt before; absent when its answer was lost.
+    pub error: Option<ExecutionError>,
+}
+
+/// TOOL_EXECUTION_PROGRESS: a tool says how far it is. Informational.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolExecutionProgress {
+    /// The call.
+    pub call: CallId,
+    /// The attempt.
+    pub attempt: u32,
+    /// What it says.
+    pub message: String,
+}
+
+/// TOOL_EXECUTION_COMPLETED: the tool answered.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolExecutionCompleted {
+    /// The call.
+    pub call: CallId,
+    /// The id the model gave the call.
+    pub tool_call_id: Option<String>,
+    /// What it answered: text, sometimes pictures.
+    pub content: Vec<Part>,
+    /// The same as a value, where the tool gives one.
+    pub value: Option<Json>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// TOOL_EXECUTION_FAILED: there will be no answer. The model is told.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolExecutionFailed {
+    /// The call.
+    pub call: CallId,
+    /// The id the model gave the call.
+    pub tool_call_id: Option<String>,
+    /// Why.
+    pub error: ExecutionError,
+    /// How long it took.
+    pub duration_ms: u64,
+}

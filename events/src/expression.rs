@@ -1,0 +1,188 @@
+//! Templates and expressions: minijinja's, over a thread's variables and nothing else, strict about names that are
+//! not there, and with a limit on the work one evaluation may take.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Enumerator, Object};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+
+use crate::json::Json;
+
+/// How many instructions one evaluation may take. A prompt takes some tens.
+const FUEL: u64 = 100_000;
+/// The longest expression or template, in bytes.
+const SOURCE_BYTES_MAX: usize = 1 << 20;
+
+/// An expression or template that cannot be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", in_source(.source_text))]
+pub struct ExpressionError {
+    /// What is wrong.
+    pub message: String,
+    /// The expression, cut to 120 characters.
+    pub source_text: String,
+}
+
+fn in_source(source: &str) -> String {
+    format!(" in `{source}`")
+}
+
+impl ExpressionError {
+    fn new(error: &minijinja::Error, source: &str) -> Self {
+        let message = match (error.kind(), error.detail()) {
+            (ErrorKind::OutOfFuel, _) => format!("takes more than {FUEL} steps"),
+            (kind, Some(detail)) => format!("{kind}: {detail}"),
+            (kind, None) => kind.to_string(),
+        };
+        Self { message, source_text: source.chars().take(120).collect() }
+    }
+}
+
+/// Where an expression finds its variables. Values are made when they are used, so a long conversation costs
+/// nothing in a prompt that does not mention it.
+pub trait Variables: fmt::Debug + Send + Sync + 'static {
+    /// The variable with this name.
+    fn variable(&self, name: &str) -> Option<minijinja::Value>;
+    /// The names there are.
+    fn names(&self) -> Vec<String>;
+}
+
+#[derive(Debug)]
+struct Root<V>(V);
+
+impl<V: Variables> Object for Root<V> {
+    fn get_value(self: &Arc<Self>, key: &minijinja::Value) -> Option<minijinja::Value> {
+        self.0.variable(key.as_str()?)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.names().into_iter().map(Into::into).collect())
+    }
+}
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    // A prompt is plain text: nothing in it is escaped, and a final line break stays.
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_syntax(syntax());
+    environment
+});
+
+fn syntax() -> SyntaxConfig {
+    let mut syntax = SyntaxConfig::builder();
+    syntax.keep_trailing_newline(true);
+    // The default delimiters are valid, so building cannot fail; should it, the default syntax serves.
+    syntax.build().unwrap_or_default()
+}
+
+fn limit(source: &str) -> Result<(), ExpressionError> {
+    if source.len() > SOURCE_BYTES_MAX {
+        let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
+        return Err(ExpressionError { message, source_text: source.chars().take(120).collect() });
+    }
+    Ok(())
+}
+
+/// Whether the expression can be parsed.
+pub fn check(source: &str) -> Result<(), ExpressionError> {
+    limit(source)?;
+    ENVIRONMENT.compile_expression(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+}
+
+/// Whether the template can be parsed.
+pub fn check_template(source: &str) -> Result<(), ExpressionError> {
+    limit(source)?;
+    ENVIRONMENT.template_from_str(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+}
+
+/// Whether all texts in the value can be parsed as templates.
+pub fn check_value(value: &serde_json::Value) -> Result<(), ExpressionError> {
+    match value {
+        serde_json::Value::String(text) => check_template(text),
+        serde_json::Value::Array(items) => items.iter().try_for_each(check_value),
+        serde_json::Value::Object(entries) => entries.values().try_for_each(check_value),
+        _ => Ok(()),
+    }
+}
+
+/// Values of variables for a number of evaluations.
+#[derive(Debug, Clone)]
+pub struct Context(minijinja::Value);
+
+impl Context {
+    /// A context over these variables.
+    pub fn new(variables: impl Variables) -> Self {
+        Self(minijinja::Value::from_object(Root(variables)))
+    }
+
+    /// The value of an expression.
+    pub fn evaluate(&self, source: &str) -> Result<Json, ExpressionError> {
+        limit(source)?;
+        let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
+        let expression = ENVIRONMENT.compile_expression(source).map_err(|e| fail(&e))?;
+        let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
+        if value.is_undefined() {
+            return Err(ExpressionError {
+                message: "undefined value".into(),
+                source_text: source.chars().take(120).collect(),
+            });
+        }
+        serde_json::to_value(&value)
+            .map(Json)
+            .map_err(|e| ExpressionError { message: e.to_string(), source_text: source.chars().take(120).collect() })
+    }
+
+    /// Whether an expression holds, by minijinja's truth: false, 0, empty and none do not.
+    pub fn holds(&self, source: &str) -> Result<bool, ExpressionError> {
+        limit(source)?;
+        let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
+        let expression = ENVIRONMENT.compile_expression(source).map_err(|e| fail(&e))?;
+        let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
+        Ok(value.is_true())
+    }
+
+    /// A template with its expressions filled in.
+    pub fn render(&self, template: &str) -> Result<String, ExpressionError> {
+        limit(template)?;
+        if !has_expression(template) {
+            return Ok(template.to_owned());
+        }
+        let fail = |e: &minijinja::Error| ExpressionError::new(e, template);
+        let compiled = ENVIRONMENT.template_from_str(template).map_err(|e| fail(&e))?;
+        compiled.render(self.0.clone()).map_err(|e| fail(&e))
+    }
+
+    /// A value with the expressions in its texts filled in. A text that is exactly one `{{expression}}` becomes the
+    /// expression's value with its type.
+    pub fn fill(&self, value: &serde_json::Value) -> Result<serde_json::Value, ExpressionError> {
+        use serde_json::Value;
+        Ok(match value {
+            Value::String(text) => match single_expression(text) {
+                Some(expression) => self.evaluate(expression)?.0,
+                None => Value::String(self.render(text)?),
+            },
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.fill(item)).collect::<Result<_, _>>()?),
+            Value::Object(entries) => Value::Object(
+                entries.iter().map(|(key, value)| Ok((key.clone(), self.fill(value)?))).collect::<Result<_, _>>()?,
+            ),
+            other => other.clone(),
+        })
+    }
+}
+
+fn has_expression(template: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|begin| template.contains(begin))
+}
+
+/// The expression of a text that is exactly `{{ expression }}`.
+fn single_expression(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let inner = inner.strip_prefix('-').unwrap_or(inner);
+    let inner = inner.strip_suffix('-').unwrap_or(inner);
+    // `{{ a }} and {{ b }}` begins and ends like one expression; `{{ {"a": {}} }}` is one and holds braces.
+    (!inner.contains("{{") && check(inner).is_ok()).then_some(inner)
+}

@@ -1,0 +1,171 @@
+//! What a thread owes the world: a view of its state.
+
+use std::sync::Arc;
+
+use super::agent_loop::Stage;
+use super::calls::{ModelCall, ToolRun};
+use super::state::{Interaction, InteractionStage, Phase, State, Work};
+use super::{Surroundings, Thread, advance};
+use crate::event::{LlmExecutionRequest, ToolMode};
+use crate::ids::{CallId, Time};
+use crate::message::{Message, Role, ToolChoice};
+use crate::tool::Recovery;
+
+/// Something that is to be done outside. What was begun already is known by call and attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Call the model; [`State::model_request`] says with what.
+    CallModel(ModelCall),
+    /// Run the tool.
+    CallTool(ToolRun),
+    /// Ask the person.
+    AskPerson(Interaction),
+}
+
+impl Effect {
+    /// The call and the attempt it is known by.
+    pub fn key(&self) -> (CallId, u32) {
+        match self {
+            Self::CallModel(call) => (call.call, call.attempt),
+            Self::CallTool(run) => (run.call, run.attempt),
+            Self::AskPerson(ask) => (ask.id, 1),
+        }
+    }
+
+    /// Whether it may begin while its request is still being flushed, because doing it again would change nothing.
+    pub fn may_be_repeated(&self) -> bool {
+        match self {
+            Self::CallModel(_) => true,
+            Self::CallTool(run) => run.recovery == Recovery::Safe,
+            Self::AskPerson(_) => false,
+        }
+    }
+
+    /// It may not begin before.
+    pub fn not_before(&self) -> Time {
+        match self {
+            Self::CallModel(call) => call.requested_at,
+            Self::CallTool(run) => run.not_before,
+            Self::AskPerson(ask) => ask.requested_at,
+        }
+    }
+}
+
+/// What a model is called with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// How it is reached, which tools it is offered, its limits.
+    pub execution: Arc<LlmExecutionRequest>,
+    /// The conversation as the model sees it: the instructions in force first.
+    pub messages: Vec<Arc<Message>>,
+    /// How it may use tools; absent when it is offered none.
+    pub tool_choice: Option<ToolChoice>,
+    /// 1 for the first call of the loop.
+    pub iteration: u32,
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The machine itself: give it a [`super::Input::Tick`].
+    Itself,
+    /// Its effects, or a moment.
+    World {
+        /// The moment at which it wants a tick, if any.
+        until: Option<Time>,
+    },
+    /// A person, or whoever paused it; and the moment at which it wants a tick, if any.
+    Somebody {
+        /// The moment.
+        until: Option<Time>,
+    },
+    /// Nothing: it has ended.
+    Nothing,
+}
+
+impl State {
+    /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
+    pub fn effects(&self) -> Vec<Effect> {
+        let Phase::InNode(run) = &self.phase else {
+            return Vec::new();
+        };
+        match &run.work {
+            Work::Ready | Work::Done { .. } | Work::Failed(_) => Vec::new(),
+            Work::Llm(agent_loop) => match &agent_loop.stage {
+                Stage::Asking(call) => vec![Effect::CallModel(*call)],
+                Stage::Tools(_) => agent_loop.open_tools().cloned().map(Effect::CallTool).collect(),
+                Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
+            },
+            Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            Work::Asking(ask) => match ask.stage {
+                InteractionStage::Asked => vec![Effect::AskPerson(ask.clone())],
+                InteractionStage::Responded { .. } => Vec::new(),
+            },
+        }
+    }
+
+    /// What the open model call is made with; `None` when none is open.
+    pub fn model_request(&self) -> Option<ModelRequest> {
+        let Work::Llm(agent_loop) = &self.node_run()?.work else {
+            return None;
+        };
+        agent_loop.open_model_call()?;
+        let execution = agent_loop.request.clone();
+        let entries = &self.conversation.entries;
+        let mut messages = Vec::with_capacity(entries.len());
+        messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
+        let said = entries.iter().filter(|entry| entry.message.role != Role::System);
+        messages.extend(said.map(|entry| entry.message.clone()));
+        let tool_choice = match execution.tool_mode {
+            _ if execution.tools.is_empty() => None,
+            ToolMode::None => None,
+            ToolMode::Auto => Some(ToolChoice::Auto),
+            ToolMode::Required if agent_loop.iteration == 1 => Some(ToolChoice::Required),
+            ToolMode::Required => Some(ToolChoice::Auto),
+        };
+        Some(ModelRequest { execution, messages, tool_choice, iteration: agent_loop.iteration })
+    }
+
+    /// The next moment at which something happens by itself.
+    pub fn next_deadline(&self) -> Option<Time> {
+        if self.is_ended() {
+            return None;
+        }
+        let of_thread = self.run.as_ref().and_then(|run| run.deadline);
+        if self.is_paused() {
+            return of_thread;
+        }
+        let (of_node, of_work) = match &self.phase {
+            Phase::Entering { not_before, .. } => (None, Some(*not_before)),
+            Phase::InNode(run) => (
+                run.deadline,
+                match &run.work {
+                    Work::Llm(agent_loop) => {
+                        let model = agent_loop.open_model_call().map(|call| call.deadline);
+                        agent_loop.open_tools().map(|tool| tool.deadline).chain(model).min()
+                    }
+                    Work::Tool(tool) => Some(tool.deadline),
+                    Work::Asking(ask) => ask.deadline,
+                    Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
+                },
+            ),
+            Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
+        };
+        [of_thread, of_node, of_work].into_iter().flatten().min()
+    }
+}
+
+impl Thread {
+    /// What the thread waits for. A thread that has not ended always waits for something.
+    pub fn waits_for(&self, around: &Surroundings<'_>) -> Wait {
+        if self.state.is_ended() {
+            Wait::Nothing
+        } else if self.advance(around).is_some() {
+            Wait::Itself
+        } else if advance::waits_for_somebody(&self.state) {
+            Wait::Somebody { until: self.state.next_deadline() }
+        } else {
+            Wait::World { until: self.state.next_deadline() }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What the machine can be told.
+
+use std::sync::Arc;
+
+use crate::bin::Ordered;
+use crate::fault::ExecutionError;
+use crate::ids::CallId;
+use crate::json::Json;
+use crate::message::{FinishReason, Message, Part, Usage};
+
+use super::Status;
+
+/// Something that happened outside.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A model answered.
+    ModelAnswered {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// The answer.
+        answer: ModelAnswer,
+    },
+    /// A model will not answer.
+    ModelFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: ExecutionError,
+    },
+    /// One try inside a model call failed; the client goes on.
+    ModelTryFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Which try, from 1.
+        try_number: u32,
+        /// Why.
+        error: ExecutionError,
+        /// How long the client waits.
+        wait_ms: u64,
+    },
+    /// A piece of a streamed answer.
+    ModelProgress {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// The number of the piece, from 0.
+        index: u64,
+        /// More text.
+        text: String,
+        /// More reasoning.
+        reasoning: String,
+        /// Whether the answer starts over.
+        restarted: bool,
+    },
+    /// A tool answered.
+    ToolAnswered {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What it answered.
+        content: Vec<Part>,
+        /// The same as a value.
+        value: Option<Json>,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// A tool will not answer.
+    ToolFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: ExecutionError,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// A tool says how far it is.
+    ToolProgress {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What it says.
+        message: String,
+    },
+    /// Time has passed: see whether a deadline has.
+    Tick,
+    /// Nothing that was in flight is any more: the runtime has come back to the thread.
+    Recover,
+    /// Begin nothing new.
+    Pause {
+        /// Why, for people.
+        reason: Option<String>,
+    },
+    /// Go on.
+    Resume,
+    /// End, in good order.
+    Cancel {
+        /// Why, for people.
+        reason: Option<String>,
+    },
+    /// End in an error.
+    Abort {
+        /// Why, for people.
+        reason: Option<String>,
+    },
+    /// Name this moment.
+    Checkpoint {
+        /// The name.
+        label: String,
+    },
+    /// Put a message into the conversation; the next model call sees it.
+    AddMessage(Message),
+    /// Set variables.
+    SetVariables(Ordered<Json>),
+    /// A person answered a question.
+    Respond {
+        /// The question.
+        interaction: CallId,
+        /// The raw answer.
+        data: Json,
+    },
+    /// A question is taken back.
+    CancelInteraction {
+        /// The question.
+        interaction: CallId,
+    },
+    /// The application's handler of a question failed.
+    InteractionFailed {
+        /// The question.
+        interaction: CallId,
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+/// The answer of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelAnswer {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Why it stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar.
+    pub cost_nanousd: Option<u64>,
+    /// The model, as the provider names it.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub response_id: Option<String>,
+    /// Whether it came from the cache of answers.
+    pub cached: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// Why an input was not taken. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// The thread has ended: nothing can be done with it but fork it.
+    #[error("the thread has ended with status {status}")]
+    Ended {
+        /// How.
+        status: Status,
+    },
+    /// Only a paused thread can be resumed.
+    #[error("the thread is not paused")]
+    NotPaused,
+    /// It is paused already.
+    #[error("the thread is paused already")]
+    AlreadyPaused,
+    /// There is no such question.
+    #[error("the thread has no interaction {0}")]
+    UnknownInteraction(CallId),
+    /// The question was answered before, otherwise, or is closed.
+    #[error("interaction {0} is closed: it was answered, cancelled or ran out of time")]
+    InteractionClosed(CallId),
+    /// The name is taken.
+    #[error("the thread has a checkpoint `{0}` already")]
+    LabelTaken(String),
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+}

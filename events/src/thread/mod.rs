@@ -1,0 +1,222 @@
+//! The thread machine: what one run of a workflow does next. It is told inputs, answers with events, folds events
+//! into its state, and shows what it owes the world as a view of that state.
+//!
+//! ```text
+//! input ─▶ decide ─▶ events ─▶ (the log) ─▶ apply ─▶ state ─▶ effects ─▶ (the world) ─▶ input …
+//! ```
+//!
+//! [`Thread::step`] does decide and apply together, and goes on with [`Thread::advance`] for as long as the machine
+//! owes the next event only to itself.
+
+mod advance;
+pub mod agent_loop;
+mod apply;
+mod calls;
+mod decide;
+mod effects;
+mod input;
+mod nodes;
+mod state;
+mod variables;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::event::{Event, ThreadStarted};
+use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
+use crate::json::Json;
+use crate::tool::Recovery;
+use crate::workflow::Workflow;
+
+pub use apply::FoldError;
+pub use calls::{ModelCall, ToolRun};
+pub use effects::{Effect, ModelRequest, Wait};
+pub use input::{Input, ModelAnswer, Rejected};
+pub use state::{
+    Checkpoint, Conversation, Ending, Entry, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State,
+    Status, Totals, Visit, Work,
+};
+
+/// The most events of one step. What is left then is owed still, and comes with the next step.
+pub const STEP_EVENTS_MAX: usize = 1_000;
+
+/// How often a call whose answer was lost is made again. A call that takes the whole process down with it would
+/// otherwise do so for ever.
+pub const RECOVERIES_MAX: u32 = 100;
+
+/// What the machine must know of the tools there are.
+pub trait Tools {
+    /// What is declared about a tool; `None` when there is none with this name.
+    fn facts(&self, name: &str) -> Option<ToolFacts>;
+    /// The names of all tools, in a fixed order.
+    fn names(&self) -> Vec<ToolName>;
+    /// The hash of the catalogue of these tools as a model is shown them.
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
+}
+
+/// What is declared about a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolFacts {
+    /// What may be done when its answer is lost.
+    pub recovery: Recovery,
+    /// How long one attempt may take.
+    pub timeout_ms: u64,
+    /// How often it is tried again after an error that allows it.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_delay_ms: u64,
+}
+
+/// No tools at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTools;
+
+impl Tools for NoTools {
+    fn facts(&self, _name: &str) -> Option<ToolFacts> {
+        None
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        Vec::new()
+    }
+
+    fn catalog(&self, _names: &[ToolName]) -> Option<Hash> {
+        None
+    }
+}
+
+/// What is passed to every decision.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The time.
+    pub now: Time,
+    /// The tools there are.
+    pub tools: &'a dyn Tools,
+}
+
+/// A run of a workflow: the fold of its events and the definition it runs on.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    state: State,
+    workflow: Arc<Workflow>,
+}
+
+impl Thread {
+    /// The first event of a thread, and nothing decided yet: hand it to [`Thread::begin`].
+    pub fn started(workflow: &Workflow, input: Json, workspace: Option<String>, now: Time) -> ThreadStarted {
+        let spec = workflow.spec();
+        ThreadStarted {
+            workflow: workflow.reference(),
+            input,
+            variables: spec.variables.clone(),
+            entry: workflow.entry().clone(),
+            deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
+            max_iterations: workflow.max_iterations(),
+            workspace,
+        }
+    }
+
+    /// Begins a thread: the machine, and the events that are to be appended first.
+    pub fn begin(
+        id: ThreadId,
+        workflow: Arc<Workflow>,
+        started: ThreadStarted,
+        around: &Surroundings<'_>,
+    ) -> Result<(Self, Vec<Event>), FoldError> {
+        let mut thread = Self { state: State::new(id), workflow };
+        let events = thread.follow(vec![started.into()], around)?;
+        Ok((thread, events))
+    }
+
+    /// The machine behind a state that was folded before, on the definition that the state names.
+    pub fn resume(state: State, workflow: Arc<Workflow>) -> Self {
+        Self { state, workflow }
+    }
+
+    /// Forks: the machine of the new thread, and the events to be appended to it first. `parent` is the state of the
+    /// parent at the fork's seq; `workflow` the definition to go on with.
+    pub fn fork(
+        id: ThreadId,
+        parent: &State,
+        changes: crate::event::ForkChanges,
+        workflow: Arc<Workflow>,
+        around: &Surroundings<'_>,
+    ) -> Result<(Self, Vec<Event>), FoldError> {
+        let Some(seq) = parent.last_seq() else {
+            return Err(FoldError::before_the_first(parent.thread()));
+        };
+        let forked = crate::event::ThreadForked { parent: parent.thread(), seq, changes };
+        let mut thread = Self { state: parent.clone(), workflow };
+        thread.state.rename(id);
+        let mut events = thread.follow_only(vec![forked.into()], around)?;
+        let recovered = decide::recover(&thread.state, around);
+        events.extend(thread.follow(recovered, around)?);
+        Ok((thread, events))
+    }
+
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The definition.
+    pub fn workflow(&self) -> &Arc<Workflow> {
+        &self.workflow
+    }
+
+    /// Tells the machine something. Answers with the events to append, already applied; an input that changes
+    /// nothing gives none. When the append fails, this machine must be thrown away and folded anew.
+    pub fn step(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+        let decided = decide::decide(&self.state, &self.workflow, input, around)?;
+        Ok(self.follow(decided, around)?)
+    }
+
+    /// Applies events and all that follows from them without anybody's help.
+    fn follow(&mut self, decided: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
+        let mut events = self.follow_only(decided, around)?;
+        while events.len() < STEP_EVENTS_MAX
+            && let Some(event) = self.advance(around)
+        {
+            self.state.apply(around.now, &event)?;
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    fn follow_only(&mut self, events: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
+        for event in &events {
+            self.state.apply(around.now, event)?;
+        }
+        Ok(events)
+    }
+
+    /// The event that the machine owes to nobody but itself, if any: the next node, the next model call, the end.
+    pub fn advance(&self, around: &Surroundings<'_>) -> Option<Event> {
+        advance::advance(&self.state, &self.workflow, around)
+    }
+
+    /// What the thread owes the world: its open calls and questions. A view of the state: asking twice gives the
+    /// same answer.
+    pub fn effects(&self) -> Vec<Effect> {
+        self.state.effects()
+    }
+
+    /// The seq the next event will get.
+    pub fn next_seq(&self) -> Seq {
+        self.state.next_seq()
+    }
+}
+
+/// A step that was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// The input does not fit: tell whoever gave it. Nothing changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// The machine contradicts itself: a fault of this program. Throw the machine away.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+}

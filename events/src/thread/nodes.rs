@@ -1,0 +1,29 @@
+//! How each kind of node begins, and what becomes of a person's answer.
+
+mod interaction;
+mod llm;
+mod tool;
+
+pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error, process_answer};
+
+use super::Surroundings;
+use super::advance::completed;
+use super::state::{NodeRun, State};
+use crate::event::Event;
+use crate::fault::ExecutionError;
+use crate::workflow::{Node, NodeKind};
+
+/// The first event of a node that was entered.
+pub(super) fn begin(
+    state: &State,
+    node: &Node,
+    run: &NodeRun,
+    around: &Surroundings<'_>,
+) -> Result<Event, ExecutionError> {
+    match node.kind() {
+        NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
+        NodeKind::Tool(tool) => tool::begin(state, tool, around),
+        NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
+        NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
+    }
+}

@@ -1,0 +1,86 @@
+//! A node that asks a person. Never turned into a prompt for a model.
+
+use super::super::state::{Interaction, InteractionStage};
+use super::super::{State, Surroundings};
+use crate::event::{Event, InteractionFailure, UserInteractionProcessed, UserInteractionRequested, VariableUpdate};
+use crate::expression::ExpressionError;
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::CallId;
+use crate::json::Json;
+use crate::workflow::{Node, NodeKind, UserInteractionNode};
+
+pub(super) fn begin(
+    state: &State,
+    node: &Node,
+    ask: &UserInteractionNode,
+    around: &Surroundings<'_>,
+) -> Result<Event, ExecutionError> {
+    let context = state.context();
+    let prompt = ask.prompt.as_ref().map(|text| context.render(text)).transpose();
+    Ok(UserInteractionRequested {
+        node: node.id.clone(),
+        operation_type: ask.operation_type,
+        prompt: prompt.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?,
+        deadline: ask.timeout_ms.map(|ms| around.now.plus_ms(ms)),
+        metadata: ask.metadata.clone(),
+    }
+    .into())
+}
+
+/// What an answer does, or why it cannot be used.
+pub(in super::super) fn evaluate(
+    state: &State,
+    node: &Node,
+    id: CallId,
+    input: &Json,
+) -> Result<UserInteractionProcessed, ExpressionError> {
+    let NodeKind::UserInteraction(ask) = node.kind() else {
+        return Err(ExpressionError {
+            message: format!("node `{}` asks no question in this definition", node.id),
+            source_text: String::new(),
+        });
+    };
+    let context = state.context_with_input(input.clone());
+    let mut variables = Vec::new();
+    for variable in &ask.variables {
+        let value = context.fill(&serde_json::Value::from(variable.expression.as_str()))?;
+        variables.push(VariableUpdate {
+            scope: variable.scope,
+            name: variable.variable_name.clone(),
+            value: value.into(),
+        });
+    }
+    let message = ask.message.as_ref().map(|message| context.render(&message.content_template)).transpose()?;
+    Ok(UserInteractionProcessed { interaction: id, operation_type: ask.operation_type, variables, message })
+}
+
+/// The event that lets an answer take effect.
+pub(in super::super) fn process_answer(state: &State, node: &Node, ask: &Interaction) -> Option<Event> {
+    match &ask.stage {
+        InteractionStage::Asked => None,
+        InteractionStage::Responded { input } => Some(match evaluate(state, node, ask.id, input) {
+            Ok(processed) => processed.into(),
+            Err(e) => crate::event::UserInteractionFailed {
+                interaction: ask.id,
+                reason: InteractionFailure::InvalidInput,
+                detail: Some(e.to_string()),
+            }
+            .into(),
+        }),
+    }
+}
+
+/// The error of a node whose question was not answered.
+pub(in super::super) fn failure(reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+    let (kind, message) = match reason {
+        InteractionFailure::Timeout => (ErrorKind::Timeout, "nobody answered in time"),
+        InteractionFailure::Cancelled => (ErrorKind::Cancelled, "the question was taken back"),
+        InteractionFailure::HandlerError => (ErrorKind::Failed, "the handler of the question failed"),
+        InteractionFailure::InvalidInput => (ErrorKind::InvalidArguments, "the answer could not be used"),
+    };
+    let error = ExecutionError::new(kind, message);
+    match detail {
+        Some(detail) => error.caused_by(detail),
+        None => error,
+    }
+}

@@ -1,0 +1,71 @@
+//! A node that asks a model: fills in its prompts and hands over to the agent loop.
+
+use super::super::{State, Surroundings};
+use crate::event::{Event, LlmExecutionRequest, ModelChoice, ToolMode};
+use crate::expression::ExpressionError;
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::ToolName;
+use crate::workflow::{LlmNode, Node};
+
+/// How many model calls a loop may take when the node does not say.
+const MAX_ITERATIONS_DEFAULT: u32 = 50;
+/// How many tools of one answer may run at once when the node does not say.
+const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
+/// How long one model call may take when the node does not say.
+const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
+
+pub(super) fn begin(
+    state: &State,
+    node: &Node,
+    llm: &LlmNode,
+    around: &Surroundings<'_>,
+) -> Result<Event, ExecutionError> {
+    let context = state.context();
+    let prompt = state.changes.prompts.get(node.id.as_str()).unwrap_or(&llm.user_prompt);
+    let tools: Vec<ToolName> = match (llm.tool_mode, &llm.available_tools) {
+        (ToolMode::None, _) => Vec::new(),
+        (ToolMode::Auto | ToolMode::Required, Some(tools)) => tools.clone(),
+        (ToolMode::Auto | ToolMode::Required, None) => around.tools.names(),
+    };
+    for tool in &tools {
+        if around.tools.facts(tool.as_str()).is_none() {
+            let message = format!("node `{}` offers the tool `{tool}`, which is not there", node.id);
+            return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
+        }
+    }
+    Ok(LlmExecutionRequest {
+        node: node.id.clone(),
+        prompt: context.render(prompt).map_err(in_prompt)?,
+        system_prompt: llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?,
+        model: model_choice(state, llm),
+        tool_mode: llm.tool_mode,
+        tool_catalog: if tools.is_empty() { None } else { around.tools.catalog(&tools) },
+        tools: tools.iter().map(ToString::to_string).collect(),
+        max_iterations: llm.max_iterations.unwrap_or(MAX_ITERATIONS_DEFAULT),
+        concurrent_tools_max: llm.concurrent_tools.unwrap_or(CONCURRENT_TOOLS_DEFAULT),
+        llm_timeout_ms: llm.llm_timeout_ms.unwrap_or(LLM_TIMEOUT_MS_DEFAULT),
+    }
+    .into())
+}
+
+/// The model of the node, or the profile that a fork put in its place.
+fn model_choice(state: &State, llm: &LlmNode) -> ModelChoice {
+    let (profile, provider, model) = match &state.changes.profile {
+        Some(profile) => (Some(profile.clone()), None, None),
+        None => (llm.profile_id.clone(), llm.provider.clone(), llm.model.clone()),
+    };
+    ModelChoice {
+        profile,
+        provider,
+        model,
+        temperature: llm.temperature,
+        max_tokens: llm.max_tokens,
+        stream: llm.stream,
+        extra: llm.extra.clone(),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn in_prompt(error: ExpressionError) -> ExecutionError {
+    ExecutionError::new(ErrorKind::Expression, error.to_string())
+}

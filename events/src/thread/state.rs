@@ -1,0 +1,463 @@
+//! The state of a thread: the fold of its events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use serde::Serialize;
+
+use super::agent_loop::AgentLoop;
+use super::calls::ToolRun;
+use crate::bin::Ordered;
+use crate::event::{ForkChanges, OperationType};
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
+use crate::json::Json;
+use crate::message::{Message, Role, Usage};
+use crate::workflow::WorkflowRef;
+
+/// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
+pub const STATE_VERSION: u16 = 1;
+
+/// How far a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Made, not begun.
+    Pending,
+    /// At work.
+    Running,
+    /// Waits for a person.
+    Waiting,
+    /// Begins nothing new until it is resumed.
+    Paused,
+    /// Reached an end.
+    Completed,
+    /// Ended because somebody asked for it.
+    Cancelled,
+    /// Ended in an error.
+    Error,
+}
+
+impl Status {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Waiting, Self::Paused, Self::Completed, Self::Cancelled, Self::Error];
+
+    /// Its number, for a store that keeps it beside the stream.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The status with that number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Whether nothing will happen any more.
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Error)
+    }
+
+    /// Its name, as it appears in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The fold of a thread's events.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct State {
+    pub(super) thread: ThreadId,
+    pub(super) next: Seq,
+    pub(super) last_at: Time,
+    pub(super) run: Option<Run>,
+    pub(super) control: Control,
+    pub(super) phase: Phase,
+    pub(super) variables: Arc<Ordered<Json>>,
+    pub(super) conversation: Arc<Conversation>,
+    pub(super) path: Vec<Visit>,
+    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) totals: Totals,
+    /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
+    /// once.
+    pub(super) questions: BTreeMap<CallId, Option<Hash>>,
+    /// What the forks on the way here changed.
+    pub(super) changes: ForkChanges,
+}
+
+/// What is fixed when a thread begins.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub(super) struct Run {
+    pub(super) workflow: WorkflowRef,
+    pub(super) input: Json,
+    pub(super) started_at: Time,
+    pub(super) deadline: Option<Time>,
+    pub(super) max_iterations: u32,
+    pub(super) workspace: Option<String>,
+    pub(super) forked_from: Option<(ThreadId, Seq)>,
+}
+
+/// Whether anything new may begin.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) enum Control {
+    Running,
+    /// The clocks of calls and questions stand still; the thread's own goes on.
+    Paused {
+        since: Time,
+        reason: Option<String>,
+    },
+}
+
+/// Where the thread is in its workflow.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Phase {
+    /// No event yet.
+    New,
+    /// A node is to be entered, not before a time.
+    Entering {
+        /// The node.
+        node: NodeId,
+        /// The number of the try.
+        attempt: u32,
+        /// When.
+        not_before: Time,
+        /// How much of the conversation there was before the first try; a further try begins there.
+        conversation_from: Option<u64>,
+    },
+    /// In a node.
+    InNode(NodeRun),
+    /// A node did its work; the way on is to be found.
+    Leaving {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node failed for good.
+    Failing {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: ExecutionError,
+    },
+    /// Ended.
+    Ended(Ending),
+}
+
+/// How a thread ended.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Ending {
+    /// It reached an end.
+    Completed,
+    /// Somebody asked for it.
+    Cancelled {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// It failed.
+    Failed {
+        /// The node it failed on.
+        node: Option<NodeId>,
+        /// Why.
+        error: ExecutionError,
+    },
+}
+
+/// One try of a node.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct NodeRun {
+    /// The node.
+    pub node: NodeId,
+    /// The number of the try.
+    pub attempt: u32,
+    /// When it began.
+    pub started_at: Time,
+    /// When it must have ended.
+    pub deadline: Option<Time>,
+    /// How much of the conversation there was before it.
+    pub conversation_from: u64,
+    /// What it is doing.
+    pub work: Work,
+}
+
+/// What a node is doing.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Work {
+    /// Entered; its first event is owed.
+    Ready,
+    /// Runs the agent loop.
+    Llm(Box<AgentLoop>),
+    /// Runs a tool.
+    Tool(ToolRun),
+    /// Asks a person.
+    Asking(Interaction),
+    /// Has its output; to be left.
+    Done {
+        /// The output.
+        output: Json,
+    },
+    /// Failed; what is to become of it is owed.
+    Failed(ExecutionError),
+}
+
+/// A question to a person.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Interaction {
+    /// Its id in the thread.
+    pub id: CallId,
+    /// What is done with the answer.
+    pub operation_type: OperationType,
+    /// The question.
+    pub prompt: Option<String>,
+    /// When it was asked.
+    pub requested_at: Time,
+    /// Until when it can be answered.
+    pub deadline: Option<Time>,
+    /// What the application may want to know.
+    pub metadata: Option<Json>,
+    /// Whether it was answered.
+    pub stage: InteractionStage,
+}
+
+/// How far a question is.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum InteractionStage {
+    /// Waits for an answer.
+    Asked,
+    /// Answered; the answer is to take effect.
+    Responded {
+        /// The raw answer.
+        input: Json,
+    },
+}
+
+/// A message and the event that brought it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Entry {
+    /// The event.
+    pub seq: Seq,
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+/// What was said in a thread: finished turns (history) and the present one (context).
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
+pub struct Conversation {
+    /// Everything, in order.
+    pub entries: Vec<Entry>,
+    /// Where the turn of the node that finished last, or runs now, begins.
+    pub turn_from: u64,
+}
+
+impl Conversation {
+    /// The instructions in force: the last system message.
+    pub fn system_prompt(&self) -> Option<String> {
+        let system = self.entries.iter().rev().find(|entry| entry.message.role == Role::System)?;
+        Some(system.message.joined_text())
+    }
+
+    /// The messages of the turn of the node that finished last or runs now.
+    pub fn turn(&self) -> &[Entry] {
+        &self.entries[usize::try_from(self.turn_from).unwrap_or(usize::MAX).min(self.entries.len())..]
+    }
+}
+
+/// A node that was entered.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct Visit {
+    /// The event that says so.
+    pub seq: Seq,
+    /// The node.
+    pub node: NodeId,
+    /// The number of the try.
+    pub attempt: u32,
+}
+
+/// A moment with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
+pub struct Checkpoint {
+    /// Its name.
+    pub label: String,
+    /// The seq of its event; the state at the checkpoint is the state at this seq.
+    pub seq: Seq,
+}
+
+/// Sums over the whole thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize)]
+pub struct Totals {
+    /// Nodes entered.
+    pub n_iterations: u32,
+    /// Model calls answered.
+    pub n_llm_calls: u64,
+    /// Tool calls ended.
+    pub n_tool_calls: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar, of the calls whose price is known.
+    pub cost_nanousd: Option<u64>,
+}
+
+impl State {
+    /// A thread without events.
+    pub fn new(thread: ThreadId) -> Self {
+        Self {
+            thread,
+            next: Seq(0),
+            last_at: Time::default(),
+            run: None,
+            control: Control::Running,
+            phase: Phase::New,
+            variables: Arc::default(),
+            conversation: Arc::default(),
+            path: Vec::new(),
+            checkpoints: Vec::new(),
+            totals: Totals::default(),
+            questions: BTreeMap::new(),
+            changes: ForkChanges::default(),
+        }
+    }
+
+    /// The same state as the beginning of another thread.
+    pub(super) fn rename(&mut self, thread: ThreadId) {
+        self.thread = thread;
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    /// The seq of the next event.
+    pub fn next_seq(&self) -> Seq {
+        self.next
+    }
+
+    /// The seq of the last event, if there is one.
+    pub fn last_seq(&self) -> Option<Seq> {
+        self.next.0.checked_sub(1).map(Seq)
+    }
+
+    /// When the last event happened.
+    pub fn last_at(&self) -> Time {
+        self.last_at
+    }
+
+    /// How far the thread is.
+    pub fn status(&self) -> Status {
+        match (&self.phase, &self.control) {
+            (Phase::New, _) => Status::Pending,
+            (Phase::Ended(Ending::Completed), _) => Status::Completed,
+            (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
+            (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
+            (_, Control::Paused { .. }) => Status::Paused,
+            (Phase::InNode(NodeRun { work: Work::Asking(ask), .. }), _)
+                if matches!(ask.stage, InteractionStage::Asked) =>
+            {
+                Status::Waiting
+            }
+            _ => Status::Running,
+        }
+    }
+
+    /// Whether nothing will happen any more.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// How it ended, if it has.
+    pub fn ending(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Ended(ending) => Some(ending),
+            _ => None,
+        }
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The workflow it runs on.
+    pub fn workflow(&self) -> Option<&WorkflowRef> {
+        self.run.as_ref().map(|run| &run.workflow)
+    }
+
+    /// When it began.
+    pub fn started_at(&self) -> Option<Time> {
+        self.run.as_ref().map(|run| run.started_at)
+    }
+
+    /// The folder its tools work in.
+    pub fn workspace(&self) -> Option<&str> {
+        self.run.as_ref()?.workspace.as_deref()
+    }
+
+    /// The thread and seq it forked off from.
+    pub fn forked_from(&self) -> Option<(ThreadId, Seq)> {
+        self.run.as_ref()?.forked_from
+    }
+
+    /// Its variables, without those that are made from the conversation.
+    pub fn variables(&self) -> &Ordered<Json> {
+        &self.variables
+    }
+
+    /// What was said.
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// The nodes it entered.
+    pub fn path(&self) -> &[Visit] {
+        &self.path
+    }
+
+    /// Its named moments.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// Its sums.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        matches!(self.control, Control::Paused { .. })
+    }
+
+    /// The node it is in.
+    pub fn node_run(&self) -> Option<&NodeRun> {
+        match &self.phase {
+            Phase::InNode(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The question it waits for a person to answer.
+    pub fn interaction(&self) -> Option<&Interaction> {
+        match &self.node_run()?.work {
+            Work::Asking(ask) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// Its final output: the variable `output`.
+    pub fn output(&self) -> Option<&Json> {
+        self.variables.get("output")
+    }
+}

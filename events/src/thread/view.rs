@@ -1,0 +1,138 @@
+//! The state as JSON, for people and scripts. The shapes are documented in `docs/EVENTS.md` and do not change
+//! without a version.
+
+use serde_json::{Value, json};
+
+use super::state::{Control, Ending, Phase, State};
+use super::{Effect, Status};
+use crate::fault::ExecutionError;
+use crate::message::Usage;
+
+impl State {
+    /// The whole state: what `replay --json` prints.
+    pub fn to_json(&self) -> Value {
+        let mut variables = serde_json::to_value(self.variables()).unwrap_or_default();
+        if let Value::Object(variables) = &mut variables {
+            variables.insert("llm_calls".into(), self.llm_calls());
+            variables.insert("tool_calls".into(), self.tool_calls());
+        }
+        let messages: Vec<_> = self.conversation().entries.iter().map(|entry| &entry.message).collect();
+        json!({
+            "thread_id": self.thread(),
+            "seq": self.last_seq(),
+            "status": self.status(),
+            "workflow": self.workflow(),
+            "started_at": self.started_at(),
+            "last_at": self.last_at(),
+            "node": self.node_name(),
+            "variables": variables,
+            "messages": messages,
+            "pending": self.pending(),
+            "usage": self.usage_json(),
+            "iterations": self.totals().n_iterations,
+            "path": self.path(),
+            "checkpoints": self.checkpoints(),
+            "forked_from": self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
+            "workspace": self.workspace(),
+            "paused": self.paused_json(),
+            "output": self.output(),
+            "error": self.error(),
+        })
+    }
+
+    /// The outcome in short: what `run --json` prints, but for the position.
+    pub fn outcome_json(&self) -> Value {
+        json!({
+            "thread_id": self.thread(),
+            "status": self.status(),
+            "success": self.status() == Status::Completed,
+            "output": self.output(),
+            "error": self.error(),
+            "iterations": self.totals().n_iterations,
+            "usage": self.usage_json(),
+            "last_seq": self.last_seq(),
+        })
+    }
+
+    /// The error it ended in; for a cancelled thread, that it was cancelled.
+    pub fn error(&self) -> Option<ExecutionError> {
+        match self.ending()? {
+            Ending::Completed => None,
+            Ending::Cancelled { reason } => Some(ExecutionError::new(
+                crate::fault::ErrorKind::Cancelled,
+                reason.clone().unwrap_or_else(|| "the thread was cancelled".into()),
+            )),
+            Ending::Failed { error, .. } => Some(error.clone()),
+        }
+    }
+
+    /// The node it is in, enters or ended on.
+    pub fn node_name(&self) -> Option<&crate::ids::NodeId> {
+        match self.phase() {
+            Phase::New => None,
+            Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node),
+            Phase::InNode(run) => Some(&run.node),
+            Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
+            Phase::Ended(_) => self.path().last().map(|visit| &visit.node),
+        }
+    }
+
+    /// What is open: calls, questions and waits, each with `kind` and `id`.
+    pub fn pending(&self) -> Vec<Value> {
+        let mut pending: Vec<_> = self.effects().iter().map(|effect| self.effect_json(effect)).collect();
+        if let Phase::Entering { node, attempt, not_before, .. } = self.phase() {
+            pending.push(json!({ "kind": "node", "id": node, "attempt": attempt, "not_before": not_before }));
+        }
+        pending
+    }
+
+    fn effect_json(&self, effect: &Effect) -> Value {
+        let (call, attempt) = effect.key();
+        let id = call.key(self.thread());
+        match effect {
+            Effect::CallModel(open) => json!({
+                "kind": "llm_call", "id": id, "attempt": attempt,
+                "requested_at": open.requested_at, "deadline": open.deadline,
+            }),
+            Effect::CallTool(run) => json!({
+                "kind": "tool_call", "id": id, "attempt": attempt, "name": run.name, "arguments": run.arguments,
+                "recovery": run.recovery, "requested_at": run.requested_at, "not_before": run.not_before,
+                "deadline": run.deadline,
+            }),
+            Effect::AskPerson(ask) => json!({
+                "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,
+                "requested_at": ask.requested_at, "deadline": ask.deadline, "metadata": ask.metadata,
+            }),
+        }
+    }
+
+    fn paused_json(&self) -> Option<Value> {
+        match &self.control {
+            Control::Running => None,
+            Control::Paused { since, reason } => Some(json!({ "since": since, "reason": reason })),
+        }
+    }
+
+    fn usage_json(&self) -> Value {
+        let totals = self.totals();
+        let Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            cached_input_tokens,
+            cache_write_tokens,
+            reasoning_tokens,
+        } = totals.usage;
+        json!({
+            "input_tokens": input_tokens.unwrap_or(0),
+            "output_tokens": output_tokens.unwrap_or(0),
+            "total_tokens": total_tokens.unwrap_or(0),
+            "cached_input_tokens": cached_input_tokens.unwrap_or(0),
+            "cache_write_tokens": cache_write_tokens.unwrap_or(0),
+            "reasoning_tokens": reasoning_tokens.unwrap_or(0),
+            "cost_nanousd": totals.cost_nanousd,
+            "llm_calls": totals.n_llm_calls,
+            "tool_calls": totals.n_tool_calls,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! Building a workflow in Rust.
+
+use super::{
+    Edge, FORMAT_VERSION, Faults, LlmNode, MAX_ITERATIONS_DEFAULT, Marker, Node, ToolNode, UserInteractionNode,
+    Workflow, WorkflowSpec,
+};
+use crate::bin::Ordered;
+use crate::event::ToolMode;
+use crate::ids::{NodeId, ToolName};
+use crate::json::Json;
+
+/// Builds the same workflow values that a file gives.
+///
+/// ```
+/// use rethread_events::workflow::{AgentBuilder, LlmNode};
+///
+/// let ask = |prompt: &str| LlmNode {
+///     provider: Some("mock".into()),
+///     model: Some("scripted".into()),
+///     user_prompt: prompt.into(),
+///     ..LlmNode::default()
+/// };
+/// let workflow = AgentBuilder::new("review")
+///     .set_description("answers, then checks the answer")
+///     .add_llm_node("chat", "answers", ask("{{ input }}"), &["read_file"], "You are helpful.")
+///     .add_llm_node("check", "checks", ask("Check: {{ output }}"), &[], "You are strict.")
+///     .add_edge("chat", "check")
+///     .set_entry_point("chat")
+///     .set_end_points(&["check"])
+///     .build()?;
+/// assert_eq!(workflow.max_iterations(), 50);
+/// # Ok::<(), rethread_events::workflow::Faults>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct AgentBuilder {
+    spec: WorkflowSpec,
+}
+
+impl AgentBuilder {
+    /// How long an agent may take unless it is told otherwise.
+    pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
+
+    /// An agent with this name, at most 50 node visits and 60 seconds.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            spec: WorkflowSpec {
+                schema: None,
+                version: FORMAT_VERSION.into(),
+                name: name.into(),
+                description: None,
+                workflow_version: None,
+                max_iterations: Some(MAX_ITERATIONS_DEFAULT),
+                timeout_ms: Some(Self::TIMEOUT_MS_DEFAULT),
+                variables: Ordered::default(),
+                entry: None,
+                end_points: Vec::new(),
+                nodes: Vec::new(),
+                edges: Some(Vec::new()),
+            },
+        }
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn set_description(mut self, text: impl Into<String>) -> Self {
+        self.spec.description = Some(text.into());
+        self
+    }
+
+    /// How many nodes a thread may enter.
+    #[must_use]
+    pub fn set_max_iterations(mut self, n: u32) -> Self {
+        self.spec.max_iterations = Some(n);
+        self
+    }
+
+    /// How long a thread may take in all, in milliseconds.
+    #[must_use]
+    pub fn set_timeout(mut self, ms: u64) -> Self {
+        self.spec.timeout_ms = Some(ms);
+        self
+    }
+
+    /// Lets a thread take as long as it likes, for example because it waits for people.
+    #[must_use]
+    pub fn without_timeout(mut self) -> Self {
+        self.spec.timeout_ms = None;
+        self
+    }
+
+    /// A variable that a thread begins with.
+    #[must_use]
+    pub fn set_variable(mut self, name: impl Into<String>, value: impl Into<Json>) -> Self {
+        self.spec.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// A node that asks a model, offered these tools, under these instructions (none when empty). What `llm` says
+    /// about tools and instructions is replaced.
+    #[must_use]
+    pub fn add_llm_node(
+        self,
+        id: &str,
+        description: &str,
+        mut llm: LlmNode,
+        tools: &[&str],
+        system_prompt: &str,
+    ) -> Self {
+        llm.system_prompt = (!system_prompt.is_empty()).then(|| system_prompt.into());
+        llm.tool_mode = if tools.is_empty() { ToolMode::None } else { ToolMode::Auto };
+        llm.available_tools = (!tools.is_empty()).then(|| tools.iter().map(|&tool| ToolName::from(tool)).collect());
+        let mut node = Node::empty(id.into());
+        node.description = Some(description.into());
+        node.llm = Some(llm);
+        self.add_node(node)
+    }
+
+    /// A node that runs a tool.
+    #[must_use]
+    pub fn add_tool_node(self, id: &str, tool: ToolNode) -> Self {
+        let mut node = Node::empty(id.into());
+        node.tool = Some(tool);
+        self.add_node(node)
+    }
+
+    /// A node that asks a person.
+    #[must_use]
+    pub fn add_user_interaction_node(self, id: &str, ask: UserInteractionNode) -> Self {
+        let mut node = Node::empty(id.into());
+        node.user_interaction = Some(ask);
+        self.add_node(node)
+    }
+
+    /// A node that marks the beginning.
+    #[must_use]
+    pub fn add_start_node(self, id: &str) -> Self {
+        let mut node = Node::empty(id.into());
+        node.start = Some(Marker {});
+        self.add_node(node)
+    }
+
+    /// A node that marks an end.
+    #[must_use]
+    pub fn add_end_node(self, id: &str) -> Self {
+        let mut node = Node::empty(id.into());
+        node.end = Some(Marker {});
+        self.add_node(node)
+    }
+
+    /// Any node, with its retry policy, timeout and the rest.
+    #[must_use]
+    pub fn add_node(mut self, node: Node) -> Self {
+        self.spec.nodes.push(node);
+        self
+    }
+
+    /// A way from one node to another: the default one.
+    #[must_use]
+    pub fn add_edge(self, from: &str, to: &str) -> Self {
+        self.edge(from, to, None)
+    }
+
+    /// A way that is taken when the expression holds; conditions are tried in the order in which they were added.
+    #[must_use]
+    pub fn add_conditional_edge(self, from: &str, to: &str, when: impl Into<String>) -> Self {
+        self.edge(from, to, Some(when.into()))
+    }
+
+    fn edge(mut self, from: &str, to: &str, when: Option<String>) -> Self {
+        let edge = Edge { from: from.into(), to: to.into(), when };
+        self.spec.edges.get_or_insert_default().push(edge);
+        self
+    }
+
+    /// The first node.
+    #[must_use]
+    pub fn set_entry_point(mut self, id: &str) -> Self {
+        self.spec.entry = Some(id.into());
+        self
+    }
+
+    /// The nodes a thread may end on.
+    #[must_use]
+    pub fn set_end_points(mut self, ids: &[&str]) -> Self {
+        self.spec.end_points = ids.iter().map(|&id| NodeId::from(id)).collect();
+        self
+    }
+
+    /// The workflow, or everything that is wrong with it.
+    pub fn build(self) -> Result<Workflow, Faults> {
+        self.spec.build()
+    }
+}

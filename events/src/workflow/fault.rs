@@ -1,0 +1,80 @@
+//! What is wrong with a definition.
+
+use std::fmt;
+
+/// Where something stands in a file; both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column.
+    pub column: u64,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Fault {
+    /// Where in the file, when it was read from one.
+    pub place: Option<Place>,
+    /// Where in the definition, for example `nodes[2].llm.user_prompt`.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault at a path.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: None, path: path.into(), message: message.into(), hint: None }
+    }
+
+    /// The same fault with a word on what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = self.place {
+            write!(f, "{}:{}: ", place.line, place.column)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything that is wrong with a definition; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Faults(pub Vec<Fault>);
+
+impl Faults {
+    /// A single fault.
+    pub fn one(fault: Fault) -> Self {
+        Self(vec![fault])
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, fault) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}

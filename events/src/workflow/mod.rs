@@ -1,0 +1,187 @@
+//! Workflow definitions: immutable, validated, content-addressed values. They store configuration and execute
+//! nothing.
+
+mod builder;
+mod fault;
+mod file;
+mod node;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use bincode::{Decode, Encode};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bin::Ordered;
+use crate::ids::{Hash, NodeId};
+use crate::json::Json;
+
+pub use builder::AgentBuilder;
+pub use fault::{Fault, Faults, Place};
+pub use file::{FILE_BYTES_MAX, json_schema, parse};
+pub use node::{
+    InteractionMessage, LlmNode, Marker, Node, NodeKind, RetryPolicy, ToolNode, UserInteractionNode, VariableAssignment,
+};
+pub use validate::Surroundings;
+
+/// The only version of the file format there is.
+pub const FORMAT_VERSION: &str = "1";
+
+/// How many nodes a thread may enter when the definition does not say.
+pub const MAX_ITERATIONS_DEFAULT: u32 = 50;
+
+/// The most a definition may set, as a guard against a slip of the finger.
+pub const MAX_ITERATIONS_MAX: u32 = 1_000_000;
+
+/// What a definition says, as written in a file. Build it into a [`Workflow`] to use it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowSpec {
+    /// Where editors find the schema of this file. Read by editors only.
+    #[serde(rename = "$schema", default, skip_serializing)]
+    pub schema: Option<String>,
+    /// The version of the file format, `"1"`.
+    pub version: String,
+    /// The name of the workflow.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The author's own version of it.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "workflowVersion")]
+    pub workflow_version: Option<String>,
+    /// How many nodes a thread may enter before it fails; 50 when absent. Must be given when the graph has a cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u32>,
+    /// How long a thread may take in all, waiting for people included; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// Variables a thread begins with, beside `input`.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub variables: Ordered<Json>,
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
+    pub entry: Option<NodeId>,
+    /// Nodes that end the thread, whatever edges lead on from them; besides, every node without an outgoing edge does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
+    pub end_points: Vec<NodeId>,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The edges, per node in the order in which they are tried; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+}
+
+fn is_empty(variables: &Ordered<Json>) -> bool {
+    variables.is_empty()
+}
+
+/// A way from one node to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// The node that is left.
+    pub from: NodeId,
+    /// The node that is entered.
+    pub to: NodeId,
+    /// An expression over the variables; the first edge of a node whose expression holds is taken. An edge without
+    /// one is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "condition")]
+    pub when: Option<String>,
+}
+
+/// The name of a workflow and the hash of the exact definition.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct WorkflowRef {
+    /// Its name.
+    pub name: String,
+    /// The hash of the definition's JSON, which is kept as a blob under that hash.
+    pub hash: Hash,
+}
+
+/// A valid definition. Immutable; two are equal when their hashes are.
+#[derive(Debug, Clone)]
+pub struct Workflow {
+    spec: WorkflowSpec,
+    json: String,
+    hash: Hash,
+    nodes: IndexMap<NodeId, usize>,
+    edges: IndexMap<NodeId, Vec<Edge>>,
+    entry: NodeId,
+}
+
+impl PartialEq for Workflow {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl Eq for Workflow {}
+
+impl WorkflowSpec {
+    /// The valid definition, or everything that is wrong with this one.
+    pub fn build(self) -> Result<Workflow, Faults> {
+        validate::build(self)
+    }
+}
+
+impl Workflow {
+    /// The definition in the JSON that [`Workflow::json`] gave.
+    pub fn from_json(json: &str) -> Result<Self, Faults> {
+        let spec: WorkflowSpec = serde_json::from_str(json).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
+        spec.build()
+    }
+
+    /// What the definition says.
+    pub fn spec(&self) -> &WorkflowSpec {
+        &self.spec
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The canonical JSON; its blake3 hash is [`Workflow::hash`].
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The hash that names this exact definition.
+    pub fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// Its name and hash.
+    pub fn reference(&self) -> WorkflowRef {
+        WorkflowRef { name: self.spec.name.clone(), hash: self.hash }
+    }
+
+    /// The node a thread begins with.
+    pub fn entry(&self) -> &NodeId {
+        &self.entry
+    }
+
+    /// The node with this id.
+    pub fn node(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.get(id).map(|&i| &self.spec.nodes[i])
+    }
+
+    /// The ways out of a node, in the order in which they are tried; none from an end.
+    pub fn edges_from(&self, id: &NodeId) -> &[Edge] {
+        self.edges.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a thread ends on this node.
+    pub fn is_end(&self, id: &NodeId) -> bool {
+        self.edges_from(id).is_empty() || self.spec.end_points.contains(id)
+    }
+
+    /// How many nodes a thread may enter.
+    pub fn max_iterations(&self) -> u32 {
+        self.spec.max_iterations.unwrap_or(MAX_ITERATIONS_DEFAULT.max(self.spec.nodes.len() as u32))
+    }
+}

@@ -1,0 +1,251 @@
+//! Nodes: configuration by value. What a node does is the thread machine's business.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bin::Ordered;
+use crate::event::{OperationType, Scope, ToolMode};
+use crate::ids::{NodeId, ProfileId, ToolName};
+use crate::json::Json;
+
+/// One node of a workflow: exactly one of the kinds below, and what holds for all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its name, unique in the workflow.
+    pub id: NodeId,
+    /// What it is for, shown beside its events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Asks a model, with tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmNode>,
+    /// Runs a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolNode>,
+    /// Asks a person.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "userInteraction")]
+    pub user_interaction: Option<UserInteractionNode>,
+    /// Marks the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Marker>,
+    /// Marks an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Marker>,
+    /// How long one try of the node may take; without limit of its own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// Whether a failed try is repeated; not when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// The node to go on with when this one has failed for good; the thread fails when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "onError")]
+    pub on_error: Option<NodeId>,
+    /// The name that the moment after this node gets; from the second visit on with `#2`, `#3` … behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+}
+
+/// The kind of a node, borrowed from its configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NodeKind<'a> {
+    /// Asks a model.
+    Llm(&'a LlmNode),
+    /// Runs a tool.
+    Tool(&'a ToolNode),
+    /// Asks a person.
+    UserInteraction(&'a UserInteractionNode),
+    /// Marks the beginning.
+    Start,
+    /// Marks an end.
+    End,
+}
+
+impl Node {
+    /// A node of no kind yet.
+    pub(crate) fn empty(id: NodeId) -> Self {
+        Self {
+            id,
+            description: None,
+            llm: None,
+            tool: None,
+            user_interaction: None,
+            start: None,
+            end: None,
+            timeout_ms: None,
+            retry: None,
+            on_error: None,
+            checkpoint: None,
+        }
+    }
+
+    /// What kinds are given: exactly one in a valid node.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = NodeKind<'_>> {
+        [
+            self.llm.as_ref().map(NodeKind::Llm),
+            self.tool.as_ref().map(NodeKind::Tool),
+            self.user_interaction.as_ref().map(NodeKind::UserInteraction),
+            self.start.as_ref().map(|_| NodeKind::Start),
+            self.end.as_ref().map(|_| NodeKind::End),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Its kind; `End` for a node of no kind, which validation refuses.
+    pub fn kind(&self) -> NodeKind<'_> {
+        self.kinds().next().unwrap_or(NodeKind::End)
+    }
+}
+
+/// A node that only marks a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Marker {}
+
+/// A node that asks a model and lets it use tools until it answers.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LlmNode {
+    /// A named profile in place of provider and model.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "profile", alias = "profileId")]
+    pub profile_id: Option<ProfileId>,
+    /// The provider, for example `openai_chat` or `mock`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model's name at the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The prompt; `{{expressions}}` over the variables are filled in.
+    #[serde(alias = "userPrompt")]
+    pub user_prompt: String,
+    /// The instructions, with expressions as well.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "systemPrompt")]
+    pub system_prompt: Option<String>,
+    /// Sampling temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The most tokens of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxTokens")]
+    pub max_tokens: Option<u64>,
+    /// Whether answers are streamed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
+    /// Whether tools are offered.
+    #[serde(default, alias = "toolMode")]
+    pub tool_mode: ToolMode,
+    /// The tools that are offered; all there are when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
+    pub available_tools: Option<Vec<ToolName>>,
+    /// How many model calls it may take to an answer; 50 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u32>,
+    /// How many tools of one answer may run at once; 8 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "concurrentTools")]
+    pub concurrent_tools: Option<u32>,
+    /// How long one model call may take; 120 000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "llmTimeoutMs")]
+    pub llm_timeout_ms: Option<u64>,
+    /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Json>,
+}
+
+/// A node that runs one tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolNode {
+    /// The tool.
+    #[serde(alias = "toolName", alias = "name")]
+    pub tool_name: ToolName,
+    /// Its arguments; a text that is exactly one `{{expression}}` keeps the expression's type.
+    #[serde(default, skip_serializing_if = "no_parameters")]
+    pub parameters: Ordered<Json>,
+    /// How long one attempt may take; the tool's own limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+}
+
+fn no_parameters(parameters: &Ordered<Json>) -> bool {
+    parameters.is_empty()
+}
+
+/// A node that asks a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserInteractionNode {
+    /// What is done with the answer.
+    #[serde(alias = "operationType")]
+    pub operation_type: OperationType,
+    /// The variables it sets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<VariableAssignment>,
+    /// The message it becomes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<InteractionMessage>,
+    /// The question, with expressions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// How long the person has; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// What the application may want to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
+}
+
+/// A variable set from an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VariableAssignment {
+    /// The variable.
+    #[serde(alias = "variableName")]
+    pub variable_name: String,
+    /// Its value, over the variables and `input`, the answer.
+    pub expression: String,
+    /// Where it lives.
+    #[serde(default)]
+    pub scope: Scope,
+}
+
+/// A message made from an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InteractionMessage {
+    /// Always `user`.
+    pub role: MessageRole,
+    /// Its text, over the variables and `input`, the answer.
+    #[serde(alias = "contentTemplate")]
+    pub content_template: String,
+}
+
+/// The only role an answer can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageRole {
+    /// The person.
+    User,
+}
+
+/// When a failed try of a node is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// How many tries there are in all, 1 to 100.
+    #[serde(alias = "maxAttempts")]
+    pub max_attempts: u32,
+    /// The wait before the second try; doubles with each further one.
+    #[serde(default, alias = "backoffMs")]
+    pub backoff_ms: u64,
+    /// The longest wait; 60 000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "backoffMsMax")]
+    pub backoff_ms_max: Option<u64>,
+}
+
+impl RetryPolicy {
+    /// The wait after try number `attempt` (from 1) failed: `backoff_ms · 2^(attempt − 1)`, at most `backoff_ms_max`.
+    pub fn wait_ms(&self, attempt: u32) -> u64 {
+        let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
+        self.backoff_ms.saturating_mul(factor).min(self.backoff_ms_max.unwrap_or(60_000))
+    }
+}

@@ -1,0 +1,414 @@
+//! The backend that keeps everything in memory: for tests, and the model that the durable one is compared with.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parking_lot::RwLock;
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use tokio::sync::watch;
+
+use crate::contract::{
+    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
+};
+use crate::error::{Damage, StoreError};
+use crate::follow::{Progress, Source, follow};
+use crate::head::Head;
+use crate::plan::{self, Addition};
+use crate::record::Record;
+use crate::subscription::Subscription;
+
+/// The log in memory. Keeps the contract of [`Store`], except that nothing outlives the process: durable means
+/// applied. An append is applied within the call.
+#[derive(Debug)]
+pub struct MemoryStore {
+    log: Arc<Log>,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    /// By position; `None` where a stream was deleted.
+    records: Vec<Option<Record>>,
+    streams: BTreeMap<ThreadId, Stream>,
+    blobs: HashMap<Hash, Blob>,
+    values: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    head: Head,
+    /// Positions of its own records.
+    own: Vec<usize>,
+    snapshot: Option<Snapshot>,
+}
+
+#[derive(Debug, Default)]
+struct Blob {
+    bytes: Vec<u8>,
+    owners: BTreeSet<Option<ThreadId>>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty log.
+    pub fn new() -> Self {
+        let (progress, _) = watch::channel(Progress { next: Position(0), closed: false });
+        Self { log: Arc::default(), progress }
+    }
+
+    fn write<T>(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut state = self.log.state.write();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        let result = change(&mut state)?;
+        let next = Position(state.records.len() as u64);
+        drop(state);
+        // Two writers may get here in either order; what a subscriber is told only ever grows.
+        self.progress.send_if_modified(|progress| {
+            let grown = next > progress.next;
+            progress.next = progress.next.max(next);
+            grown
+        });
+        Ok(result)
+    }
+}
+
+impl Log {
+    fn read<T>(&self, read: impl FnOnce(&State) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let state = self.state.read();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        read(&state)
+    }
+}
+
+impl State {
+    fn add(&mut self, addition: &Addition) -> Result<Appended, StoreError> {
+        let thread = addition.thread;
+        let head = self.streams.get(&thread).map(|stream| stream.head);
+        let before = self.hash_before(thread, addition.expected, addition.fork_of, head)?;
+        let first = Position(self.records.len() as u64);
+        let records = &mut self.records;
+        let next =
+            addition.place(head.as_ref(), before, first, |record| records.push(Some(record)));
+        let own = first.0 as usize..self.records.len();
+        self.streams
+            .entry(thread)
+            .and_modify(|stream| {
+                stream.head = next;
+                stream.own.extend(own.clone());
+            })
+            .or_insert_with(|| Stream { head: next, own: own.clone().collect(), snapshot: None });
+        Ok(Appended {
+            first_position: first,
+            last_position: next.last_position,
+            last_seq: next.last_seq,
+            hash: next.hash,
+            group: own.len() as u32,
+        })
+    }
+
+    /// The hash that the next record is chained to, once the expectation was found to hold.
+    fn hash_before(
+        &self,
+        thread: ThreadId,
+        expected: Seq,
+        fork_of: Option<ForkPoint>,
+        head: Option<Head>,
+    ) -> Result<Hash, StoreError> {
+        plan::check(thread, expected, fork_of, head.as_ref())?;
+        match (head, fork_of) {
+            (Some(head), _) => Ok(head.hash),
+            (None, None) => Ok(Hash::ZERO),
+            (None, Some(point)) => {
+                let parent = self.streams.get(&point.parent).map(|stream| &stream.head);
+                plan::check_fork(point, parent)?;
+                self.hash_at(point)
+            }
+        }
+    }
+
+    fn hash_at(&self, point: ForkPoint) -> Result<Hash, StoreError> {
+        let records = self.range(point.parent, point.seq..point.seq.next(), 1)?;
+        records.first().map(|record| record.hash).ok_or_else(|| plan::no_thread(point.parent))
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<&Stream, StoreError> {
+        self.streams.get(&thread).ok_or_else(|| plan::no_thread(thread))
+    }
+
+    fn range(
+        &self,
+        thread: ThreadId,
+        range: Range<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let stream = self.stream(thread)?;
+        let mut found = Vec::new();
+        if let Some(point) = stream.head.fork_of
+            && range.start <= point.seq
+        {
+            let end = range.end.min(point.seq.next());
+            found = self.range(point.parent, range.start..end, limit)?;
+        }
+        let first = stream.head.first_own();
+        let skip = range.start.0.saturating_sub(first.0) as usize;
+        let own = stream.own.iter().skip(skip).filter_map(|at| self.records[*at].as_ref());
+        let room = limit - found.len();
+        found.extend(own.take_while(|record| record.seq < range.end).take(room).cloned());
+        Ok(found)
+    }
+
+    fn forks_of(&self, thread: ThreadId) -> Vec<ThreadId> {
+        let inherits =
+            |stream: &Stream| stream.head.fork_of.is_some_and(|point| point.parent == thread);
+        self.streams
+            .iter()
+            .filter(|(_, stream)| inherits(stream))
+            .map(|(id, _)| *id)
+            .take(16)
+            .collect()
+    }
+}
+
+impl Source for Log {
+    fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read(|state| {
+            let from = usize::try_from(from.0).unwrap_or(usize::MAX).min(state.records.len());
+            Ok(state.records[from..].iter().flatten().take(limit).cloned().collect())
+        })
+    }
+
+    fn own_records(
+        &self,
+        thread: ThreadId,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.read(|state| {
+            let Some(stream) = state.streams.get(&thread) else { return Ok(Vec::new()) };
+            let first = stream.own.partition_point(|at| (*at as u64) < from.0);
+            let own = stream.own[first..].iter().filter_map(|at| state.records[*at].clone());
+            Ok(own.take(limit).collect())
+        })
+    }
+
+    fn in_memory(&self, _from: Position) -> bool {
+        true
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let answer = plan::measure(&append.records)
+            .and_then(|_| self.write(|state| state.add(&append.into())));
+        futures::future::ready(answer).boxed()
+    }
+
+    fn read_stream(
+        &self,
+        thread: ThreadId,
+        range: Range<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.log.read(|state| state.range(thread, range, limit))
+    }
+
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.log.records(from, limit)
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        self.log.read(|state| Ok(state.stream(thread)?.head.info(thread)))
+    }
+
+    fn streams(
+        &self,
+        after: Option<ThreadId>,
+        tags: &[Tag],
+        limit: usize,
+    ) -> Result<Vec<StreamInfo>, StoreError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.log.read(|state| {
+            let after = after.map_or(Unbounded, Excluded);
+            let streams = state.streams.range((after, Unbounded));
+            let wanted = streams
+                .filter(|(_, stream)| tags.is_empty() || tags.contains(&stream.head.tag))
+                .map(|(id, stream)| stream.head.info(*id));
+            Ok(wanted.take(limit).collect())
+        })
+    }
+
+    fn next_position(&self) -> Position {
+        self.progress.borrow().next
+    }
+
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+        follow(Arc::clone(&self.log), self.progress.subscribe(), from, filter)
+    }
+
+    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+        plan::payload_fits(bytes.len())?;
+        let hash = Hash::of(bytes);
+        self.write(|state| {
+            let blob = state
+                .blobs
+                .entry(hash)
+                .or_insert_with(|| Blob { bytes: bytes.to_vec(), owners: BTreeSet::new() });
+            blob.owners.insert(owner);
+            Ok(hash)
+        })
+    }
+
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        self.log.read(|state| match state.blobs.get(&hash) {
+            Some(blob) => Ok(blob.bytes.clone()),
+            None => Err(StoreError::NotFound { what: "blob", name: hash.to_string() }),
+        })
+    }
+
+    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+        plan::payload_fits(snapshot.state.len())?;
+        self.write(|state| {
+            let stream = state.streams.get_mut(&thread).ok_or_else(|| plan::no_thread(thread))?;
+            stream.snapshot = Some(snapshot);
+            Ok(())
+        })
+    }
+
+    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+        self.log
+            .read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshot.clone())))
+    }
+
+    fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        plan::value_fits(name, value)?;
+        self.write(|state| {
+            state.values.insert(name.into(), value.into());
+            Ok(())
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.log.read(|state| Ok(state.values.get(name).cloned()))
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.log.read(|state| {
+            let from = state.values.range(prefix.to_string()..);
+            let named = from.take_while(|(name, _)| name.starts_with(prefix));
+            Ok(named.map(|(name, value)| (name.clone(), value.clone())).collect())
+        })
+    }
+
+    fn remove_value(&self, name: &str) -> Result<(), StoreError> {
+        self.write(|state| {
+            state.values.remove(name);
+            Ok(())
+        })
+    }
+
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+        self.write(|state| {
+            state.stream(thread)?;
+            let forks = state.forks_of(thread);
+            if !forks.is_empty() {
+                return Err(StoreError::InUse { thread, forks });
+            }
+            let own = state.streams.remove(&thread).map(|stream| stream.own).unwrap_or_default();
+            for at in own {
+                state.records[at] = None;
+            }
+            state
+                .blobs
+                .retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
+            Ok(())
+        })
+    }
+
+    fn import(
+        &self,
+        fork_of: Option<ForkPoint>,
+        tag: Tag,
+        records: Vec<Record>,
+    ) -> Result<Appended, StoreError> {
+        let Some(first) = records.first() else {
+            return Err(StoreError::Invalid("an import needs at least one record".into()));
+        };
+        let thread = first.thread;
+        self.write(|state| {
+            let head = state.streams.get(&thread).map(|stream| stream.head);
+            let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
+            let before = state.hash_before(thread, expected, fork_of, head)?;
+            state.add(&plan::import(fork_of, before, tag, records)?)
+        })
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        self.log.read(|state| {
+            let mut verification = Verification::default();
+            for (thread, stream) in &state.streams {
+                verification.n_streams += 1;
+                let first = stream.head.first_own();
+                let mut hash = match stream.head.fork_of {
+                    Some(point) => state.hash_at(point)?,
+                    None => Hash::ZERO,
+                };
+                for record in state.range(*thread, first..Seq(u64::MAX), usize::MAX)? {
+                    verification.n_records += 1;
+                    hash = Record::chain(
+                        hash,
+                        record.thread,
+                        record.seq,
+                        record.recorded_at,
+                        record.trace,
+                        record.kind,
+                        record.version,
+                        &record.payload,
+                    );
+                    if hash != record.hash {
+                        verification.faults.push(Damage {
+                            thread: Some(*thread),
+                            seq: Some(record.seq),
+                            position: Some(record.position),
+                            file: None,
+                            what: "a record does not follow from the one before it".into(),
+                        });
+                        break;
+                    }
+                }
+            }
+            Ok(verification)
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let mut state = self.log.state.write();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        *state = State { closed: true, ..State::default() };
+        drop(state);
+        self.progress.send_modify(|progress| progress.closed = true);
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! From an append to records: the checks and the chain that every backend shares.
+
+use std::sync::Arc;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, TraceId};
+
+use crate::contract::{Append, ForkPoint, Tag};
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::record::{Cause, NewRecord, Record};
+
+/// The largest payload, in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+/// The largest append, in bytes of payload, and 32 for each record.
+pub const APPEND_BYTES_MAX: usize = 66 << 20;
+/// The largest value, in bytes.
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+/// The longest name of a value, in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// How large an append is, or why nothing like it can ever be written.
+pub(crate) fn measure(records: &[NewRecord]) -> Result<usize, StoreError> {
+    if records.is_empty() {
+        return Err(StoreError::Invalid("an append needs at least one record".into()));
+    }
+    let mut total = 0_usize;
+    for (index, record) in records.iter().enumerate() {
+        payload_fits(record.payload.len())?;
+        total += record.payload.len() + 32;
+        if let Some(Cause::SameAppend(cause)) = record.cause
+            && cause as usize >= index
+        {
+            return Err(StoreError::Invalid(format!(
+                "record {index} of an append names record {cause} as its cause, which is not before it"
+            )));
+        }
+    }
+    append_fits(total)?;
+    Ok(total)
+}
+
+pub(crate) fn payload_fits(bytes: usize) -> Result<(), StoreError> {
+    fits("a payload", bytes, PAYLOAD_BYTES_MAX)
+}
+
+pub(crate) fn append_fits(bytes: usize) -> Result<(), StoreError> {
+    fits("an append", bytes, APPEND_BYTES_MAX)
+}
+
+pub(crate) fn value_fits(name: &str, value: &[u8]) -> Result<(), StoreError> {
+    if name.is_empty() {
+        return Err(StoreError::Invalid("a value needs a name".into()));
+    }
+    fits("the name of a value", name.len(), NAME_BYTES_MAX)?;
+    fits("a value", value.len(), VALUE_BYTES_MAX)
+}
+
+fn fits(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), StoreError> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(StoreError::TooLarge { what, bytes: bytes as u64, bytes_max: bytes_max as u64 })
+}
+
+/// The expectation holds, and what is expected of a new stream was given.
+pub(crate) fn check(
+    thread: ThreadId,
+    expected: Seq,
+    fork_of: Option<ForkPoint>,
+    head: Option<&Head>,
+) -> Result<(), StoreError> {
+    let actual = match (head, fork_of) {
+        (Some(head), None) => head.last_seq.next(),
+        // A stream begins once; that somebody began it already is a conflict like any other.
+        (Some(head), Some(_)) => {
+            return Err(StoreError::Conflict { thread, expected, actual: head.last_seq.next() });
+        }
+        (None, None) => Seq(0),
+        (None, Some(point)) => {
+            if point.parent == thread {
+                return Err(StoreError::Invalid(format!("thread {thread} cannot fork itself")));
+            }
+            point.seq.next()
+        }
+    };
+    if expected != actual {
+        return Err(StoreError::Conflict { thread, expected, actual });
+    }
+    Ok(())
+}
+
+/// The fork point is in the parent.
+pub(crate) fn check_fork(point: ForkPoint, parent: Option<&Head>) -> Result<(), StoreError> {
+    let Some(parent) = parent else { return Err(no_thread(point.parent)) };
+    if point.seq > parent.last_seq {
+        return Err(StoreError::NotFound {
+            what: "seq to fork from",
+            name: format!(
+                "{} in thread {}, which ends at {}",
+                point.seq, point.parent, parent.last_seq
+            ),
+        });
+    }
+    Ok(())
+}
+
+pub(crate) fn no_thread(thread: ThreadId) -> StoreError {
+    StoreError::NotFound { what: "thread", name: thread.to_string() }
+}
+
+/// Payloads of an append, shared with whoever reads them later.
+pub(crate) type Payloads = Vec<Arc<[u8]>>;
+
+/// What an append adds to a stream, before it has a place in the log.
+#[derive(Debug)]
+pub(crate) struct Addition {
+    pub(crate) thread: ThreadId,
+    pub(crate) expected: Seq,
+    pub(crate) fork_of: Option<ForkPoint>,
+    pub(crate) trace: Option<TraceId>,
+    pub(crate) tag: Tag,
+    pub(crate) records: Vec<NewRecord>,
+    pub(crate) payloads: Payloads,
+}
+
+impl From<Append> for Addition {
+    fn from(mut append: Append) -> Self {
+        let payloads = append
+            .records
+            .iter_mut()
+            .map(|record| Arc::from(std::mem::take(&mut record.payload)))
+            .collect();
+        Self {
+            thread: append.thread,
+            expected: append.expected,
+            fork_of: append.fork_of,
+            trace: append.trace,
+            tag: append.tag,
+            records: append.records,
+            payloads,
+        }
+    }
+}
+
+impl Addition {
+    /// The records with their places and hashes, and the head after them. `before` is the hash that the first one
+    /// is chained to.
+    pub(crate) fn place(
+        &self,
+        head: Option<&Head>,
+        before: Hash,
+        first: Position,
+        mut each: impl FnMut(Record),
+    ) -> Head {
+        let trace =
+            head.map_or_else(|| self.trace.unwrap_or(self.thread.into()), |head| head.trace);
+        let mut next = Head {
+            last_seq: self.expected,
+            last_position: first,
+            hash: before,
+            tag: self.tag,
+            first_at: head.map_or_else(|| self.records[0].recorded_at, |head| head.first_at),
+            last_at: self.records[0].recorded_at,
+            fork_of: head.map_or(self.fork_of, |head| head.fork_of),
+            trace,
+        };
+        for (index, (new, payload)) in self.records.iter().zip(&self.payloads).enumerate() {
+            next.last_seq = Seq(self.expected.0 + index as u64);
+            next.last_position = Position(first.0 + index as u64);
+            next.last_at = new.recorded_at;
+            next.hash = Record::chain(
+                next.hash,
+                self.thread,
+                next.last_seq,
+                new.recorded_at,
+                trace,
+                new.kind,
+                new.version,
+                payload,
+            );
+            each(Record {
+                position: next.last_position,
+                thread: self.thread,
+                seq: next.last_seq,
+                kind: new.kind,
+                version: new.version,
+                recorded_at: new.recorded_at,
+                trace,
+                cause: new.cause.map(|cause| match cause {
+                    Cause::At(position) => position,
+                    Cause::SameAppend(index) => Position(first.0 + u64::from(index)),
+                }),
+                hash: next.hash,
+                payload: Arc::clone(payload),
+            });
+        }
+        next
+    }
+
+    /// How many positions it takes.
+    pub(crate) fn n_records(&self) -> u64 {
+        self.records.len() as u64
+    }
+}
+
+/// An exported stream as an addition, after its chain was checked against `before`, the hash it begins from.
+pub(crate) fn import(
+    fork_of: Option<ForkPoint>,
+    before: Hash,
+    tag: Tag,
+    records: Vec<Record>,
+) -> Result<Addition, StoreError> {
+    let Some(first) = records.first() else {
+        return Err(StoreError::Invalid("an import needs at least one record".into()));
+    };
+    let (thread, trace, first_position) = (first.thread, first.trace, first.position);
+    let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
+    let (mut hash, mut bytes) = (before, 0_usize);
+    let mut indexes = std::collections::HashMap::with_capacity(records.len());
+    for (index, record) in records.iter().enumerate() {
+        let wrong = |what: &str| {
+            StoreError::Invalid(format!(
+                "the import of thread {thread} does not hold together at seq {}: {what}",
+                record.seq
+            ))
+        };
+        if record.thread != thread || record.trace != trace {
+            return Err(wrong("another thread or trace than the record before it"));
+        }
+        if record.seq.0 != expected.0 + index as u64 {
+            return Err(wrong(&format!("seq {} was expected", expected.0 + index as u64)));
+        }
+        payload_fits(record.payload.len())?;
+        bytes += record.payload.len() + 32;
+        hash = Record::chain(
+            hash,
+            thread,
+            record.seq,
+            record.recorded_at,
+            trace,
+            record.kind,
+            record.version,
+            &record.payload,
+        );
+        if hash != record.hash {
+            return Err(wrong("its hash does not follow from the record before it"));
+        }
+        indexes.insert(record.position, index);
+    }
+    append_fits(bytes)?;
+    let mut payloads = Vec::with_capacity(records.len());
+    let records = records
+        .into_iter()
+        .enumerate()
+        .map(|(at, record)| {
+            payloads.push(record.payload);
+            NewRecord {
+                kind: record.kind,
+                version: record.version,
+                recorded_at: record.recorded_at,
+                // Positions are new: a cause inside the stream moves with it, one outside has no place here.
+                cause: record
+                    .cause
+                    .filter(|cause| *cause >= first_position)
+                    .and_then(|cause| indexes.get(&cause))
+                    .filter(|index| **index < at)
+                    .map(|index| Cause::SameAppend(*index as u32)),
+                payload: Vec::new(),
+            }
+        })
+        .collect();
+    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, records, payloads })
+}
