@@ -117,6 +117,7 @@ impl Bench {
             finish_reason,
             usage,
             cost_nanousd: None,
+            prices: None,
             model: None,
             response_id: None,
             cached: false,
