@@ -219,7 +219,7 @@ fn write_seal_of(
             trees.chunks.insert(chunk_key(seal, number), bytes)?;
             for run in runs {
                 let place = Place { first: run.first, seal, chunk: number, n: run.n };
-                trees.runs.insert(&run_key(run.thread, run.first), write_place(&place))?;
+                trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
             }
             Ok(())
         })?;
