@@ -68,7 +68,9 @@ fn payload(seed: u64) -> Vec<u8> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        out.push_str(["the ", "result ", "file ", "of ", "line ", "src/main.rs "][state as usize % 6]);
+        out.push_str(
+            ["the ", "result ", "file ", "of ", "line ", "src/main.rs "][state as usize % 6],
+        );
         out.push_str(&format!("{:x} ", state & 0xffff));
     }
     out.truncate(298);
@@ -178,7 +180,8 @@ fn plain_group_commit(root: &Path, writers: u64, in_flight: usize, time: Duratio
                 let (answer, answered) = mpsc::sync_channel(in_flight);
                 let mut open = 0;
                 while begun.elapsed() < time {
-                    while open < in_flight && sender.send((record.clone(), answer.clone())).is_ok() {
+                    while open < in_flight && sender.send((record.clone(), answer.clone())).is_ok()
+                    {
                         open += 1;
                     }
                     if answered.recv().is_ok() {
@@ -215,7 +218,11 @@ fn writers(
                 let (mut seq, mut groups) = (0, 0);
                 while begun.elapsed() < time {
                     while open.len() < in_flight {
-                        open.push_back(store.append(append(thread(n), seq, payloads[seq as usize % 256].clone())));
+                        open.push_back(store.append(append(
+                            thread(n),
+                            seq,
+                            payloads[seq as usize % 256].clone(),
+                        )));
                         seq += 1;
                     }
                     if let Some(oldest) = open.pop_front() {
