@@ -23,6 +23,7 @@ mod recover;
 mod seal;
 mod sealer;
 mod tail;
+mod verify;
 mod writer;
 
 use std::ops::Range;
@@ -54,6 +55,7 @@ use crate::contract::{
     Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
 };
 use crate::error::{Damage, StoreError};
+use crate::fence::Refusal;
 use crate::follow::{Progress, follow};
 use crate::plan::{self, Addition};
 use crate::record::Record;
@@ -72,6 +74,9 @@ pub struct Options {
     /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
     /// this is taken when nothing else waits.
     pub queue_bytes_max: usize,
+    /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
+    /// brings records of one stream closer together, less makes opening after a crash faster.
+    pub tail_bytes: usize,
     /// Sees writes and syncs, for tests.
     pub watcher: Option<Arc<dyn Watcher>>,
 }
@@ -83,6 +88,7 @@ impl Default for Options {
             read_cache_bytes: 32 << 20,
             index_cache_bytes: 64 << 20,
             queue_bytes_max: 128 << 20,
+            tail_bytes: 1 << 20,
             watcher: None,
         }
     }
@@ -190,6 +196,7 @@ impl SledStore {
             tasks.clone(),
             Arc::clone(&progress),
             found.next,
+            options.tail_bytes,
         );
         let writer = spawn("log writer", dir, move || writer.run())?;
         let threads = Threads { writer, sealer: sealer_thread, tasks, _lock: lock };
@@ -232,7 +239,7 @@ impl SledStore {
             return Err(failure);
         }
         let reached = Reached {
-            group: journal.group(),
+            group: journal.written_group(),
             next: self.progress.borrow().next,
             sealed_epoch: self.sealer.sealed_epoch(),
         };
@@ -299,13 +306,21 @@ impl Store for SledStore {
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
         let bytes = match plan::measure(&append.records) {
             Ok(bytes) => bytes,
-            Err(error) => return futures::future::ready(Err(error)).boxed(),
+            Err(error) => {
+                let refusal = self.queue.refuse(append.thread, error);
+                return async move { Err(refusal.into_error()) }.boxed();
+            }
         };
         let addition = Addition::from(append);
         let body = Body::append(&addition);
         let (sender, receiver) = oneshot::channel();
         self.queue.push(Op::Append(addition, body), bytes, Answer::Append(sender));
-        receiver.map(|answer| answer.unwrap_or(Err(StoreError::Closed))).boxed()
+        receiver
+            .map(|answer| match answer {
+                Ok(answer) => answer.map_err(Refusal::into_error),
+                Err(_) => Err(StoreError::Closed),
+            })
+            .boxed()
     }
 
     fn read_stream(
@@ -416,8 +431,9 @@ impl Store for SledStore {
     }
 
     fn verify(&self) -> Result<Verification, StoreError> {
-        self.open_reader()?;
-        Ok(Verification { faults: self.mended.clone(), ..Verification::default() })
+        let mut found = verify::verify(self.open_reader()?)?;
+        found.faults.extend(self.mended.iter().cloned());
+        Ok(found)
     }
 
     fn close(&self) -> Result<(), StoreError> {

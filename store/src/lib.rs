@@ -3,12 +3,15 @@
 mod contract;
 mod disk;
 mod error;
+mod fence;
 mod follow;
 mod head;
 mod memory;
 mod plan;
 mod record;
 mod subscription;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wire;
 
 pub use contract::{

@@ -413,6 +413,28 @@ impl Index {
         Ok(names)
     }
 
+    /// The hashes of all blobs that are there or that somebody names.
+    pub(crate) fn blob_hashes(&self) -> Result<BTreeSet<Hash>, StoreError> {
+        let keys = self.with(|trees| {
+            let keys = trees.blobs.iter().keys().chain(trees.owners.iter().keys());
+            keys.collect::<sled::Result<Vec<_>>>()
+        })?;
+        let hash = |key: &sled::IVec| Take(key).array().map(Hash::from_bytes);
+        keys.iter().map(hash).collect::<Result<_, _>>().map_err(self.malformed("a blob"))
+    }
+
+    /// Whether anybody names the blob.
+    pub(crate) fn is_owned(&self, hash: Hash) -> Result<bool, StoreError> {
+        self.with(|trees| {
+            Ok(trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_some())
+        })
+    }
+
+    /// Whether sled holds records of the stream.
+    pub(crate) fn has_runs(&self, thread: ThreadId) -> Result<bool, StoreError> {
+        Ok(!self.runs(thread, Seq(0), 1)?.is_empty())
+    }
+
     pub(crate) fn has_owner(
         &self,
         hash: Hash,

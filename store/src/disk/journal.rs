@@ -33,7 +33,10 @@ pub(crate) struct Journal {
     active: usize,
     epoch: u64,
     offset: u64,
+    /// The last group that was begun.
     group: u64,
+    /// The last one that was written.
+    written_group: u64,
 }
 
 /// What a file holds.
@@ -73,21 +76,24 @@ impl Journal {
             Some(last) => (last.file, last.epoch, last.end),
             None => (0, sealed_epoch + 1, 0),
         };
-        Ok((Self { files, ready_bytes, active, epoch, offset, group }, found))
+        let written_group = found.last().map_or(0, |last| last.last_group);
+        let journal = Self { files, ready_bytes, active, epoch, offset, group, written_group };
+        Ok((journal, found))
     }
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The number of the last group.
-    pub(crate) fn group(&self) -> u64 {
-        self.group
+    /// The last group that was written.
+    pub(crate) fn written_group(&self) -> u64 {
+        self.written_group
     }
 
     /// Goes on after `group`, where that is later than what the files know.
     pub(crate) fn skip_to_group(&mut self, group: u64) {
         self.group = self.group.max(group);
+        self.written_group = self.written_group.max(group);
     }
 
     pub(crate) fn active_bytes(&self) -> u64 {
@@ -134,6 +140,7 @@ impl Journal {
         out.truncate(n);
         written?;
         self.offset = end;
+        self.written_group = self.group;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Bytes of any size in sled: cut into pieces that are small enough for it.
 //!
-//! Piece 0 begins with the whole length and a checksum of the whole.
+//! Piece 0 begins with the whole length and a checksum of the whole. It is written last and removed first, so that
+//! whoever reads at the same time finds all or nothing.
 
 use super::limits::PIECE_BYTES;
 use crate::wire::{Malformed, Put, Take};
@@ -20,10 +21,10 @@ pub(crate) fn write(tree: &sled::Tree, key: &[u8], bytes: &[u8]) -> sled::Result
     head.u32(crc32fast::hash(bytes));
     let (first, rest) = bytes.split_at(bytes.len().min(PIECE_BYTES));
     head.bytes(first);
-    tree.insert(piece_key(key, 0), head)?;
     for (index, piece) in rest.chunks(PIECE_BYTES).enumerate() {
         tree.insert(piece_key(key, index as u32 + 1), piece)?;
     }
+    tree.insert(piece_key(key, 0), head)?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::frame::Body;
 use crate::contract::{Appended, ForkPoint, Tag};
 use crate::error::StoreError;
+use crate::fence::{Fences, Refusal};
 use crate::plan::Addition;
 use crate::record::Record;
 
@@ -28,22 +29,33 @@ pub(crate) enum Op {
 /// Who waits for it.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Append(oneshot::Sender<Result<Appended, StoreError>>),
+    Append(oneshot::Sender<Result<Appended, Refusal>>),
     Blocking(SyncSender<Result<Option<Appended>, StoreError>>),
 }
 
 impl Answer {
-    pub(crate) fn send(self, result: Result<Option<Appended>, StoreError>) {
+    /// It failed, and its caller has to see that before the stream goes on.
+    pub(crate) fn refused(self, refusal: Refusal) {
         match self {
-            // Nobody listens any more: the append was made all the same, as promised.
-            Self::Append(sender) => {
-                if let Some(answer) = result.transpose() {
-                    let _ = sender.send(answer);
-                }
-            }
-            Self::Blocking(sender) => {
-                let _ = sender.send(result);
-            }
+            // Unheard, the refusal is dropped here and its fence with it.
+            Self::Append(sender) => drop(sender.send(Err(refusal))),
+            Self::Blocking(sender) => drop(sender.send(Err(refusal.into_error()))),
+        }
+    }
+
+    /// Something other than an append failed.
+    pub(crate) fn failed(self, error: StoreError) {
+        if let Self::Blocking(sender) = self {
+            drop(sender.send(Err(error)));
+        }
+    }
+
+    /// It was done. That nobody listens any more changes nothing.
+    pub(crate) fn done(self, appended: Option<Appended>) {
+        match (self, appended) {
+            (Self::Append(sender), Some(appended)) => drop(sender.send(Ok(appended))),
+            (Self::Append(_), None) => {}
+            (Self::Blocking(sender), appended) => drop(sender.send(Ok(appended))),
         }
     }
 }
@@ -67,6 +79,7 @@ struct State {
 
 #[derive(Debug)]
 pub(crate) struct Queue {
+    fences: Fences,
     state: Mutex<State>,
     arrived: Condvar,
     bytes_max: usize,
@@ -75,20 +88,20 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false };
-        Self { state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
+        Self {
+            fences: Fences::default(),
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            bytes_max,
+        }
     }
 
     /// Puts something at the end. What alone is over the limit is taken when nothing else waits.
     pub(crate) fn push(&self, op: Op, bytes: usize, answer: Answer) {
         let mut state = self.state.lock();
-        if state.closed {
+        if let Some(error) = self.refusal(&state, &op, bytes) {
             drop(state);
-            return answer.send(Err(StoreError::Closed));
-        }
-        if state.bytes > 0 && state.bytes + bytes > self.bytes_max {
-            let bytes = state.bytes as u64;
-            drop(state);
-            return answer.send(Err(StoreError::Busy { bytes, bytes_max: self.bytes_max as u64 }));
+            return self.fail(&op, answer, error);
         }
         state.bytes += bytes;
         let ticket = state.next_ticket;
@@ -99,6 +112,37 @@ impl Queue {
         if was_empty {
             self.arrived.notify_one();
         }
+    }
+
+    fn refusal(&self, state: &State, op: &Op, bytes: usize) -> Option<StoreError> {
+        if state.closed {
+            return Some(StoreError::Closed);
+        }
+        if let Op::Append(addition, _) = op
+            && self.fences.is_raised(addition.thread)
+        {
+            let (thread, expected) = (addition.thread, addition.expected);
+            return Some(StoreError::Conflict { thread, expected, actual: expected });
+        }
+        (state.bytes > 0 && state.bytes + bytes > self.bytes_max).then_some(StoreError::Busy {
+            bytes: state.bytes as u64,
+            bytes_max: self.bytes_max as u64,
+        })
+    }
+
+    /// Answers that something failed.
+    pub(crate) fn fail(&self, op: &Op, answer: Answer, error: StoreError) {
+        match (op, answer) {
+            (Op::Append(addition, _), answer) => {
+                answer.refused(self.fences.raise(addition.thread, error));
+            }
+            (_, answer) => answer.failed(error),
+        }
+    }
+
+    /// A failure that comes before anything is queued.
+    pub(crate) fn refuse(&self, thread: ThreadId, error: StoreError) -> Refusal {
+        self.fences.raise(thread, error)
     }
 
     /// Takes what waits, up to about `bytes_max`, into `out`; waits up to `patience` for the first. False when the

@@ -65,7 +65,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files) -> Result<Fou
     }
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch)?;
     check_complete(dir, &watermark, &reached, &recovered)?;
-    journal.skip_to_group(reached.group.max(watermark.group));
+    journal.skip_to_group(watermark.group);
 
     let mut state: Option<State> = None;
     for one in recovered {
@@ -82,7 +82,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files) -> Result<Fou
         sealing: None,
     });
     let next = state.active.next_position();
-    let reached = Reached { group: journal.group(), next, sealed_epoch: watermark.epoch };
+    let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
     // With a full disk the old mark stays, which is only further behind.
     match mark.renew(reached) {
         Ok(()) | Err(StoreError::Full { .. }) => {}

@@ -219,7 +219,7 @@ fn write_seal_of(
             trees.chunks.insert(chunk_key(seal, number), bytes)?;
             for run in runs {
                 let place = Place { first: run.first, seal, chunk: number, n: run.n };
-                trees.runs.insert(&run_key(run.thread, run.first), write_place(&place))?;
+                trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
             }
             Ok(())
         })?;
@@ -281,6 +281,9 @@ fn write_blob(
 ) -> Result<(), StoreError> {
     let is_there = index.has_blob(hash)?;
     index.with(|trees| {
+        if let Some(bytes) = bytes.filter(|_| !is_there) {
+            pieces::write(&trees.blobs, hash.as_bytes(), bytes)?;
+        }
         for owner in owners {
             let id = owner.as_ref().map_or(&[][..], |owner| owner.as_bytes());
             trees.owners.insert(pair_key(hash.as_bytes(), id), &[])?;
@@ -288,10 +291,7 @@ fn write_blob(
                 trees.owned.insert(pair_key(id, hash.as_bytes()), &[])?;
             }
         }
-        match bytes {
-            Some(bytes) if !is_there => pieces::write(&trees.blobs, hash.as_bytes(), bytes),
-            _ => Ok(()),
-        }
+        Ok(())
     })
 }
 

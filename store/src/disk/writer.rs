@@ -28,9 +28,6 @@ use crate::record::Record;
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// How much the tail holds before it is moved into sled.
-const SEAL_BYTES_MIN: usize = 1 << 20;
-
 /// How many heads are remembered of streams that are in sled.
 const COLD_HEADS_MAX: usize = 16 << 10;
 
@@ -46,6 +43,7 @@ pub(crate) struct Writer {
     pub(crate) tasks: Sender<Task>,
     pub(crate) progress: Arc<watch::Sender<Progress>>,
     pub(crate) next: Position,
+    tail_bytes: usize,
     heads: HashMap<ThreadId, Known>,
     /// Streams of which an append failed, and the ticket before which all that was queued behind it fails too.
     fenced: HashMap<ThreadId, u64>,
@@ -90,6 +88,7 @@ impl Writer {
         tasks: Sender<Task>,
         progress: Arc<watch::Sender<Progress>>,
         next: Position,
+        tail_bytes: usize,
     ) -> Self {
         Self {
             queue,
@@ -100,6 +99,7 @@ impl Writer {
             tasks,
             progress,
             next,
+            tail_bytes,
             heads: HashMap::new(),
             fenced: HashMap::new(),
             broken: None,
@@ -129,7 +129,7 @@ impl Writer {
         let (mut stamp, mut group) = self.begin(&mut out);
         for Waiting { op, ticket, answer, .. } in waiting {
             if let Some(error) = &self.broken {
-                answer.send(Err(error.clone()));
+                self.queue.fail(&op, answer, error.clone());
                 continue;
             }
             // What depends on more than the heads waits until everything before it can be read.
@@ -141,8 +141,7 @@ impl Writer {
             match self.plan(op, ticket, &stamp, &mut group, &mut out) {
                 Ok(change) => group.changes.push((change, answer)),
                 Err(error) => {
-                    self.fence(thread);
-                    answer.send(Err(error));
+                    self.fail(thread, answer, error);
                 }
             }
         }
@@ -165,11 +164,16 @@ impl Writer {
         (stamp, Group { next: self.next, ..Group::default() })
     }
 
-    /// What queued up behind a failed append was decided without knowing of the failure.
-    fn fence(&mut self, thread: Option<ThreadId>) {
+    /// Answers that something failed. What is queued behind an append was decided without knowing that, so it
+    /// fails too; what comes later meets the fence until the failure was seen.
+    fn fail(&mut self, thread: Option<ThreadId>, answer: Answer, error: StoreError) {
+        // The fence first: between the two nothing can slip through.
         if let Some(thread) = thread {
+            let refusal = self.queue.refuse(thread, error);
             self.fenced.insert(thread, self.queue.next_ticket());
+            return answer.refused(refusal);
         }
+        answer.failed(error);
     }
 
     fn plan(
@@ -315,13 +319,12 @@ impl Writer {
                 None => self.heads.remove(&thread),
             };
         }
-        for (change, _) in &group.changes {
-            if let Change::Append { thread, .. } = change {
-                self.fence(Some(*thread));
-            }
-        }
-        for (_, answer) in group.changes {
-            answer.send(Err(error.clone()));
+        for (change, answer) in group.changes {
+            let thread = match change {
+                Change::Append { thread, .. } => Some(thread),
+                Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
+            };
+            self.fail(thread, answer, error.clone());
         }
     }
 
@@ -361,18 +364,18 @@ impl Writer {
             self.progress.send_modify(|progress| progress.next = next);
         }
         for (answer, appended) in answers {
-            answer.send(Ok(appended));
+            answer.done(appended);
         }
         // The sealer may hold it for the time of a sync: then the next group notes it.
         if let Some(mut mark) = self.mark.try_lock()
-            && let Err(error) = mark.note(self.journal.group(), self.next)
+            && let Err(error) = mark.note(self.journal.written_group(), self.next)
         {
             tracing::warn!(%error, "the mark was not written");
         }
     }
 
     fn seal_when_due(&mut self) {
-        if self.reader.tail.state.read().active.bytes >= SEAL_BYTES_MIN {
+        if self.reader.tail.state.read().active.bytes >= self.tail_bytes {
             self.begin_seal();
         }
     }
@@ -421,7 +424,7 @@ pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Option<Task> 
         return None;
     }
     let next = state.active.next_position();
-    state.active.group = journal.group();
+    state.active.group = journal.written_group();
     journal.switch();
     let fresh = Segment::new(journal.epoch(), next);
     let full = Arc::new(std::mem::replace(&mut state.active, fresh));
