@@ -1,5 +1,8 @@
 //! The house rules that a compiler does not check: which crate may depend on which, and why each dependency is there.
 
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

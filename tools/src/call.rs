@@ -77,11 +77,7 @@ impl Registered {
         }
     }
 
-    async fn place(
-        &self,
-        cancel: &CancellationToken,
-        wait: Duration,
-    ) -> Result<OwnedSemaphorePermit, ExecutionError> {
+    async fn place(&self, cancel: &CancellationToken, wait: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(permit);
         }
@@ -120,10 +116,7 @@ impl Registered {
             Err(panic) => {
                 let text = panic_text(&*panic);
                 tracing::error!(tool = self.tool.name(), panic = %text, "a tool panicked");
-                Err(ExecutionError::new(
-                    ErrorKind::Panicked,
-                    format!("`{}` crashed: {text}", self.tool.name()),
-                ))
+                Err(ExecutionError::new(ErrorKind::Panicked, format!("`{}` crashed: {text}", self.tool.name())))
             }
         }
     }
@@ -131,13 +124,10 @@ impl Registered {
     fn timed_out(&self, timeout: Duration) -> ExecutionError {
         let text = format!("`{}` was stopped after {} ms", self.tool.name(), timeout.as_millis());
         match self.tool.declared_recovery() {
-            Recovery::Safe | Recovery::Idempotent => {
-                ExecutionError::retryable(ErrorKind::Timeout, text)
+            Recovery::Safe | Recovery::Idempotent => ExecutionError::retryable(ErrorKind::Timeout, text),
+            Recovery::AtMostOnce => {
+                ExecutionError::new(ErrorKind::Timeout, format!("{text}; what it had done until then is done"))
             }
-            Recovery::AtMostOnce => ExecutionError::new(
-                ErrorKind::Timeout,
-                format!("{text}; what it had done until then is done"),
-            ),
         }
     }
 }
