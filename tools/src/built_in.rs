@@ -5,7 +5,7 @@ mod edit_file;
 mod find_files;
 mod list_folder;
 mod read_file;
-//mod run_command;
+mod run_command;
 mod search_text;
 mod write_file;
 
@@ -13,7 +13,7 @@ pub use edit_file::edit_file;
 pub use find_files::find_files;
 pub use list_folder::list_folder;
 pub use read_file::read_file;
-//pub use run_command::{CommandOptions, run_command};
+pub use run_command::{CommandOptions, run_command};
 pub use search_text::search_text;
 pub use write_file::write_file;
 

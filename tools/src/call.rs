@@ -46,6 +46,7 @@ impl Registered {
         cx.check()?;
         self.arguments.check(&arguments)?;
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
+        cx.timeout = Some(timeout);
         // The context keeps the place as well: for a thread that goes on when this future is gone.
         let place = Arc::new(self.place(&cx.cancel, timeout).await?);
         cx.hold(Arc::clone(&place));

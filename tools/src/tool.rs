@@ -225,7 +225,7 @@ pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> 
 
 /// The arguments as the function wants them. They have passed the schema, so what fails here is what a schema cannot
 /// say.
-fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, ExecutionError> {
+pub(crate) fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, ExecutionError> {
     // A function without arguments takes `()`, whose JSON is null.
     let arguments = match arguments {
         Value::Object(map) if map.is_empty() => {

@@ -94,8 +94,8 @@ fn squeezed(line: &str) -> String {
 }
 
 fn show(message: &mut String, lines: &[&[u8]], start: usize, n_lines: usize) {
-    for at in start..(start + n_lines.min(N_LINES_MAX)).min(lines.len()) {
-        let line = lines[at].strip_suffix(b"\r").unwrap_or(lines[at]);
+    for (at, line) in lines.iter().enumerate().skip(start).take(n_lines.min(N_LINES_MAX)) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]);
         let cut = if line.len() > LINE_BYTES_MAX { "…" } else { "" };
         message.push_str(&format!("{}\t{text}{cut}\n", at + 1));
