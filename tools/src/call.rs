@@ -46,6 +46,7 @@ impl Registered {
         cx.check()?;
         self.arguments.check(&arguments)?;
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
+        cx.timeout = Some(timeout);
         // The context keeps the place as well: for a thread that goes on when this future is gone.
         let place = Arc::new(self.place(&cx.cancel, timeout).await?);
         cx.hold(Arc::clone(&place));
@@ -77,11 +78,7 @@ impl Registered {
         }
     }
 
-    async fn place(
-        &self,
-        cancel: &CancellationToken,
-        wait: Duration,
-    ) -> Result<OwnedSemaphorePermit, ExecutionError> {
+    async fn place(&self, cancel: &CancellationToken, wait: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(permit);
         }
@@ -120,10 +117,7 @@ impl Registered {
             Err(panic) => {
                 let text = panic_text(&*panic);
                 tracing::error!(tool = self.tool.name(), panic = %text, "a tool panicked");
-                Err(ExecutionError::new(
-                    ErrorKind::Panicked,
-                    format!("`{}` crashed: {text}", self.tool.name()),
-                ))
+                Err(ExecutionError::new(ErrorKind::Panicked, format!("`{}` crashed: {text}", self.tool.name())))
             }
         }
     }
@@ -131,13 +125,10 @@ impl Registered {
     fn timed_out(&self, timeout: Duration) -> ExecutionError {
         let text = format!("`{}` was stopped after {} ms", self.tool.name(), timeout.as_millis());
         match self.tool.declared_recovery() {
-            Recovery::Safe | Recovery::Idempotent => {
-                ExecutionError::retryable(ErrorKind::Timeout, text)
+            Recovery::Safe | Recovery::Idempotent => ExecutionError::retryable(ErrorKind::Timeout, text),
+            Recovery::AtMostOnce => {
+                ExecutionError::new(ErrorKind::Timeout, format!("{text}; what it had done until then is done"))
             }
-            Recovery::AtMostOnce => ExecutionError::new(
-                ErrorKind::Timeout,
-                format!("{text}; what it had done until then is done"),
-            ),
         }
     }
 }

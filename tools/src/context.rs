@@ -30,7 +30,8 @@ pub struct ToolContext {
     pub progress: Progress,
     /// The number of this attempt; 1 is the first.
     pub attempt: u32,
-    /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry keeps it.
+    /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry keeps it, and always
+    /// tells it to the tool.
     pub timeout: Option<Duration>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }

@@ -54,8 +54,7 @@ impl ToolOutput {
             self.bytes_cut += self.text.len().saturating_sub(text.len()) as u64;
             self.text = text;
         }
-        if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > bytes_max)
-        {
+        if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > bytes_max) {
             self.value = None;
             self.bytes_cut += bytes as u64;
         }
@@ -73,9 +72,7 @@ impl ToolOutput {
             fits
         });
         if n_dropped > 0 {
-            self.text.push_str(&format!(
-                "\n[{n_dropped} attachments left out: the limit is {bytes_max} bytes]"
-            ));
+            self.text.push_str(&format!("\n[{n_dropped} attachments left out: the limit is {bytes_max} bytes]"));
         }
     }
 }

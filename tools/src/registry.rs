@@ -46,9 +46,7 @@ struct List {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// The name is taken.
-    #[error(
-        "there is a tool `{name}` already; unregister it first, or give one of them another name"
-    )]
+    #[error("there is a tool `{name}` already; unregister it first, or give one of them another name")]
     Taken {
         /// The name.
         name: String,
@@ -136,8 +134,7 @@ impl Registry {
         if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(allowed) {
             return Err(RegisterError::Name { name: text.chars().take(80).collect() });
         }
-        let tool = Registered::new(tool)
-            .map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
+        let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
 
         let _writing = self.0.writing.lock();
         let mut tools = self.0.list.load().tools.clone();
@@ -195,8 +192,7 @@ impl Registry {
         }
         let catalogue = Arc::new(Catalogue::new(specs));
         list.catalogues.rcu(|known| {
-            let mut known =
-                if known.len() < N_CATALOGUES_MAX { (**known).clone() } else { HashMap::new() };
+            let mut known = if known.len() < N_CATALOGUES_MAX { (**known).clone() } else { HashMap::new() };
             known.insert(names.clone().into(), Arc::clone(&catalogue));
             known
         });
@@ -229,17 +225,13 @@ impl Registry {
 
     fn unknown(&self, name: &str) -> ExecutionError {
         let list = self.0.list.load();
-        let mut known: Vec<_> =
-            list.tools.keys().take(N_NAMES_SHOWN_MAX).map(ToolName::as_str).collect();
+        let mut known: Vec<_> = list.tools.keys().take(N_NAMES_SHOWN_MAX).map(ToolName::as_str).collect();
         if list.tools.len() > N_NAMES_SHOWN_MAX {
             known.push("…");
         }
         let name: String = name.chars().take(80).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        ExecutionError::new(
-            ErrorKind::UnknownTool,
-            format!("there is no tool `{name}`; the tools are: {known}"),
-        )
+        ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`; the tools are: {known}"))
     }
 }
 

@@ -21,8 +21,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let mut schema =
-        settings.with_transform(WithoutTitles).into_generator().into_root_schema_for::<T>();
+    let mut schema = settings.with_transform(WithoutTitles).into_generator().into_root_schema_for::<T>();
     // `()` and types without fields take no arguments, which a model expresses as an empty object.
     let no_arguments = schema.get("type").and_then(Value::as_str) == Some("null");
     if no_arguments {
@@ -89,8 +88,7 @@ impl Arguments {
         if bytes > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLarge { bytes, bytes_max: SCHEMA_BYTES_MAX });
         }
-        let mut options =
-            jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
+        let mut options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
         if schema.get("$schema").is_none() {
             options = options.with_draft(Draft::Draft202012);
         }

@@ -68,11 +68,7 @@ impl Tool {
     /// The function must not block: a call that blocks its thread cannot be stopped, and whoever shares the thread
     /// waits too. Work that blocks belongs into [`Tool::from_blocking_fn`]. When the time is up or the call is called
     /// off, `cx.cancel` is cancelled, and shortly after the future is dropped.
-    pub fn from_fn<A, O, F, Fut>(
-        name: impl Into<String>,
-        description: impl Into<String>,
-        function: F,
-    ) -> Self
+    pub fn from_fn<A, O, F, Fut>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: Into<ToolOutput>,
@@ -90,11 +86,7 @@ impl Tool {
     /// A thread cannot be stopped from outside. The function asks [`ToolContext::check`] every few milliseconds;
     /// one that does not goes on after its call has been answered with a timeout, and counts against
     /// `concurrency_max` until it returns.
-    pub fn from_blocking_fn<A, O, F>(
-        name: impl Into<String>,
-        description: impl Into<String>,
-        function: F,
-    ) -> Self
+    pub fn from_blocking_fn<A, O, F>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         O: Into<ToolOutput>,
@@ -112,12 +104,7 @@ impl Tool {
 
     /// A tool with a schema of its own, for functions that are known only at run time. The registry checks arguments
     /// against the schema before it calls.
-    pub fn new<F, Fut>(
-        name: impl Into<String>,
-        description: impl Into<String>,
-        parameters: Value,
-        function: F,
-    ) -> Self
+    pub fn new<F, Fut>(name: impl Into<String>, description: impl Into<String>, parameters: Value, function: F) -> Self
     where
         F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answer> + Send + 'static,
@@ -231,16 +218,14 @@ pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> 
         Err(error) => match error.try_into_panic() {
             // It is contained where every panic of a tool is.
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => {
-                Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down"))
-            }
+            Err(_) => Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")),
         },
     }
 }
 
 /// The arguments as the function wants them. They have passed the schema, so what fails here is what a schema cannot
 /// say.
-fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, ExecutionError> {
+pub(crate) fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, ExecutionError> {
     // A function without arguments takes `()`, whose JSON is null.
     let arguments = match arguments {
         Value::Object(map) if map.is_empty() => {

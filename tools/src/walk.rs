@@ -92,11 +92,7 @@ struct Level {
 
 impl Walk {
     /// A walk through the folder at `start`.
-    pub(crate) fn new(
-        workspace: &Workspace,
-        start: &Resolved,
-        options: Options,
-    ) -> Result<Self, WorkspaceError> {
+    pub(crate) fn new(workspace: &Workspace, start: &Resolved, options: Options) -> Result<Self, WorkspaceError> {
         let fault = |source| WorkspaceError::io(&start.relative, source);
         let folder = workspace.dir().open_dir(start.as_path()).map_err(fault)?;
         let mut walk = Self { options, open: Vec::new(), n_unreadable: 0, n_left_out: 0 };
@@ -115,12 +111,7 @@ impl Walk {
         Ok(walk)
     }
 
-    fn enter(
-        &mut self,
-        folder: Dir,
-        path: PathBuf,
-        mut rules: Vec<Arc<Gitignore>>,
-    ) -> io::Result<()> {
+    fn enter(&mut self, folder: Dir, path: PathBuf, mut rules: Vec<Arc<Gitignore>>) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in folder.entries()? {
             let Ok(entry) = entry else {
@@ -170,13 +161,10 @@ impl Iterator for Walk {
             }
             let entry = Entry { path, kind, folder: Arc::clone(&level.folder), name };
             let is_history = !self.options.all && HISTORIES.iter().any(|name| entry.name == *name);
-            if kind == Kind::Folder && depth < self.options.depth_max.min(DEPTH_MAX) && !is_history
-            {
+            if kind == Kind::Folder && depth < self.options.depth_max.min(DEPTH_MAX) && !is_history {
                 let rules = level.rules.clone();
-                let entered = entry
-                    .folder
-                    .open_dir(&entry.name)
-                    .and_then(|dir| self.enter(dir, entry.path.clone(), rules));
+                let entered =
+                    entry.folder.open_dir(&entry.name).and_then(|dir| self.enter(dir, entry.path.clone(), rules));
                 if entered.is_err() {
                     self.n_unreadable += 1;
                 }

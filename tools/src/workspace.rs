@@ -7,8 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt};
+use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rustix::fs::OFlags;
+
+mod write;
 
 /// The bytes of a path; Linux' own limit.
 const PATH_BYTES_MAX: usize = 4096;
@@ -31,6 +34,8 @@ pub struct Workspace {
     /// The root as it was given, where that is another spelling of it.
     root_given: PathBuf,
     dir: Dir,
+    /// Held by whoever reads a file in order to write it again.
+    pub(crate) writing: Mutex<()>,
 }
 
 /// A place inside a workspace. It need not exist.
@@ -63,9 +68,7 @@ pub(crate) fn shown(path: &Path) -> String {
     if !text.contains(char::is_control) {
         return text.into_owned();
     }
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// Why a path cannot be used.
@@ -132,9 +135,9 @@ impl From<WorkspaceError> for ExecutionError {
         let kind = match &error {
             WorkspaceError::Outside { .. } => ErrorKind::Denied,
             WorkspaceError::NotFound { .. } => ErrorKind::NotFound,
-            WorkspaceError::NotAFolder { .. }
-            | WorkspaceError::NotAFile { .. }
-            | WorkspaceError::Unusable { .. } => ErrorKind::InvalidArguments,
+            WorkspaceError::NotAFolder { .. } | WorkspaceError::NotAFile { .. } | WorkspaceError::Unusable { .. } => {
+                ErrorKind::InvalidArguments
+            }
             WorkspaceError::Io { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 _ => ErrorKind::Failed,
@@ -153,10 +156,10 @@ impl Workspace {
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
         let folder = folder.as_ref();
         let root = folder.canonicalize().map_err(|source| WorkspaceError::io(folder, source))?;
-        let dir = Dir::open_ambient_dir(&root, ambient_authority())
-            .map_err(|source| WorkspaceError::io(folder, source))?;
+        let dir =
+            Dir::open_ambient_dir(&root, ambient_authority()).map_err(|source| WorkspaceError::io(folder, source))?;
         let root_given = std::path::absolute(folder).unwrap_or_else(|_| root.clone());
-        Ok(Self { root, root_given, dir })
+        Ok(Self { root, root_given, dir, writing: Mutex::new(()) })
     }
 
     /// Its folder: absolute, without links.
@@ -215,10 +218,8 @@ impl Workspace {
                         let reason = "it leads through too many symbolic links";
                         return Err(WorkspaceError::Unusable { path: given(), reason });
                     }
-                    let target = self
-                        .dir
-                        .read_link_contents(&place)
-                        .map_err(|source| WorkspaceError::io(path, source))?;
+                    let target =
+                        self.dir.read_link_contents(&place).map_err(|source| WorkspaceError::io(path, source))?;
                     place.pop();
                     self.steps(&target, &mut ahead).ok_or_else(outside)?;
                 }
@@ -261,11 +262,7 @@ impl Workspace {
 }
 
 /// Opens a regular file below `dir` for reading; `path` is for messages.
-pub(crate) fn open_file(
-    dir: &Dir,
-    name: &Path,
-    path: &Path,
-) -> Result<(File, Metadata), WorkspaceError> {
+pub(crate) fn open_file(dir: &Dir, name: &Path, path: &Path) -> Result<(File, Metadata), WorkspaceError> {
     let fault = |source| WorkspaceError::io(path, source);
     // Opening a device can have effects, so it is looked at first; and looked at again when it is open, because
     // something else may have come into its place.

@@ -67,15 +67,10 @@ fn list(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         text.push_str("[the folder is empty]\n");
     }
     if n_more > 0 {
-        text.push_str(&format!(
-            "[only the first {N_ENTRIES_MAX} entries; list a folder below, or less deep]\n"
-        ));
+        text.push_str(&format!("[only the first {N_ENTRIES_MAX} entries; list a folder below, or less deep]\n"));
     }
     if walk.n_left_out > 0 {
-        text.push_str(&format!(
-            "[{} entries of folders with too many left out]\n",
-            walk.n_left_out
-        ));
+        text.push_str(&format!("[{} entries of folders with too many left out]\n", walk.n_left_out));
     }
     if walk.n_unreadable > 0 {
         text.push_str(&format!("[{} entries cannot be read]\n", walk.n_unreadable));

@@ -64,9 +64,8 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let place = cx.workspace.resolve(&args.path)?;
     let (file, metadata) = cx.workspace.open_file(&place)?;
     let path = shown(&place.relative);
-    let failed = |error: std::io::Error| {
-        ExecutionError::new(ErrorKind::Failed, format!("`{path}` cannot be read: {error}"))
-    };
+    let failed =
+        |error: std::io::Error| ExecutionError::new(ErrorKind::Failed, format!("`{path}` cannot be read: {error}"));
     let mut file = BufReader::with_capacity(64 * 1024, file.take(SCAN_BYTES_MAX));
     if metadata.len() == 0 && file.fill_buf().map_err(failed)?.is_empty() {
         return Ok(ToolOutput::text("[the file is empty]"));
@@ -113,9 +112,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
                     ),
                 ));
             }
-            answer.note(&format!(
-                "the file goes on after {SCAN_BYTES_MAX} bytes, too far for this tool"
-            ));
+            answer.note(&format!("the file goes on after {SCAN_BYTES_MAX} bytes, too far for this tool"));
         }
         End::OfFile if answer.n_lines == 0 => {
             return Err(ExecutionError::new(
@@ -126,16 +123,10 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         End::OfFile => {}
     }
     if answer.n_lines_cut > 0 {
-        answer.note(&format!(
-            "{} lines are longer than {LINE_BYTES_MAX} bytes and were cut",
-            answer.n_lines_cut
-        ));
+        answer.note(&format!("{} lines are longer than {LINE_BYTES_MAX} bytes and were cut", answer.n_lines_cut));
     }
     if answer.n_invalid > 0 {
-        answer.note(&format!(
-            "{} lines are not valid UTF-8; what is not is shown as \u{fffd}",
-            answer.n_invalid
-        ));
+        answer.note(&format!("{} lines are not valid UTF-8; what is not is shown as \u{fffd}", answer.n_invalid));
     }
     Ok(ToolOutput::text(answer.text))
 }

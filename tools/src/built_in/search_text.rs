@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use globset::{Glob, GlobMatcher};
+use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use rethread_events::fault::{ErrorKind, ExecutionError};
@@ -91,7 +91,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         .dfa_size_limit(PATTERN_BYTES_MAX)
         .build(&args.pattern)
         .map_err(|error| unfit("pattern", error))?;
-    let glob = args.glob.as_deref().map(file_pattern).transpose()?;
+    let glob = args.glob.as_deref().map(|glob| file_pattern("glob", glob)).transpose()?;
     let place = cx.workspace.resolve(&args.path)?;
 
     let mut search = Search {
@@ -106,8 +106,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         cancel: cx.cancel.clone(),
         found: Found { n_left: args.limit, ..Found::default() },
     };
-    let is_file = place.exists
-        && cx.workspace.dir().metadata(place.as_path()).is_ok_and(|metadata| !metadata.is_dir());
+    let is_file = place.exists && cx.workspace.dir().metadata(place.as_path()).is_ok_and(|metadata| !metadata.is_dir());
     if is_file {
         let (file, _) = cx.workspace.open_file(&place)?;
         search.file(file, &place.relative);
@@ -138,15 +137,14 @@ fn search(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     Ok(search.found.into_output(args.limit))
 }
 
-pub(super) fn unfit(what: &str, error: impl std::fmt::Display) -> ExecutionError {
+fn unfit(what: &str, error: impl std::fmt::Display) -> ExecutionError {
     ExecutionError::new(ErrorKind::InvalidArguments, format!("`{what}` cannot be used: {error}"))
 }
 
 /// A pattern of file names as people write them: `*` stays within a name, `**` does not.
-pub(super) fn file_pattern(pattern: &str) -> Result<GlobMatcher, ExecutionError> {
-    let glob: Result<Glob, _> =
-        globset::GlobBuilder::new(pattern).literal_separator(true).empty_alternates(true).build();
-    Ok(glob.map_err(|error| unfit("glob", error))?.compile_matcher())
+pub(super) fn file_pattern(name: &str, pattern: &str) -> Result<GlobMatcher, ExecutionError> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).empty_alternates(true).build();
+    Ok(glob.map_err(|error| unfit(name, error))?.compile_matcher())
 }
 
 /// A pattern without a `/` speaks of the name alone, wherever the file is.
@@ -270,10 +268,8 @@ impl<R: Read> Read for Guarded<'_, R> {
             return Ok(0);
         }
         let n_read = self.file.read(buffer)?;
-        self.n_left = self
-            .n_left
-            .checked_sub(n_read as u64)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        self.n_left =
+            self.n_left.checked_sub(n_read as u64).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
         Ok(n_read)
     }
 }

@@ -41,8 +41,7 @@ async fn the_callers_time_limit_comes_before_the_tools() {
     let registry = Registry::new();
     registry.register(Tool::new("t", "", any(), |_, _| std::future::pending())).unwrap();
     let begun = tokio::time::Instant::now();
-    let error =
-        registry.call("t", json!({}), cx.timeout(Duration::from_millis(10))).await.unwrap_err();
+    let error = registry.call("t", json!({}), cx.timeout(Duration::from_millis(10))).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
@@ -97,15 +96,12 @@ async fn a_call_that_was_called_off_before_it_began_runs_nothing() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_wherever_it_happens() {
-    let at_once = Tool::new("t", "", any(), |_, _| -> futures::future::Ready<Answer> {
-        panic!("early {}", 1)
-    });
+    let at_once = Tool::new("t", "", any(), |_, _| -> futures::future::Ready<Answer> { panic!("early {}", 1) });
     let later = Tool::new("t", "", any(), |_, _| async {
         tokio::task::yield_now().await;
         panic!("late")
     });
-    let elsewhere =
-        Tool::from_blocking_fn("t", "", |(): (), _| -> Result<String, _> { panic!("on a thread") });
+    let elsewhere = Tool::from_blocking_fn("t", "", |(): (), _| -> Result<String, _> { panic!("on a thread") });
     let odd = Tool::new("t", "", any(), |_, _| async { std::panic::panic_any(7) });
     for (tool, text) in [
         (at_once, "`t` crashed: early 1"),
@@ -156,10 +152,7 @@ async fn a_thread_that_ignores_its_end_keeps_its_place() {
             .concurrency_max(1),
         )
         .unwrap();
-    assert_eq!(
-        registry.call("t", json!({}), cx.clone()).await.unwrap_err().kind,
-        ErrorKind::Timeout
-    );
+    assert_eq!(registry.call("t", json!({}), cx.clone()).await.unwrap_err().kind, ErrorKind::Timeout);
     let error = registry.call("t", json!({}), cx.clone()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Overloaded, true));
     assert_eq!(error.message, "`t` was not started: 1 calls of it were running for all of 20 ms");
@@ -229,8 +222,7 @@ async fn arguments_that_do_not_fit_never_reach_the_tool() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     registry.register(Tool::from_fn("t", "", |_: Args, _| async { Ok("it ran") })).unwrap();
-    for arguments in [json!({}), json!({ "n": 256 }), json!({ "n": "1" }), json!(null), json!("{}")]
-    {
+    for arguments in [json!({}), json!({ "n": 256 }), json!({ "n": "1" }), json!(null), json!("{}")] {
         let error = registry.call("t", arguments.clone(), cx.clone()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArguments, "{arguments}");
     }
@@ -280,9 +272,7 @@ async fn a_trivial_call_costs_little() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     registry
-        .register(Tool::from_fn("add", "", |args: Args, _| async move {
-            Ok((args.a + args.b).to_string())
-        }))
+        .register(Tool::from_fn("add", "", |args: Args, _| async move { Ok((args.a + args.b).to_string()) }))
         .unwrap();
     let n = 10_000;
     let begun = Instant::now();

@@ -42,10 +42,7 @@ fn a_name_is_taken_once() {
 fn a_name_that_some_provider_refuses_is_refused() {
     let registry = Registry::new();
     for name in ["", "a b", "a.b", "ä", &"x".repeat(65), "a\n"] {
-        assert!(
-            matches!(registry.register(tool(name)), Err(RegisterError::Name { .. })),
-            "{name:?}"
-        );
+        assert!(matches!(registry.register(tool(name)), Err(RegisterError::Name { .. })), "{name:?}");
     }
     registry.register(tool(&"x".repeat(64))).unwrap();
 }
@@ -86,10 +83,7 @@ fn a_catalogue_is_the_same_for_the_same_set() {
         one.canonical_json(),
         r#"[{"description":"The tool a.","name":"a","parameters":{"properties":{},"type":"object"}},{"description":"The tool b.","name":"b","parameters":{"properties":{},"type":"object"}}]"#
     );
-    assert_eq!(
-        one.hash.to_string(),
-        blake3::hash(one.canonical_json().as_bytes()).to_hex().as_str()
-    );
+    assert_eq!(one.hash.to_string(), blake3::hash(one.canonical_json().as_bytes()).to_hex().as_str());
 }
 
 #[test]
@@ -99,15 +93,9 @@ fn the_order_of_keys_in_a_schema_does_not_change_the_hash() {
         registry.register(Tool::new("a", "", parameters, |_, _| async { Ok("".into()) })).unwrap();
         registry.catalogue(&names(&["a"])).unwrap().hash
     };
-    let one = hash(
-        json!({ "type": "object", "properties": { "x": { "type": "string", "minLength": 1 } } }),
-    );
-    let two = hash(
-        json!({ "properties": { "x": { "minLength": 1, "type": "string" } }, "type": "object" }),
-    );
-    let other = hash(
-        json!({ "properties": { "x": { "minLength": 2, "type": "string" } }, "type": "object" }),
-    );
+    let one = hash(json!({ "type": "object", "properties": { "x": { "type": "string", "minLength": 1 } } }));
+    let two = hash(json!({ "properties": { "x": { "minLength": 1, "type": "string" } }, "type": "object" }));
+    let other = hash(json!({ "properties": { "x": { "minLength": 2, "type": "string" } }, "type": "object" }));
     assert_eq!(one, two);
     assert_ne!(one, other);
 }
@@ -117,17 +105,10 @@ fn a_change_of_the_registry_changes_its_catalogues() {
     let registry = Registry::new();
     registry.register(tool("a")).unwrap();
     let before = registry.catalogue(&names(&["a"])).unwrap();
-    registry
-        .replace(Tool::new("a", "New.", json!({ "type": "object" }), |_, _| async {
-            Ok("".into())
-        }))
-        .unwrap();
+    registry.replace(Tool::new("a", "New.", json!({ "type": "object" }), |_, _| async { Ok("".into()) })).unwrap();
     assert_ne!(registry.catalogue(&names(&["a"])).unwrap().hash, before.hash);
     registry.unregister("a");
-    assert_eq!(
-        registry.catalogue(&names(&["z", "a"])),
-        Err(UnknownTools { names: names(&["a", "z"]) })
-    );
+    assert_eq!(registry.catalogue(&names(&["z", "a"])), Err(UnknownTools { names: names(&["a", "z"]) }));
 }
 
 #[test]
@@ -137,10 +118,7 @@ fn kept_catalogues_stay_few() {
         registry.register(tool(&format!("t{n}"))).unwrap();
     }
     for set in 0..1024_u32 {
-        let set: Vec<_> = (0..10)
-            .filter(|n| set & (1 << n) != 0)
-            .map(|n| ToolName::from(format!("t{n}")))
-            .collect();
+        let set: Vec<_> = (0..10).filter(|n| set & (1 << n) != 0).map(|n| ToolName::from(format!("t{n}"))).collect();
         registry.catalogue(&set).unwrap();
     }
     assert!(registry.0.list.load().catalogues.load().len() <= N_CATALOGUES_MAX);

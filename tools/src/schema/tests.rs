@@ -58,10 +58,8 @@ fn a_fault_names_its_place() {
         .assert_eq(&fault(json!({ "count": -1, "x": 1 })));
     expect!["the arguments are missing, were cut off or are not JSON; send one JSON object"]
         .assert_eq(&fault(Value::Null));
-    expect![[
-        r#"the arguments do not fit the tool's schema: arguments: [1] is not of type "object""#
-    ]]
-    .assert_eq(&fault(json!([1])));
+    expect![[r#"the arguments do not fit the tool's schema: arguments: [1] is not of type "object""#]]
+        .assert_eq(&fault(json!([1])));
 }
 
 #[test]
@@ -79,14 +77,10 @@ fn a_useless_schema_is_refused() {
     expect![[r#"the schema must have `"type": "object"` at its top, it has no `type`"#]]
         .assert_eq(&reason(json!(true)));
     assert!(reason(json!({ "type": "object", "properties": 1 })).contains("not a JSON Schema"));
-    assert!(
-        reason(json!({ "type": "object", "$ref": "http://127.0.0.1:1/schema.json" }))
-            .contains("stands alone")
-    );
+    assert!(reason(json!({ "type": "object", "$ref": "http://127.0.0.1:1/schema.json" })).contains("stands alone"));
     assert!(
         reason(json!({ "type": "object", "description": "x".repeat(100_000) })).contains("100000")
-            || reason(json!({ "type": "object", "description": "x".repeat(100_000) }))
-                .contains("65536")
+            || reason(json!({ "type": "object", "description": "x".repeat(100_000) })).contains("65536")
     );
 }
 

@@ -80,10 +80,7 @@ fn a_path_outside_is_refused() {
 fn a_folder_that_does_not_exist_is_no_way_up() {
     let f = fixture();
     assert_eq!(f.resolve("new/../file"), "there is nothing at `new/../file`");
-    assert_eq!(
-        f.resolve("new/../../outside/secret"),
-        "there is nothing at `new/../../outside/secret`"
-    );
+    assert_eq!(f.resolve("new/../../outside/secret"), "there is nothing at `new/../../outside/secret`");
 }
 
 #[test]
@@ -103,16 +100,9 @@ fn a_link_is_followed_inside_and_refused_outside() {
     assert_eq!(f.resolve("in-absolute/file"), "folder/file exists");
     assert_eq!(f.resolve("in/../file"), "file exists");
     assert_eq!(f.resolve("dangling-in"), "folder/new free");
-    for path in [
-        "out",
-        "out/secret",
-        "out/new",
-        "out-absolute/secret",
-        "passwd",
-        "folder/out",
-        "in/out",
-        "dangling-out",
-    ] {
+    for path in
+        ["out", "out/secret", "out/new", "out-absolute/secret", "passwd", "folder/out", "in/out", "dangling-out"]
+    {
         assert!(f.is_outside(path), "{path}: {}", f.resolve(path));
     }
 }
@@ -181,22 +171,13 @@ fn a_name_with_a_line_break_is_shown_on_one_line() {
 }
 
 pub(crate) fn make_pipe(path: &Path) {
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        path,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .unwrap();
 }
 
 #[test]
 fn a_workspace_must_be_a_folder() {
     let f = fixture();
-    assert!(matches!(
-        Workspace::open(f.inside.join("file")),
-        Err(WorkspaceError::NotAFolder { .. })
-    ));
+    assert!(matches!(Workspace::open(f.inside.join("file")), Err(WorkspaceError::NotAFolder { .. })));
     assert!(matches!(Workspace::open(f.inside.join("none")), Err(WorkspaceError::NotFound { .. })));
 }

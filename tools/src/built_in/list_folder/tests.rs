@@ -9,10 +9,7 @@ use crate::workspace::tests::make_pipe;
 
 fn fixture() -> Fixture {
     let f = Fixture::new([list_folder()]);
-    f.write(".gitignore", "*.log\n")
-        .write("b/c/d", "four")
-        .write("a.txt", "12345")
-        .write("x.log", "");
+    f.write(".gitignore", "*.log\n").write("b/c/d", "four").write("a.txt", "12345").write("x.log", "");
     f
 }
 
@@ -50,14 +47,8 @@ async fn what_is_no_folder_inside_is_refused() {
     let f = fixture();
     symlink("..", f.path("up")).unwrap();
     for (path, error) in [
-        (
-            "..",
-            "denied: `..` is outside the workspace; use a path inside it, relative to its folder",
-        ),
-        (
-            "up",
-            "denied: `up` is outside the workspace; use a path inside it, relative to its folder",
-        ),
+        ("..", "denied: `..` is outside the workspace; use a path inside it, relative to its folder"),
+        ("up", "denied: `up` is outside the workspace; use a path inside it, relative to its folder"),
         ("/", "denied: `/` is outside the workspace; use a path inside it, relative to its folder"),
         ("none", "not_found: there is nothing at `none`"),
         ("a.txt", "invalid_arguments: `a.txt` leads through something that is not a folder"),

@@ -40,10 +40,7 @@ async fn a_long_file_is_read_in_pieces() {
         f.call("read_file", json!({ "path": "a", "offset": 3, "limit": 2 })).await,
         "3\t3\n4\t4\n[the file goes on; continue with offset 5]\n"
     );
-    assert_eq!(
-        f.call("read_file", json!({ "path": "a", "offset": 9, "limit": 2 })).await,
-        "9\t9\n10\t10\n"
-    );
+    assert_eq!(f.call("read_file", json!({ "path": "a", "offset": 9, "limit": 2 })).await, "9\t9\n10\t10\n");
     assert_eq!(
         f.call("read_file", json!({ "path": "a", "offset": 11 })).await,
         "invalid_arguments: `a` has 10 lines; offset 11 is behind its end"
@@ -110,12 +107,10 @@ async fn pipes_devices_and_folders_are_refused_at_once() {
     make_pipe(&f.path("pipe"));
     std::fs::create_dir(f.path("folder")).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(f.path("socket")).unwrap();
-    expect!["invalid_arguments: `pipe` is a pipe, a socket or a device, not a file"]
-        .assert_eq(&read(&f, "pipe").await);
+    expect!["invalid_arguments: `pipe` is a pipe, a socket or a device, not a file"].assert_eq(&read(&f, "pipe").await);
     expect!["invalid_arguments: `socket` is a pipe, a socket or a device, not a file"]
         .assert_eq(&read(&f, "socket").await);
-    expect!["invalid_arguments: `folder` is a folder, not a file"]
-        .assert_eq(&read(&f, "folder").await);
+    expect!["invalid_arguments: `folder` is a folder, not a file"].assert_eq(&read(&f, "folder").await);
 }
 
 /// A file of 10 GB that takes no space, with `beginning` at its beginning.
@@ -131,10 +126,7 @@ async fn a_huge_file_is_read_no_further_than_needed() {
     let f = fixture();
     huge(&f, &"0123456789abcde\n".repeat(10_000));
     let text = f.call("read_file", json!({ "path": "huge", "limit": 2 })).await;
-    assert_eq!(
-        text,
-        "1\t0123456789abcde\n2\t0123456789abcde\n[the file goes on; continue with offset 3]\n"
-    );
+    assert_eq!(text, "1\t0123456789abcde\n2\t0123456789abcde\n[the file goes on; continue with offset 3]\n");
 }
 
 #[tokio::test]
@@ -142,10 +134,7 @@ async fn a_line_too_far_into_a_huge_file_is_refused() {
     let f = fixture();
     huge(&f, &"0123456789abcde\n".repeat(10_000));
     let text = f.call("read_file", json!({ "path": "huge", "offset": 20_000 })).await;
-    assert!(
-        text.starts_with("too_large: line 20000 of `huge` is beyond the first 268435456 bytes"),
-        "{text}"
-    );
+    assert!(text.starts_with("too_large: line 20000 of `huge` is beyond the first 268435456 bytes"), "{text}");
 }
 
 #[tokio::test]
@@ -176,7 +165,6 @@ async fn arguments_that_make_no_sense_are_refused() {
         let text = f.call("read_file", arguments.clone()).await;
         assert!(text.starts_with("invalid_arguments: "), "{arguments}: {text}");
     }
-    let far =
-        f.call("read_file", json!({ "path": "a", "offset": u64::MAX, "limit": 20_000 })).await;
+    let far = f.call("read_file", json!({ "path": "a", "offset": u64::MAX, "limit": 20_000 })).await;
     assert!(far.contains("behind its end"), "{far}");
 }

@@ -32,27 +32,18 @@ async fn matching_lines_come_with_their_place() {
     expect![[r#"
         src/b.rs:2:TWO
     "#]]
-    .assert_eq(
-        &f.call(
-            "search_text",
-            json!({ "pattern": "two", "path": "src/b.rs", "ignore_case": true }),
-        )
-        .await,
-    );
+    .assert_eq(&f.call("search_text", json!({ "pattern": "two", "path": "src/b.rs", "ignore_case": true })).await);
     expect![[r#"
         target/d.rs:1:two
     "#]]
-    .assert_eq(
-        &f.call("search_text", json!({ "pattern": "two", "path": "target", "all": true })).await,
-    );
+    .assert_eq(&f.call("search_text", json!({ "pattern": "two", "path": "target", "all": true })).await);
 }
 
 #[tokio::test]
 async fn a_glob_narrows_the_files() {
     let f = fixture();
-    let search = |glob: &'static str| {
-        f.call("search_text", json!({ "pattern": "two", "glob": glob, "ignore_case": true }))
-    };
+    let search =
+        |glob: &'static str| f.call("search_text", json!({ "pattern": "two", "glob": glob, "ignore_case": true }));
     expect![[r#"
         a.rs:2:// two
         a.rs:3:fn two() {}
@@ -74,10 +65,7 @@ async fn context_and_literal_text() {
         a.rs:1:fn one() {}
         a.rs-2-// two
     "#]]
-    .assert_eq(
-        &f.call("search_text", json!({ "pattern": "one() {", "literal": true, "context": 1 }))
-            .await,
-    );
+    .assert_eq(&f.call("search_text", json!({ "pattern": "one() {", "literal": true, "context": 1 })).await);
 }
 
 #[tokio::test]
@@ -98,8 +86,7 @@ async fn what_is_left_out_is_said() {
 async fn an_answer_has_room_for_so_much() {
     let f = fixture();
     f.write("many", format!("{}\n", "x".repeat(400)).repeat(2000));
-    let text =
-        f.call("search_text", json!({ "pattern": "x", "path": "many", "limit": 2000 })).await;
+    let text = f.call("search_text", json!({ "pattern": "x", "path": "many", "limit": 2000 })).await;
     assert!(text.len() < TEXT_BYTES_MAX + 1000);
     assert!(text.contains("[stopped at "));
 }
@@ -109,8 +96,7 @@ async fn nothing_outside_is_searched() {
     let f = fixture();
     symlink("../outside", f.path("link")).unwrap();
     symlink("..", f.path("up")).unwrap();
-    expect!["[nothing found]\n"]
-        .assert_eq(&f.call("search_text", json!({ "pattern": "secret" })).await);
+    expect!["[nothing found]\n"].assert_eq(&f.call("search_text", json!({ "pattern": "secret" })).await);
     for path in ["link", "up", "up/outside", "..", "/etc"] {
         let text = f.call("search_text", json!({ "pattern": "secret", "path": path })).await;
         assert!(text.starts_with("denied: "), "{path}: {text}");
