@@ -1,6 +1,11 @@
 //! Templates and expressions: minijinja's, over a thread's variables and nothing else, strict about names that are
 //! not there, and with a limit on the work one evaluation may take.
 
+mod limits;
+
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -9,6 +14,8 @@ use minijinja::value::{Enumerator, Object};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
 use crate::json::Json;
+use limits::Limited;
+pub use limits::RESULT_BYTES_MAX;
 
 /// How many instructions one evaluation may take. A prompt takes some tens.
 const FUEL: u64 = 100_000;
@@ -36,7 +43,15 @@ impl ExpressionError {
             (kind, Some(detail)) => format!("{kind}: {detail}"),
             (kind, None) => kind.to_string(),
         };
-        Self { message, source_text: source.chars().take(120).collect() }
+        Self::of(message, source)
+    }
+
+    fn of(message: impl Into<String>, source: &str) -> Self {
+        Self { message: message.into(), source_text: source.chars().take(120).collect() }
+    }
+
+    fn too_large(source: &str) -> Self {
+        Self::of(format!("makes more than {RESULT_BYTES_MAX} bytes"), source)
     }
 }
 
@@ -69,6 +84,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     // A prompt is plain text: nothing in it is escaped, and a final line break stays.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_syntax(syntax());
+    limits::install(&mut environment);
     environment
 });
 
@@ -82,7 +98,7 @@ fn syntax() -> SyntaxConfig {
 fn limit(source: &str) -> Result<(), ExpressionError> {
     if source.len() > SOURCE_BYTES_MAX {
         let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
-        return Err(ExpressionError { message, source_text: source.chars().take(120).collect() });
+        return Err(ExpressionError::of(message, source));
     }
     Ok(())
 }
@@ -121,28 +137,37 @@ impl Context {
 
     /// The value of an expression.
     pub fn evaluate(&self, source: &str) -> Result<Json, ExpressionError> {
-        limit(source)?;
-        let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
-        let expression = ENVIRONMENT.compile_expression(source).map_err(|e| fail(&e))?;
-        let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
-        if value.is_undefined() {
-            return Err(ExpressionError {
-                message: "undefined value".into(),
-                source_text: source.chars().take(120).collect(),
-            });
+        let value = self.value(source)?;
+        if let Some(text) = value.as_str().filter(|text| text.len() <= RESULT_BYTES_MAX) {
+            return Ok(Json::from(text));
         }
-        serde_json::to_value(&value)
-            .map(Json)
-            .map_err(|e| ExpressionError { message: e.to_string(), source_text: source.chars().take(120).collect() })
+        // Over the text, so that a value of any size or depth meets a limit before it takes memory.
+        let mut json = Limited::new();
+        match serde_json::to_writer(&mut json, &value) {
+            Ok(()) => {}
+            Err(_) if json.is_full => return Err(ExpressionError::too_large(source)),
+            Err(e) => return Err(ExpressionError::of(e.to_string(), source)),
+        }
+        let value = serde_json::from_slice(&json.bytes).map(Json);
+        let value = value.map_err(|e| ExpressionError::of(format!("not a value: {e}"), source))?;
+        if value.is_too_deep() {
+            return Err(ExpressionError::of(format!("is nested deeper than {} levels", Json::DEPTH_MAX), source));
+        }
+        Ok(value)
     }
 
-    /// Whether an expression holds, by minijinja's truth: false, 0, empty and none do not.
+    /// Whether an expression holds, by minijinja's truth: false, 0, empty and none do not. A name that is not there
+    /// is an error and not a no; `name is defined` asks for it.
     pub fn holds(&self, source: &str) -> Result<bool, ExpressionError> {
+        Ok(self.value(source)?.is_true())
+    }
+
+    fn value(&self, source: &str) -> Result<minijinja::Value, ExpressionError> {
         limit(source)?;
         let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
         let expression = ENVIRONMENT.compile_expression(source).map_err(|e| fail(&e))?;
         let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
-        Ok(value.is_true())
+        if value.is_undefined() { Err(ExpressionError::of("undefined value", source)) } else { Ok(value) }
     }
 
     /// A template with its expressions filled in.
@@ -151,9 +176,14 @@ impl Context {
         if !has_expression(template) {
             return Ok(template.to_owned());
         }
-        let fail = |e: &minijinja::Error| ExpressionError::new(e, template);
-        let compiled = ENVIRONMENT.template_from_str(template).map_err(|e| fail(&e))?;
-        compiled.render(self.0.clone()).map_err(|e| fail(&e))
+        let compiled = ENVIRONMENT.template_from_str(template).map_err(|e| ExpressionError::new(&e, template))?;
+        let mut text = Limited::new();
+        match compiled.render_captured_to(self.0.clone(), &mut text) {
+            Ok(_) => {}
+            Err(_) if text.is_full => return Err(ExpressionError::too_large(template)),
+            Err(e) => return Err(ExpressionError::new(&e, template)),
+        }
+        String::from_utf8(text.bytes).map_err(|e| ExpressionError::of(e.to_string(), template))
     }
 
     /// A value with the expressions in its texts filled in. A text that is exactly one `{{expression}}` becomes the

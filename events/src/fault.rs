@@ -65,6 +65,42 @@ pub enum ErrorKind {
     Internal,
 }
 
+impl ErrorKind {
+    /// Whether what failed in this way may have taken effect all the same: its answer was lost, cut off or not
+    /// understood. A tool that says that it failed is taken at its word.
+    pub const fn leaves_doubt(self) -> bool {
+        match self {
+            Self::Timeout
+            | Self::Cancelled
+            | Self::Panicked
+            | Self::Indeterminate
+            | Self::TooLarge
+            | Self::Server
+            | Self::Connection
+            | Self::StreamInterrupted
+            | Self::MalformedResponse
+            | Self::Limit
+            | Self::Internal => true,
+            Self::InvalidArguments
+            | Self::UnknownTool
+            | Self::Failed
+            | Self::Denied
+            | Self::NotFound
+            | Self::Conflict
+            | Self::Authentication
+            | Self::Permission
+            | Self::InvalidRequest
+            | Self::ContextLength
+            | Self::ContentFilter
+            | Self::RateLimit
+            | Self::Quota
+            | Self::Overloaded
+            | Self::Expression
+            | Self::Configuration => false,
+        }
+    }
+}
+
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The JSON form is the documented one.

@@ -19,6 +19,23 @@ pub struct Json(pub Value);
 impl Json {
     /// JSON's `null`.
     pub const NULL: Self = Self(Value::Null);
+
+    /// The most lists and objects that may stand inside each other. serde_json reads 128 of them; the rest is room
+    /// for what an exported event or a state is wrapped in.
+    pub const DEPTH_MAX: usize = 100;
+
+    /// Whether the value is nested deeper than [`Self::DEPTH_MAX`]: it cannot be stored.
+    pub fn is_too_deep(&self) -> bool {
+        fn deeper_than(value: &Value, levels: usize) -> bool {
+            let next = |inner: &Value| deeper_than(inner, levels - 1);
+            match value {
+                Value::Array(items) => levels == 0 || items.iter().any(next),
+                Value::Object(entries) => levels == 0 || entries.values().any(next),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            }
+        }
+        deeper_than(&self.0, Self::DEPTH_MAX)
+    }
 }
 
 impl fmt::Debug for Json {
@@ -47,6 +64,9 @@ impl From<String> for Json {
 
 impl Encode for Json {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        if self.is_too_deep() {
+            return Err(EncodeError::OtherString(format!("nested deeper than {} levels", Self::DEPTH_MAX)));
+        }
         self.0.to_string().encode(encoder)
     }
 }

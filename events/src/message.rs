@@ -1,6 +1,8 @@
 //! What is said in a conversation. The JSON form is the neutral one that `rethread llm call` reads and prints;
 //! the stored form is bincode's, from the same types.
 
+mod stored;
+
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
@@ -160,7 +162,7 @@ pub struct ToolCall {
 }
 
 /// What a tool answered.
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call that is answered.
     pub tool_call_id: String,

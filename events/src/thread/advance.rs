@@ -1,5 +1,6 @@
 //! What the machine owes to nobody but itself.
 
+use super::labels::is_of;
 use super::nodes;
 use super::state::{NodeRun, Phase, Run, State, Work};
 use super::{Status, Surroundings};
@@ -53,18 +54,20 @@ fn enter(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, attempt: u3
 }
 
 fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundings<'_>) -> Option<Event> {
-    let Some(node) = workflow.node(&run.node) else {
-        return Some(give_up(None, run, no_such_node(workflow, &run.node), around.now));
-    };
+    let node = workflow.node(&run.node);
+    let missing = || give_up(None, run, no_such_node(workflow, &run.node), around.now);
     match &run.work {
-        Work::Ready => Some(
-            nodes::begin(state, node, run, around).unwrap_or_else(|error| give_up(Some(node), run, error, around.now)),
-        ),
+        Work::Ready => Some(match node {
+            Some(node) => nodes::begin(state, node, run, around)
+                .unwrap_or_else(|error| give_up(Some(node), run, error, around.now)),
+            None => missing(),
+        }),
+        // What runs needs no definition: all that decides its course is in its request.
         Work::Llm(agent_loop) => agent_loop.advance(around),
         Work::Tool(_) => None,
         Work::Asking(ask) => nodes::process_answer(state, node, ask),
         Work::Done { .. } => Some(completed(run, around.now)),
-        Work::Failed(error) => Some(give_up(Some(node), run, error.clone(), around.now)),
+        Work::Failed(error) => Some(give_up(node, run, error.clone(), around.now)),
     }
 }
 
@@ -72,10 +75,20 @@ pub(super) fn completed(run: &NodeRun, now: Time) -> Event {
     NodeCompleted { node: run.node.clone(), duration_ms: now.ms_since(run.started_at) }.into()
 }
 
-/// The try failed; it is repeated when the node's policy and the error allow it.
-fn give_up(node: Option<&Node>, run: &NodeRun, error: ExecutionError, now: Time) -> Event {
+/// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that wrote to the
+/// world could happen twice: another try would make other calls, under other keys.
+fn give_up(node: Option<&Node>, run: &NodeRun, mut error: ExecutionError, now: Time) -> Event {
     let policy = node.and_then(|node| node.retry).filter(|policy| run.attempt < policy.max_attempts);
-    let retry_at = policy.filter(|_| may_be_repeated(&error)).map(|policy| now.plus_ms(policy.wait_ms(run.attempt)));
+    let policy = policy.filter(|_| may_be_repeated(&error));
+    let retry_at = match (policy, &run.wrote) {
+        (Some(policy), None) => Some(now.plus_ms(policy.wait_ms(run.attempt))),
+        (Some(_), Some(tool)) => {
+            let why = format!("not tried again, because `{tool}` wrote to the world in this try, or may have");
+            error.cause = Some(error.cause.map_or_else(|| why.clone(), |cause| format!("{cause}; {why}")));
+            None
+        }
+        (None, _) => None,
+    };
     NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at }.into()
 }
 
@@ -144,18 +157,10 @@ fn leave(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, around: &Su
 /// The name of the moment after a node that asks for one, unless this visit has it already.
 fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<String> {
     let label = workflow.node(id)?.checkpoint.as_ref()?;
-    let entered = state.path.iter().rev().find(|visit| visit.node == *id)?.seq;
-    if state.checkpoints.last().is_some_and(|last| last.seq > entered && is_numbered(&last.label, label)) {
-        return None;
-    }
-    let n = state.checkpoints.iter().filter(|checkpoint| is_numbered(&checkpoint.label, label)).count();
-    Some(if n == 0 { label.clone() } else { format!("{label}#{}", n + 1) })
-}
-
-fn is_numbered(label: &str, base: &str) -> bool {
-    label.strip_prefix(base).is_some_and(|rest| {
-        rest.is_empty() || rest.strip_prefix('#').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
-    })
+    let entered = state.path.last()?.seq;
+    let mut since = state.checkpoints.iter().rev().take_while(|checkpoint| checkpoint.seq > entered);
+    let has_it = since.any(|checkpoint| is_of(&checkpoint.label, label));
+    (!has_it).then(|| state.labels.next(label))
 }
 
 /// Whether the machine waits for a person.

@@ -15,14 +15,17 @@ use super::calls::{ModelCall, ToolRun};
 use super::{Surroundings, ToolFacts};
 use crate::event::{
     Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
-    LlmExecutionRequest, ToolCallOptions, ToolExecutionRequest,
+    LlmExecutionRequest, ToolCallOptions, ToolExecutionFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time, ToolName};
 use crate::message::{FinishReason, Message, Part, Role, ToolCall, ToolResult, Usage};
 use crate::tool::Recovery;
 
-/// What holds for a tool that nobody knows: the executor will say so, and saying so changes nothing.
+/// The most tool calls of one answer. An answer with more is taken for a fault of the model.
+pub const TOOL_CALLS_MAX: usize = 1_000;
+
+/// What holds for a tool that nobody knows: it does not run.
 const UNKNOWN_TOOL: ToolFacts =
     ToolFacts { recovery: Recovery::Safe, timeout_ms: 30_000, retries: 0, retry_delay_ms: 0 };
 
@@ -68,6 +71,8 @@ pub enum Slot {
     Queued(ToolCall),
     /// Running.
     Open(ToolRun),
+    /// Asked for, and not among the tools that were offered: it does not run, and its failure is owed.
+    Refused(ToolRun),
     /// Ended.
     Ended(ToolResult),
 }
@@ -111,17 +116,36 @@ impl AgentLoop {
     }
 
     fn next_tool(&self, slots: &[Slot], around: &Surroundings<'_>) -> Option<Event> {
+        let refused = slots.iter().find_map(|slot| match slot {
+            Slot::Refused(run) => Some(run),
+            Slot::Queued(_) | Slot::Open(_) | Slot::Ended(_) => None,
+        });
+        if let Some(run) = refused {
+            return Some(self.refuse(run));
+        }
         let n_open = slots.iter().filter(|slot| matches!(slot, Slot::Open(_))).count();
         if n_open >= self.request.concurrent_tools_max as usize {
             return None;
         }
         let call = slots.iter().find_map(|slot| match slot {
             Slot::Queued(call) => Some(call),
-            Slot::Open(_) | Slot::Ended(_) => None,
+            Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
         })?;
-        let offered = self.request.tools.contains(&call.name);
-        let facts = around.tools.facts(&call.name).filter(|_| offered).unwrap_or(UNKNOWN_TOOL);
+        let facts = around.tools.facts(&call.name).filter(|_| self.offers(&call.name)).unwrap_or(UNKNOWN_TOOL);
         Some(request_tool(Some(call.id.clone()), call.name.as_str().into(), call.arguments.clone(), &facts))
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        self.request.tools.iter().any(|offered| offered == tool)
+    }
+
+    fn refuse(&self, run: &ToolRun) -> Event {
+        let offered = match self.request.tools.as_slice() {
+            [] => "no tool is offered".to_owned(),
+            tools => format!("offered are {}", tools.join(", ")),
+        };
+        let error = ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{}`: {offered}", run.name));
+        ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms: 0 }.into()
     }
 
     /// The model is being called.
@@ -135,41 +159,51 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// The model is called again.
-    pub(super) fn call_retried(&mut self, at: Time, event: &LlmCallRetried) -> Result<(), Unfit> {
+    /// The model is called again. `clock` is what the clocks of calls show.
+    pub(super) fn call_retried(&mut self, at: Time, clock: Time, event: &LlmCallRetried) -> Result<(), Unfit> {
         match &mut self.stage {
-            Stage::Asking(open) if open.call == event.call => {
+            Stage::Asking(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
                 open.attempt = event.attempt;
                 open.requested_at = at;
-                open.deadline = at.plus_ms(self.request.llm_timeout_ms);
+                open.deadline = clock.plus_ms(self.request.llm_timeout_ms);
                 Ok(())
             }
             _ => Err(Unfit("no such model call is open")),
         }
     }
 
-    /// The model answered. Its message joins the conversation.
-    pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Arc<Message>, Unfit> {
+    /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
+    /// tools, a result for each of them, so that none is left without one.
+    pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, Unfit> {
         match &self.stage {
             Stage::Asking(open) if open.call == event.call => {}
             _ => return Err(Unfit("no such model call is open")),
         }
         self.usage.add(&event.usage);
-        let calls: Vec<_> = event.message.tool_calls().cloned().collect();
+        let calls: Vec<_> = event.message.tool_calls().cloned().map(Slot::Queued).collect();
+        let mut messages = vec![event.message.clone()];
+        let failed = match event.finish_reason {
+            FinishReason::ContentFilter => {
+                let message = "the provider's content filter stopped the answer";
+                Some(ExecutionError::new(ErrorKind::ContentFilter, message))
+            }
+            FinishReason::Error => {
+                let message = "the provider says that its answer is faulty";
+                Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
+            }
+            _ => None,
+        };
+        if let Some(error) = failed {
+            self.stage = Stage::Tools(calls);
+            messages.extend(self.give_up(&error));
+            return Ok(messages);
+        }
         self.stage = match event.finish_reason {
-            FinishReason::ContentFilter => Stage::Failed(ExecutionError::new(
-                ErrorKind::ContentFilter,
-                "the provider's content filter stopped the answer",
-            )),
-            FinishReason::Error => Stage::Failed(ExecutionError::retryable(
-                ErrorKind::MalformedResponse,
-                "the provider says that its answer is faulty",
-            )),
-            _ if !calls.is_empty() => Stage::Tools(calls.into_iter().map(Slot::Queued).collect()),
+            _ if !calls.is_empty() => Stage::Tools(calls),
             FinishReason::Pause => Stage::ToAsk,
             finish_reason => Stage::Answered { content: answer_text(&event.message), finish_reason },
         };
-        Ok(event.message.clone())
+        Ok(messages)
     }
 
     /// There will be no answer.
@@ -194,19 +228,54 @@ impl AgentLoop {
         let Some(slot) = queued else {
             return Err(Unfit("the model made no such tool call"));
         };
-        *slot = Slot::Open(ToolRun::new(CallId(seq), at, event));
+        let run = ToolRun::new(CallId(seq), at, event);
+        let offered = self.request.tools.iter().any(|tool| tool == event.name.as_str());
+        *slot = if offered { Slot::Open(run) } else { Slot::Refused(run) };
         Ok(())
     }
 
-    /// The open tool calls.
-    pub fn open_tools(&self) -> impl Iterator<Item = &ToolRun> {
-        let slots = match &self.stage {
-            Stage::Tools(slots) => slots.as_slice(),
+    /// The loop ended with an answer: whether this is so.
+    pub(super) fn has_answered(&self) -> bool {
+        matches!(self.stage, Stage::Answered { .. })
+    }
+
+    /// Whether any call has no terminal event yet.
+    pub(super) fn has_open_call(&self) -> bool {
+        match &self.stage {
+            Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => false,
+            Stage::Asking(_) => true,
+            Stage::Tools(slots) => slots.iter().any(|slot| matches!(slot, Slot::Open(_) | Slot::Refused(_))),
+        }
+    }
+
+    /// The tool call that is open or refused under this id.
+    pub(super) fn tool_run(&self, call: CallId) -> Option<&ToolRun> {
+        self.slots().iter().find_map(|slot| match slot {
+            Slot::Open(run) | Slot::Refused(run) if run.call == call => Some(run),
+            _ => None,
+        })
+    }
+
+    /// The failures that are owed for tools that were not offered.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = Event> {
+        self.slots().iter().filter_map(|slot| match slot {
+            Slot::Refused(run) => Some(self.refuse(run)),
+            Slot::Queued(_) | Slot::Open(_) | Slot::Ended(_) => None,
+        })
+    }
+
+    fn slots(&self) -> &[Slot] {
+        match &self.stage {
+            Stage::Tools(slots) => slots,
             _ => &[],
-        };
-        slots.iter().filter_map(|slot| match slot {
+        }
+    }
+
+    /// The tool calls that run.
+    pub fn open_tools(&self) -> impl Iterator<Item = &ToolRun> {
+        self.slots().iter().filter_map(|slot| match slot {
             Slot::Open(run) => Some(run),
-            Slot::Queued(_) | Slot::Ended(_) => None,
+            Slot::Queued(_) | Slot::Refused(_) | Slot::Ended(_) => None,
         })
     }
 
@@ -217,7 +286,7 @@ impl AgentLoop {
         };
         slots.iter_mut().filter_map(|slot| match slot {
             Slot::Open(run) => Some(run),
-            Slot::Queued(_) | Slot::Ended(_) => None,
+            Slot::Queued(_) | Slot::Refused(_) | Slot::Ended(_) => None,
         })
     }
 
@@ -239,11 +308,12 @@ impl AgentLoop {
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(Unfit("no tool is running"));
         };
-        let open = slots.iter_mut().find(|slot| matches!(slot, Slot::Open(run) if run.call == call));
+        let open =
+            slots.iter_mut().find(|slot| matches!(slot, Slot::Open(run) | Slot::Refused(run) if run.call == call));
         let Some(slot) = open else {
             return Err(Unfit("no such tool call is open"));
         };
-        if let Slot::Open(run) = &*slot {
+        if let Slot::Open(run) | Slot::Refused(run) = &*slot {
             *slot = Slot::Ended(ToolResult {
                 tool_call_id: run.tool_call_id.clone().unwrap_or_default(),
                 name: Some(run.name.to_string()),
@@ -280,7 +350,9 @@ impl AgentLoop {
             .map(|slot| match slot {
                 Slot::Ended(result) => result,
                 Slot::Queued(call) => fill(call.id, call.name),
-                Slot::Open(run) => fill(run.tool_call_id.unwrap_or_default(), run.name.to_string()),
+                Slot::Open(run) | Slot::Refused(run) => {
+                    fill(run.tool_call_id.unwrap_or_default(), run.name.to_string())
+                }
             })
             .map(|result| Arc::new(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }))
             .collect()

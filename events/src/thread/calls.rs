@@ -2,8 +2,10 @@
 
 use bincode::{Decode, Encode};
 
+use super::agent_loop::Unfit;
 use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionRequest};
-use crate::ids::{CallId, Time, ToolName};
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
 
@@ -45,9 +47,24 @@ pub struct ToolRun {
     pub not_before: Time,
     /// When this attempt must have been answered.
     pub deadline: Time,
+    /// Whether an attempt before this one may have taken effect.
+    pub in_doubt: bool,
+    /// The thread that asked, where this one was forked from it while the call was open.
+    pub origin: Option<ThreadId>,
 }
 
 impl ToolRun {
+    /// What the tool is given as idempotency key: the same for every attempt of this call, in this thread and in
+    /// those that were forked from it while the call was open.
+    pub fn key(&self, thread: ThreadId) -> String {
+        self.call.key(self.origin.unwrap_or(thread))
+    }
+
+    /// Whether the world may be another one after this call ended so.
+    pub(super) fn wrote(&self, error: Option<&ExecutionError>) -> bool {
+        self.recovery != Recovery::Safe && (self.in_doubt || error.is_none_or(|error| error.kind.leaves_doubt()))
+    }
+
     pub(super) fn new(call: CallId, at: Time, request: &ToolExecutionRequest) -> Self {
         Self {
             call,
@@ -61,14 +78,26 @@ impl ToolRun {
             requested_at: at,
             not_before: at,
             deadline: at.plus_ms(request.options.timeout_ms),
+            in_doubt: false,
+            origin: None,
         }
     }
 
-    pub(super) fn retry(&mut self, retried: &ToolCallRetried) {
+    pub(super) fn retry(&mut self, retried: &ToolCallRetried) -> Result<(), Unfit> {
+        if retried.attempt != self.attempt + 1 {
+            return Err(Unfit("it is not the next attempt of the call"));
+        }
+        self.in_doubt |= retried.error.as_ref().is_none_or(|error| error.kind.leaves_doubt());
         self.attempt = retried.attempt;
         self.n_failed += u32::from(retried.error.is_some());
         self.not_before = retried.not_before;
         self.deadline = retried.not_before.plus_ms(self.options.timeout_ms);
+        Ok(())
+    }
+
+    /// The thread that asked was forked while the call was open.
+    pub(super) fn inherited_from(&mut self, parent: ThreadId) {
+        self.origin.get_or_insert(parent);
     }
 
     pub(super) fn shift(&mut self, ms: u64) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::agent_loop::Stage;
 use super::calls::{ModelCall, ToolRun};
-use super::state::{Entry, Interaction, InteractionStage, Phase, State, Work};
+use super::conversation::Entry;
+use super::state::{Interaction, InteractionStage, Phase, State, Work};
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::{CallId, Time};
@@ -106,17 +107,19 @@ impl State {
         }
     }
 
-    /// What the open model call is made with; `None` when none is open.
+    /// What the open model call is made with; `None` when none is open. The same for every attempt of a call: what
+    /// the application added after it was first asked for is seen by the next one. Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
         let Work::Llm(agent_loop) = &self.node_run()?.work else {
             return None;
         };
-        agent_loop.open_model_call()?;
+        let call = agent_loop.open_model_call()?;
         let execution = agent_loop.request.clone();
-        let entries = &self.conversation.entries;
+        let entries = self.conversation.before(call.call);
         let mut messages = Vec::with_capacity(entries.len());
         messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
-        let (before, turn) = entries.split_at(entries.len() - self.conversation.turn().len());
+        let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
+        let (before, turn) = entries.split_at(turn_from.min(entries.len()));
         let said = |entry: &&Entry| entry.message.role != Role::System;
         messages.extend(before.iter().filter(said).map(|entry| entry.message.clone()));
         let n_before = messages.len();

@@ -12,10 +12,15 @@ mod advance;
 pub mod agent_loop;
 mod apply;
 mod calls;
+mod check;
+mod closing;
+mod conversation;
 mod decide;
 mod effects;
 mod input;
+mod labels;
 mod nodes;
+mod questions;
 mod state;
 mod variables;
 mod view;
@@ -33,11 +38,12 @@ use crate::workflow::Workflow;
 
 pub use apply::FoldError;
 pub use calls::{ModelCall, ToolRun};
+pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use input::{Input, ModelAnswer, Rejected};
 pub use state::{
-    Checkpoint, Conversation, Ending, Entry, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State,
-    Status, Totals, Visit, Work,
+    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Status, Totals, Visit,
+    Work,
 };
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
@@ -152,7 +158,7 @@ impl Thread {
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let mut events = thread.follow_only(vec![forked.into()], around)?;
-        let recovered = decide::recover(&thread.state, around);
+        let recovered = closing::recover(&thread.state, around);
         events.extend(thread.follow(recovered, around)?);
         Ok((thread, events))
     }

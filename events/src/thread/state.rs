@@ -8,12 +8,14 @@ use serde::Serialize;
 
 use super::agent_loop::AgentLoop;
 use super::calls::ToolRun;
+use super::conversation::{Conversation, Mark};
+use super::labels::Labels;
 use crate::bin::Ordered;
 use crate::event::{ForkChanges, OperationType};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
+use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
-use crate::message::{Message, Role, Usage};
+use crate::message::Usage;
 use crate::workflow::WorkflowRef;
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
@@ -92,6 +94,7 @@ pub struct State {
     pub(super) conversation: Arc<Conversation>,
     pub(super) path: Vec<Visit>,
     pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) labels: Labels,
     pub(super) totals: Totals,
     /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
     /// once.
@@ -136,8 +139,8 @@ pub enum Phase {
         attempt: u32,
         /// When.
         not_before: Time,
-        /// How much of the conversation there was before the first try; a further try begins there.
-        conversation_from: Option<u64>,
+        /// Where the conversation stood before the first try; a further try begins there.
+        conversation_from: Option<Mark>,
     },
     /// In a node.
     InNode(NodeRun),
@@ -187,8 +190,11 @@ pub struct NodeRun {
     pub started_at: Time,
     /// When it must have ended.
     pub deadline: Option<Time>,
-    /// How much of the conversation there was before it.
-    pub conversation_from: u64,
+    /// Where the conversation stood before its first try.
+    pub conversation_from: Mark,
+    /// A tool that wrote to the world in this try, or may have: such a try is not repeated, see
+    /// [`crate::fault::ErrorKind::leaves_doubt`].
+    pub wrote: Option<ToolName>,
     /// What it is doing.
     pub work: Work,
 }
@@ -211,6 +217,13 @@ pub enum Work {
     },
     /// Failed; what is to become of it is owed.
     Failed(ExecutionError),
+}
+
+impl Work {
+    /// Whether nothing of it is left but to say so.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Done { .. } | Self::Failed(_))
+    }
 }
 
 /// A question to a person.
@@ -242,37 +255,6 @@ pub enum InteractionStage {
         /// The raw answer.
         input: Json,
     },
-}
-
-/// A message and the event that brought it.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Entry {
-    /// The event.
-    pub seq: Seq,
-    /// The message.
-    pub message: Arc<Message>,
-}
-
-/// What was said in a thread: finished turns (history) and the present one (context).
-#[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
-pub struct Conversation {
-    /// Everything, in order.
-    pub entries: Vec<Entry>,
-    /// Where the turn of the node that finished last, or runs now, begins.
-    pub turn_from: u64,
-}
-
-impl Conversation {
-    /// The instructions in force: the last system message.
-    pub fn system_prompt(&self) -> Option<String> {
-        let system = self.entries.iter().rev().find(|entry| entry.message.role == Role::System)?;
-        Some(system.message.joined_text())
-    }
-
-    /// The messages of the turn of the node that finished last or runs now.
-    pub fn turn(&self) -> &[Entry] {
-        &self.entries[usize::try_from(self.turn_from).unwrap_or(usize::MAX).min(self.entries.len())..]
-    }
 }
 
 /// A node that was entered.
@@ -324,6 +306,7 @@ impl State {
             conversation: Arc::default(),
             path: Vec::new(),
             checkpoints: Vec::new(),
+            labels: Labels::default(),
             totals: Totals::default(),
             questions: BTreeMap::new(),
             changes: ForkChanges::default(),
@@ -438,6 +421,14 @@ impl State {
     /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         matches!(self.control, Control::Paused { .. })
+    }
+
+    /// What the clocks of calls and questions show at a moment: while the thread is paused they stand still.
+    pub(super) fn clock(&self, at: Time) -> Time {
+        match self.control {
+            Control::Running => at,
+            Control::Paused { since, .. } => since.min(at),
+        }
     }
 
     /// The node it is in.

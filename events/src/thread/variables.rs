@@ -1,11 +1,12 @@
 //! What expressions see: the thread's variables, and four that are made from its conversation when they are used:
-//! `messages` (all of it), `llm_calls` and `tool_calls` (of the node that finished last or runs now), `workspace`.
+//! `messages` (all of it), `llm_calls` and `tool_calls` (of the model node that ran last), `workspace`.
 
 use std::sync::Arc;
 
 use minijinja::Value;
 
-use super::state::{Conversation, Entry, State};
+use super::conversation::{Conversation, Entry};
+use super::state::State;
 use crate::bin::Ordered;
 use crate::expression::{Context, Variables};
 use crate::json::Json;
@@ -42,12 +43,12 @@ impl State {
         })
     }
 
-    /// The model calls of the last node: `{tool_calls}` per answer.
+    /// The model calls of the model node that ran last: `{tool_calls}` per answer.
     pub fn llm_calls(&self) -> serde_json::Value {
         llm_calls(self.conversation.turn())
     }
 
-    /// The tool calls of the last node: `{id, name, arguments, success}` in the order the model asked.
+    /// The tool calls of the model node that ran last: `{id, name, arguments, success}` in the order the model asked.
     pub fn tool_calls(&self) -> serde_json::Value {
         tool_calls(self.conversation.turn())
     }

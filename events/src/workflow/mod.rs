@@ -26,6 +26,7 @@ pub use node::{
     InteractionMessage, LlmNode, Marker, Node, NodeKind, RetryPolicy, ToolNode, UserInteractionNode, VariableAssignment,
 };
 pub use validate::Surroundings;
+pub(crate) use validate::is_variable_name;
 
 /// The only version of the file format there is.
 pub const FORMAT_VERSION: &str = "1";

@@ -157,10 +157,15 @@ fn check_name(path: &str, what: &str, name: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-fn check_variable(path: &str, name: &str, faults: &mut Vec<Fault>) {
+/// Whether expressions can name such a variable.
+pub(crate) fn is_variable_name(name: &str) -> bool {
     let mut chars = name.chars();
     let begins = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    if !begins || !chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+    begins && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= NAME_BYTES_MAX
+}
+
+fn check_variable(path: &str, name: &str, faults: &mut Vec<Fault>) {
+    if !is_variable_name(name) {
         faults.push(
             Fault::new(path, format!("`{name}` cannot be a variable"))
                 .hint("letters, digits and _, not beginning with a digit"),
@@ -211,6 +216,12 @@ fn check_node(i: usize, node: &Node, faults: &mut Vec<Fault>) {
     }
     if let Some(label) = &node.checkpoint {
         check_name(&format!("{path}.checkpoint"), "checkpoint", label, faults);
+        if !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit()) {
+            faults.push(
+                Fault::new(format!("{path}.checkpoint"), format!("`{label}` would be taken for a seq"))
+                    .hint("put a letter into the name"),
+            );
+        }
     }
 }
 

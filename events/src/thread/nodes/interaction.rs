@@ -55,12 +55,18 @@ pub(in super::super) fn evaluate(
 }
 
 /// The event that lets an answer take effect.
-pub(in super::super) fn process_answer(state: &State, node: &Node, ask: &Interaction) -> Option<Event> {
+pub(in super::super) fn process_answer(state: &State, node: Option<&Node>, ask: &Interaction) -> Option<Event> {
     match &ask.stage {
         InteractionStage::Asked => None,
-        InteractionStage::Responded { input } => Some(match evaluate(state, node, ask.id, input) {
-            Ok(processed) => processed.into(),
-            Err(e) => crate::event::UserInteractionFailed {
+        InteractionStage::Responded { input } => Some(match node.map(|node| evaluate(state, node, ask.id, input)) {
+            Some(Ok(processed)) => processed.into(),
+            None => crate::event::UserInteractionFailed {
+                interaction: ask.id,
+                reason: InteractionFailure::InvalidInput,
+                detail: Some("the node that asked is not in this definition".into()),
+            }
+            .into(),
+            Some(Err(e)) => crate::event::UserInteractionFailed {
                 interaction: ask.id,
                 reason: InteractionFailure::InvalidInput,
                 detail: Some(e.to_string()),

@@ -1,0 +1,113 @@
+//! Limits on what an expression makes. minijinja's fuel counts instructions, and a single one can make a text of any
+//! length; so what is made is limited as it is written, and filters that make much out of little are replaced or
+//! taken away. Concatenation has no limit of its own: who writes a workflow can still waste memory on purpose, but
+//! what a user or a model says cannot make an honest expression do so.
+
+use std::io;
+
+use minijinja::value::{Kwargs, Rest};
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+/// The most bytes of a rendered template, and of an expression's value as JSON.
+pub const RESULT_BYTES_MAX: usize = 16 << 20;
+
+/// The widest indentation.
+const INDENT_MAX: usize = 1_000;
+
+/// Replaces what makes much out of little.
+pub(super) fn install(environment: &mut Environment<'_>) {
+    environment.add_filter("indent", indent);
+    environment.add_filter("replace", replace);
+    environment.add_filter("join", join);
+    // A width, a count or a precision out of somebody's data would decide how much memory they take.
+    for filter in ["format", "batch", "slice", "pprint"] {
+        environment.remove_filter(filter);
+    }
+    // It prints how the engine is set up.
+    environment.remove_global("debug");
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("the text would have more than {RESULT_BYTES_MAX} bytes"))
+}
+
+fn indent(
+    text: &str,
+    width: Option<usize>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    named: Kwargs,
+) -> Result<String, Error> {
+    let width = width.or(named.get("width")?).unwrap_or(4);
+    let first = first.or(named.get("first")?).unwrap_or(false);
+    let blank = blank.or(named.get("blank")?).unwrap_or(false);
+    named.assert_all_used()?;
+    let n_lines = text.split('\n').count();
+    if width > INDENT_MAX || n_lines.saturating_mul(width).saturating_add(text.len()) > RESULT_BYTES_MAX {
+        return Err(too_large());
+    }
+    let margin = " ".repeat(width);
+    let lines = text.split('\n').enumerate().map(|(i, line)| {
+        let plain = if i == 0 { !first } else { line.trim().is_empty() && !blank };
+        if plain { line.to_owned() } else { format!("{margin}{line}") }
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
+    let n_found = text.matches(from).count();
+    if n_found.saturating_mul(to.len()).saturating_add(text.len()) > RESULT_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(text.replace(from, to))
+}
+
+fn join(values: Value, between: Option<&str>, rest: Rest<Value>) -> Result<String, Error> {
+    if !rest.is_empty() {
+        return Err(Error::new(ErrorKind::TooManyArguments, "join takes a list and what stands between its items"));
+    }
+    let mut joined = String::new();
+    for (i, value) in values.try_iter()?.enumerate() {
+        if value.is_undefined() {
+            return Err(Error::from(ErrorKind::UndefinedError));
+        }
+        if i > 0 {
+            joined.push_str(between.unwrap_or_default());
+        }
+        match value.as_str() {
+            Some(text) => joined.push_str(text),
+            None => joined.push_str(&value.to_string()),
+        }
+        if joined.len() > RESULT_BYTES_MAX {
+            return Err(too_large());
+        }
+    }
+    Ok(joined)
+}
+
+/// Takes so many bytes and no more.
+pub(super) struct Limited {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_full: bool,
+}
+
+impl Limited {
+    pub(super) fn new() -> Self {
+        Self { bytes: Vec::new(), is_full: false }
+    }
+}
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > RESULT_BYTES_MAX {
+            self.is_full = true;
+            return Err(io::Error::other("full"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! What events of a node make of the state of its thread.
+
+use std::sync::Arc;
+
+use super::super::agent_loop::Unfit;
+use super::super::state::{InteractionStage, NodeRun, Phase, State, Visit, Work};
+use super::{NO_CALL, NO_NODE, OPEN_CALL};
+use crate::event::{NodeFailed, NodeStarted, Scope, UserInteractionProcessed};
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, NodeId, Seq, Time};
+use crate::json::Json;
+use crate::message::{Message, Part, Role};
+
+impl State {
+    pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), Unfit> {
+        let from = match &self.phase {
+            Phase::Entering { node, attempt, conversation_from, .. } if *node == e.node && *attempt == e.attempt => {
+                *conversation_from
+            }
+            Phase::Leaving { .. } if e.attempt == 1 => None,
+            _ => return Err(Unfit("no such try of a node is due")),
+        };
+        let conversation = self.conversation_mut();
+        let conversation_from = match from {
+            // A further try begins where the first did: what the failed one said is void.
+            Some(from) => {
+                conversation.take_back(from);
+                from
+            }
+            None => conversation.mark(),
+        };
+        self.totals.n_iterations += u32::from(e.attempt == 1);
+        self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
+        self.phase = Phase::InNode(NodeRun {
+            node: e.node.clone(),
+            attempt: e.attempt,
+            started_at: at,
+            deadline: e.deadline,
+            conversation_from,
+            wrote: None,
+            work: Work::Ready,
+        });
+        Ok(())
+    }
+
+    pub(super) fn complete(&mut self, node: &NodeId) -> Result<(), Unfit> {
+        let output = match self.work_of(node)? {
+            Work::Done { output } => Some(std::mem::take(output)),
+            // A node that only marks a place leaves the output as it was.
+            Work::Ready => None,
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Failed(_) => {
+                return Err(Unfit("the node has not done its work"));
+            }
+        };
+        if let Some(output) = output {
+            self.set("output", output);
+        }
+        self.phase = Phase::Leaving { node: node.clone() };
+        Ok(())
+    }
+
+    pub(super) fn fail(&mut self, e: &NodeFailed) -> Result<(), Unfit> {
+        let Phase::InNode(run) = &self.phase else {
+            return Err(NO_NODE);
+        };
+        if run.node != e.node || run.attempt != e.attempt {
+            return Err(NO_NODE);
+        }
+        match run.work {
+            Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) => return Err(OPEN_CALL),
+        }
+        self.phase = match e.retry_at {
+            Some(not_before) => Phase::Entering {
+                node: e.node.clone(),
+                attempt: e.attempt + 1,
+                not_before,
+                conversation_from: Some(run.conversation_from),
+            },
+            None => Phase::Failing { node: e.node.clone(), error: e.error.clone() },
+        };
+        Ok(())
+    }
+
+    pub(super) fn end_tool(
+        &mut self,
+        seq: Seq,
+        call: CallId,
+        content: Vec<Part>,
+        outcome: Result<Json, &ExecutionError>,
+    ) -> Result<(), Unfit> {
+        let Phase::InNode(node) = &mut self.phase else {
+            return Err(NO_CALL);
+        };
+        let tool = match &node.work {
+            Work::Tool(tool) if tool.call == call => tool,
+            Work::Llm(agent_loop) => agent_loop.tool_run(call).ok_or(NO_CALL)?,
+            _ => return Err(NO_CALL),
+        };
+        if tool.wrote(outcome.as_ref().err().copied()) {
+            node.wrote = Some(tool.name.clone());
+        }
+        match &mut node.work {
+            Work::Llm(agent_loop) => {
+                let results = agent_loop.tool_ended(call, content, outcome.is_err())?;
+                self.conversation_mut().results(seq, results);
+            }
+            work => {
+                *work = match outcome {
+                    Ok(output) => Work::Done { output },
+                    Err(error) => Work::Failed(error.clone()),
+                };
+            }
+        }
+        self.totals.n_tool_calls += 1;
+        Ok(())
+    }
+
+    pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), Unfit> {
+        let ask = self.question(e.interaction)?;
+        let InteractionStage::Responded { input } = &ask.stage else {
+            return Err(Unfit("the question was not answered"));
+        };
+        let output = input.clone();
+        *self.work()? = Work::Done { output };
+        for update in &e.variables {
+            match update.scope {
+                // The root thread is its own global scope; sub-workflows and loops are refused when the definition
+                // is built.
+                Scope::Global | Scope::Thread | Scope::Subgraph | Scope::Loop => {
+                    self.set(&update.name, update.value.clone());
+                }
+            }
+        }
+        if let Some(text) = &e.message {
+            self.conversation_mut().say(seq, Arc::new(Message::text(Role::User, text)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! What events of a thread as a whole make of its state.
+
+use std::sync::Arc;
+
+use super::super::agent_loop::Unfit;
+use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
+use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
+use crate::event::{
+    CheckpointCreated, ForkChanges, LlmCallCompleted, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted,
+};
+use crate::ids::{Seq, ThreadId, Time};
+
+impl State {
+    pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), Unfit> {
+        if self.run.is_some() {
+            return Err(Unfit("the thread has begun already"));
+        }
+        self.run = Some(Run {
+            workflow: e.workflow.clone(),
+            input: e.input.clone(),
+            started_at: at,
+            deadline: e.deadline,
+            max_iterations: e.max_iterations,
+            workspace: e.workspace.clone(),
+            forked_from: None,
+        });
+        let mut variables = e.variables.clone();
+        variables.insert("input".into(), e.input.clone());
+        self.variables = Arc::new(variables);
+        self.phase = entering(&e.entry, at);
+        Ok(())
+    }
+
+    pub(super) fn fork(&mut self, seq: Seq, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
+        // A fork is made to be run: the parent's pause is not inherited, and all clocks, the thread's own included,
+        // go on from where they stood at the moment it forks from, however long ago that was.
+        let stood_at = self.clock(self.last_at);
+        let run = self.run.as_mut().ok_or(NOT_BEGUN)?;
+        if e.seq.next() != seq {
+            return Err(Unfit("it does not follow the last event that it inherits"));
+        }
+        run.forked_from = Some((e.parent, e.seq));
+        run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));
+        if let Some(workflow) = &e.changes.workflow {
+            run.workflow = workflow.clone();
+        }
+        self.control = Control::Running;
+        self.shift_clocks(at.ms_since(stood_at));
+        self.inherit_calls(e.parent);
+        self.change(&e.changes);
+        Ok(())
+    }
+
+    /// Open tool calls keep the key under which the parent made them.
+    fn inherit_calls(&mut self, parent: ThreadId) {
+        let Phase::InNode(run) = &mut self.phase else {
+            return;
+        };
+        match &mut run.work {
+            Work::Tool(tool) => tool.inherited_from(parent),
+            Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
+            Work::Ready | Work::Asking(_) | Work::Done { .. } | Work::Failed(_) => {}
+        }
+    }
+
+    fn change(&mut self, changes: &ForkChanges) {
+        if changes.workflow.is_some() {
+            self.changes.workflow.clone_from(&changes.workflow);
+        }
+        for (name, value) in changes.variables.iter() {
+            self.set(name, value.clone());
+        }
+        for (node, prompt) in changes.prompts.iter() {
+            self.changes.prompts.insert(node.clone(), prompt.clone());
+        }
+        if let Some(profile) = &changes.profile {
+            self.changes.profile = Some(profile.clone());
+            if let Phase::InNode(run) = &mut self.phase
+                && let Work::Llm(agent_loop) = &mut run.work
+            {
+                let model = &mut Arc::make_mut(&mut agent_loop.request).model;
+                let old = std::mem::take(model);
+                *model = ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old };
+            }
+        }
+    }
+
+    pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused) -> Result<(), Unfit> {
+        self.lives()?;
+        if self.is_paused() {
+            return Err(Unfit("the thread is paused already"));
+        }
+        self.control = Control::Paused { since: at, reason: e.reason.clone() };
+        Ok(())
+    }
+
+    pub(super) fn resume(&mut self, at: Time) -> Result<(), Unfit> {
+        let Control::Paused { since, .. } = self.control else {
+            return Err(Unfit("the thread is not paused"));
+        };
+        self.control = Control::Running;
+        self.shift_clocks(at.ms_since(since));
+        Ok(())
+    }
+
+    /// The clocks of the node, its calls and its question go on from where they stood.
+    fn shift_clocks(&mut self, ms: u64) {
+        match &mut self.phase {
+            Phase::Entering { not_before, .. } => *not_before = not_before.plus_ms(ms),
+            Phase::InNode(run) => {
+                run.deadline = run.deadline.map(|deadline| deadline.plus_ms(ms));
+                match &mut run.work {
+                    Work::Llm(agent_loop) => agent_loop.shift(ms),
+                    Work::Tool(tool) => tool.shift(ms),
+                    Work::Asking(ask) => ask.deadline = ask.deadline.map(|deadline| deadline.plus_ms(ms)),
+                    Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
+                }
+            }
+            Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => {}
+        }
+    }
+
+    pub(super) fn end(&mut self, ending: Ending) -> Result<(), Unfit> {
+        match &self.phase {
+            Phase::New => return Err(NOT_BEGUN),
+            Phase::Ended(_) => return Err(ENDED),
+            Phase::InNode(_) => return Err(OPEN_CALL),
+            Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}
+        }
+        self.control = Control::Running;
+        self.phase = Phase::Ended(ending);
+        Ok(())
+    }
+
+    pub(super) fn checkpoint(&mut self, seq: Seq, e: &CheckpointCreated) -> Result<(), Unfit> {
+        self.lives()?;
+        self.labels.take(&e.label);
+        self.checkpoints.push(Checkpoint { label: e.label.clone(), seq });
+        Ok(())
+    }
+
+    /// Adds the figures of a model call to the sums.
+    pub(super) fn count(&mut self, e: &LlmCallCompleted) {
+        self.totals.n_llm_calls += 1;
+        self.totals.usage.add(&e.usage);
+        if let Some(cost) = e.cost_nanousd {
+            self.totals.cost_nanousd = Some(self.totals.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}

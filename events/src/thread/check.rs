@@ -1,0 +1,92 @@
+//! What is refused before it becomes an event, because it could not be stored, or would make a conversation that no
+//! model accepts.
+
+use super::agent_loop::TOOL_CALLS_MAX;
+use super::input::Rejected;
+use crate::bin::Ordered;
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::json::Json;
+use crate::message::{Message, Part, Role};
+use crate::workflow::is_variable_name;
+
+/// Names that are made from the conversation and cannot be set.
+const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
+
+/// A value from outside.
+pub(super) fn value(value: &Json) -> Result<(), Rejected> {
+    if value.is_too_deep() { Err(Rejected::Invalid(too_deep())) } else { Ok(()) }
+}
+
+/// Variables from outside.
+pub(super) fn variables(variables: &Ordered<Json>) -> Result<(), Rejected> {
+    for (name, given) in variables.iter() {
+        if !is_variable_name(name) {
+            return Err(Rejected::Invalid(format!(
+                "`{}` cannot be a variable: letters, digits and _, not beginning with a digit, at most 200",
+                name.chars().take(80).collect::<String>()
+            )));
+        }
+        if MADE.contains(&name.as_str()) {
+            return Err(Rejected::Invalid(format!("`{name}` is made from the conversation and cannot be set")));
+        }
+        value(given)?;
+    }
+    Ok(())
+}
+
+/// A message of the application. Tool calls and their results belong to the agent loop, and instructions to the
+/// node: neither would reach a model from here.
+pub(super) fn added_message(message: &Message) -> Result<(), Rejected> {
+    if !matches!(message.role, Role::User | Role::Assistant) {
+        return Err(Rejected::Invalid("a message that is added has the role user or assistant".into()));
+    }
+    for part in &message.content {
+        match part {
+            Part::ToolCall(_) | Part::ToolResult(_) => {
+                return Err(Rejected::Invalid("a message that is added has no tool call and no tool result".into()));
+            }
+            Part::Opaque { data, .. } => value(data)?,
+            Part::Text { .. } | Part::Image(_) | Part::Document(_) | Part::Reasoning(_) | Part::Refusal { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// The answer of a model.
+pub(super) fn answer(message: &Message) -> Result<(), ExecutionError> {
+    let malformed = |what: String| Err(ExecutionError::retryable(ErrorKind::MalformedResponse, what));
+    if message.role != Role::Assistant {
+        return malformed("the answer does not have the role assistant".into());
+    }
+    let n_calls = message.tool_calls().count();
+    if n_calls > TOOL_CALLS_MAX {
+        return malformed(format!("the answer asks for {n_calls} tools, at most {TOOL_CALLS_MAX} are run"));
+    }
+    for part in &message.content {
+        match part {
+            Part::ToolResult(_) => return malformed("the answer holds a tool result".into()),
+            Part::ToolCall(call) if call.arguments.is_too_deep() => return malformed(too_deep()),
+            Part::Opaque { data, .. } if data.is_too_deep() => return malformed(too_deep()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a tool answered.
+pub(super) fn result(content: &[Part], value: Option<&Json>) -> Result<(), ExecutionError> {
+    let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));
+    if value.is_some_and(Json::is_too_deep) {
+        return malformed(too_deep());
+    }
+    let fits = |part: &Part| matches!(part, Part::Text { .. } | Part::Image(_) | Part::Document(_));
+    if content.iter().all(fits) {
+        Ok(())
+    } else {
+        malformed("the tool answered with something that is neither text nor a picture nor a document".into())
+    }
+}
+
+fn too_deep() -> String {
+    format!("a value is nested deeper than {} levels", Json::DEPTH_MAX)
+}

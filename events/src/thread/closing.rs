@@ -1,0 +1,157 @@
+//! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
+
+use super::decide::tool_failed;
+use super::state::{InteractionStage, Phase, State, Work};
+use super::{Effect, RECOVERIES_MAX, Surroundings};
+use crate::event::{
+    Event, InteractionFailure, LlmCallFailed, LlmCallRetried, NodeFailed, ThreadFailed, ThreadRecovered,
+    ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Time};
+use crate::tool::Recovery;
+
+/// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
+/// later has not begun: it stays as it is.
+pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
+    let clock = state.clock(around.now);
+    let cut_off: Vec<_> = state.effects().into_iter().filter(|effect| was_running(effect, clock)).collect();
+    if cut_off.is_empty() {
+        return Vec::new();
+    }
+    let calls = cut_off.iter().map(|effect| effect.key().0).collect();
+    let begun = Event::from(ThreadRecovered { calls });
+    std::iter::once(begun).chain(cut_off.iter().map(|effect| recover_call(effect, clock, around.now))).collect()
+}
+
+fn was_running(effect: &Effect, clock: Time) -> bool {
+    match effect {
+        Effect::CallModel(_) => true,
+        Effect::CallTool(run) => run.not_before <= clock,
+        // A question outlives the runtime that asked it.
+        Effect::AskPerson(_) => false,
+    }
+}
+
+fn recover_call(effect: &Effect, clock: Time, now: Time) -> Event {
+    let (call, attempt) = effect.key();
+    let repeated = match effect {
+        Effect::CallModel(_) => LlmCallRetried { call, attempt: attempt + 1 }.into(),
+        Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
+            let message = format!(
+                "the process ended while `{}` was running: it may or may not have taken effect, and it was not run again",
+                run.name
+            );
+            return close_call(effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
+        }
+        Effect::CallTool(_) | Effect::AskPerson(_) => {
+            ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
+        }
+    };
+    if attempt < RECOVERIES_MAX {
+        return repeated;
+    }
+    let message = format!("given up: the process ended {RECOVERIES_MAX} times while the call was running");
+    close_call(effect, &ExecutionError::new(ErrorKind::Limit, message), now)
+}
+
+/// The terminal event of an open call.
+fn close_call(effect: &Effect, error: &ExecutionError, now: Time) -> Event {
+    let mut error = error.clone();
+    match effect {
+        Effect::CallModel(open) => LlmCallFailed { call: open.call, error }.into(),
+        Effect::CallTool(run) => {
+            // A tool that may have taken effect is not to be tried again, whoever reads this.
+            error.retryable &= run.recovery != Recovery::AtMostOnce;
+            let duration_ms = now.ms_since(run.requested_at);
+            ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
+        }
+        Effect::AskPerson(ask) => close_question(ask.id, &error),
+    }
+}
+
+fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
+    let reason = match error.kind {
+        ErrorKind::Timeout => InteractionFailure::Timeout,
+        _ => InteractionFailure::Cancelled,
+    };
+    UserInteractionFailed { interaction, reason, detail: Some(error.message.clone()) }.into()
+}
+
+/// The terminal events of everything that is open in the node that runs.
+fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+    let mut events: Vec<Event> = state.effects().iter().map(|effect| close_call(effect, error, now)).collect();
+    if let Phase::InNode(run) = &state.phase {
+        match &run.work {
+            Work::Llm(agent_loop) => {
+                events.extend(agent_loop.refusals());
+                events.push(agent_loop.failed(error.clone()));
+            }
+            Work::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => {
+                events.push(close_question(ask.id, error));
+            }
+            Work::Ready | Work::Tool(_) | Work::Asking(_) | Work::Done { .. } | Work::Failed(_) => {}
+        }
+    }
+    events
+}
+
+/// Ends everything that is open in the node that runs, and the try of the node.
+pub(super) fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+    let mut events = close_work(state, error, now);
+    if let Phase::InNode(run) = &state.phase {
+        let failed = NodeFailed { node: run.node.clone(), attempt: run.attempt, error: error.clone(), retry_at: None };
+        events.push(failed.into());
+    }
+    events
+}
+
+/// Ends the thread in an error.
+pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> Vec<Event> {
+    let mut events = close_node(state, &error, now);
+    let node = match &state.phase {
+        Phase::InNode(run) => Some(run.node.clone()),
+        Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node.clone()),
+        Phase::New | Phase::Ended(_) => None,
+    };
+    events.push(ThreadFailed { node, error }.into());
+    events
+}
+
+/// Time has passed: the largest thing that ran out of it ends, and with it all that it holds.
+pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
+    if state.is_ended() {
+        return Vec::new();
+    }
+    let timeout = |what: &str| ExecutionError::retryable(ErrorKind::Timeout, format!("{what} ran out of time"));
+    if state.run.as_ref().and_then(|run| run.deadline).is_some_and(|deadline| deadline <= now) {
+        return close_thread(state, timeout("the thread"), now);
+    }
+    let Phase::InNode(run) = &state.phase else {
+        return Vec::new();
+    };
+    if state.is_paused() {
+        return Vec::new();
+    }
+    if run.deadline.is_some_and(|deadline| deadline <= now) && !run.work.is_over() {
+        // The node's own retry policy decides what follows.
+        return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
+    }
+    let late = state.effects().into_iter().filter(|effect| match effect {
+        Effect::CallModel(call) => call.deadline <= now,
+        Effect::CallTool(tool) => tool.deadline <= now,
+        Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+    });
+    late.map(|effect| match &effect {
+        Effect::CallModel(_) => close_call(&effect, &timeout("the model"), now),
+        Effect::CallTool(tool) => {
+            let mut error = timeout(&format!("tool `{}`", tool.name));
+            if tool.recovery == Recovery::AtMostOnce {
+                error.message += ": it may or may not have taken effect, and it was not run again";
+            }
+            tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)
+        }
+        Effect::AskPerson(_) => close_call(&effect, &timeout("the question"), now),
+    })
+    .collect()
+}

@@ -1,0 +1,135 @@
+//! What was said in a thread.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use crate::ids::{CallId, Seq};
+use crate::message::{Message, Role};
+
+/// A message and the event that brought it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Entry {
+    /// The event.
+    pub seq: Seq,
+    /// The message.
+    pub message: Arc<Message>,
+    /// Whether the application put it there (MESSAGE_ADDED), and not a node: it outlives a failed try of a node.
+    pub added: bool,
+}
+
+/// What was said in a thread: finished turns (history) and the present one (context). An answer stands right behind
+/// what the model had read when it was asked, and tool results stand right behind the answer that asked for them;
+/// what the application adds meanwhile comes after them.
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
+pub struct Conversation {
+    /// Everything, in order.
+    pub entries: Vec<Entry>,
+    /// Where the last turn of a model node begins.
+    pub turn_from: u64,
+    /// The index of the instructions in force, so that finding them costs the same however long the thread is.
+    system_at: Option<u64>,
+}
+
+/// A place in a conversation to come back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Mark {
+    /// How many messages there are before it.
+    pub n_entries: u64,
+    /// Where the last turn before it begins.
+    pub turn_from: u64,
+}
+
+impl Conversation {
+    /// The instructions in force: the last system message.
+    pub fn system_prompt(&self) -> Option<String> {
+        let system = self.entries.get(index(self.system_at?))?;
+        Some(system.message.joined_text())
+    }
+
+    /// The messages of the last turn of a model node, which may still run.
+    pub fn turn(&self) -> &[Entry] {
+        &self.entries[index(self.turn_from).min(self.entries.len())..]
+    }
+
+    /// What the model reads in this call: everything that was there when it was first asked for.
+    pub fn before(&self, call: CallId) -> &[Entry] {
+        &self.entries[..self.end_before(call)]
+    }
+
+    fn end_before(&self, call: CallId) -> usize {
+        let added_since = self.entries.iter().rev().take_while(|entry| entry.added && entry.seq > call.0).count();
+        self.entries.len() - added_since
+    }
+
+    /// Adds a message of a node at the end.
+    pub(super) fn say(&mut self, seq: Seq, message: Arc<Message>) {
+        self.push(Entry { seq, message, added: false });
+    }
+
+    /// Adds a message of the application at the end.
+    pub(super) fn add(&mut self, seq: Seq, message: Arc<Message>) {
+        self.push(Entry { seq, message, added: true });
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if entry.message.role == Role::System {
+            self.system_at = Some(self.entries.len() as u64);
+        }
+        self.entries.push(entry);
+    }
+
+    /// Adds the answer of a model behind what it had read.
+    pub(super) fn answer(&mut self, seq: Seq, call: CallId, messages: Vec<Arc<Message>>) {
+        self.insert(self.end_before(call), seq, messages);
+    }
+
+    /// Adds tool results behind the answer that asked for them, which is the last message that a node brought.
+    pub(super) fn results(&mut self, seq: Seq, messages: Vec<Arc<Message>>) {
+        let n_added = self.entries.iter().rev().take_while(|entry| entry.added).count();
+        self.insert(self.entries.len() - n_added, seq, messages);
+    }
+
+    /// None of the messages is a system message, and none stands behind the place: `system_at` stays true.
+    fn insert(&mut self, at: usize, seq: Seq, messages: Vec<Arc<Message>>) {
+        let entries = messages.into_iter().map(|message| Entry { seq, message, added: false });
+        self.entries.splice(at..at, entries);
+    }
+
+    /// The end, as a place to come back to.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
+    }
+
+    /// A turn of a model node begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn_from = self.entries.len() as u64;
+    }
+
+    /// Takes back what a failed try of a node said; what the application added meanwhile stays.
+    pub(super) fn take_back(&mut self, mark: Mark) {
+        let from = mark.n_entries;
+        self.turn_from = mark.turn_from;
+        let mut i = 0;
+        self.entries.retain(|entry| {
+            i += 1;
+            i <= from || entry.added
+        });
+        if self.system_at.is_some_and(|at| at >= from) {
+            let last = self.entries.iter().rposition(|entry| entry.message.role == Role::System);
+            self.system_at = last.map(|at| at as u64);
+        }
+    }
+
+    /// Puts other messages in the place of all there are.
+    pub(super) fn replace(&mut self, seq: Seq, messages: &[Arc<Message>]) {
+        *self = Self { turn_from: self.turn_from.min(messages.len() as u64), ..Self::default() };
+        for message in messages {
+            self.say(seq, message.clone());
+        }
+    }
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}

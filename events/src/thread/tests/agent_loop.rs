@@ -1,0 +1,354 @@
+//! The agent loop: calls, answers, how it ends.
+
+use super::*;
+
+#[test]
+fn a_model_asks_for_a_tool_and_answers() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.asks(&["read"]);
+    bench.tool_says("42");
+    bench.note_request();
+    bench.says("it is 42");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_COMPLETED call=5
+          7 LLM_CALL_REQUESTED 2
+            model is called, tools Some(Auto):
+              user: hello
+              assistant: read(c3_0)
+              tool: c3_0: 42
+          8 LLM_CALL_COMPLETED call=7
+          9 LLM_EXECUTION_COMPLETED node=ask "it is 42"
+         10 NODE_COMPLETED node=ask
+         11 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_model_that_answers_at_once_ends_the_loop() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.says("hi");
+    assert_eq!(bench.state().output(), Some(&Json::from("hi")));
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=ask "hi"
+          6 NODE_COMPLETED node=ask
+          7 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_model_that_never_answers_meets_max_iterations() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    for _ in 0..3 {
+        bench.asks(&["read"]);
+        bench.tool_says("42");
+    }
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_COMPLETED call=5
+          7 LLM_CALL_REQUESTED 2
+          8 LLM_CALL_COMPLETED call=7
+          9 TOOL_EXECUTION_REQUEST name=read
+         10 TOOL_EXECUTION_COMPLETED call=9
+         11 LLM_CALL_REQUESTED 3
+         12 LLM_CALL_COMPLETED call=11
+         13 TOOL_EXECUTION_REQUEST name=read
+         14 TOOL_EXECUTION_COMPLETED call=13
+         15 LLM_EXECUTION_FAILED node=ask limit
+         16 NODE_FAILED node=ask attempt=1 limit
+         17 THREAD_FAILED node=ask limit
+        => error, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_provider_that_pauses_a_turn_is_asked_to_go_on() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.answers("one moment", &[], FinishReason::Pause);
+    bench.says("done");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_CALL_REQUESTED 2
+          6 LLM_CALL_COMPLETED call=5
+          7 LLM_EXECUTION_COMPLETED node=ask "done"
+          8 NODE_COMPLETED node=ask
+          9 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_failed_model_call_fails_the_node_and_the_thread() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.model_fails(ErrorKind::Authentication);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_FAILED call=3 authentication
+          5 LLM_EXECUTION_FAILED node=ask authentication
+          6 NODE_FAILED node=ask attempt=1 authentication
+          7 THREAD_FAILED node=ask authentication
+        => error, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn an_answer_that_a_filter_cut_off_leaves_no_tool_call_without_a_result() {
+    for reason in [FinishReason::ContentFilter, FinishReason::Error] {
+        let mut bench = Bench::new(ONE_LLM, "hello");
+        bench.answers("I will", &["read", "send"], reason);
+        bench.note_conversation();
+        if reason == FinishReason::ContentFilter {
+            bench.check(expect![[r#"
+                  0 THREAD_STARTED
+                  1 NODE_STARTED node=ask attempt=1
+                  2 LLM_EXECUTION_REQUEST node=ask
+                  3 LLM_CALL_REQUESTED 1
+                  4 LLM_CALL_COMPLETED call=3
+                  5 LLM_EXECUTION_FAILED node=ask content_filter
+                  6 NODE_FAILED node=ask attempt=1 content_filter
+                  7 THREAD_FAILED node=ask content_filter
+                    user: hello
+                    assistant: I will read(c3_0) send(c3_1)
+                    tool: c3_0! not run: the provider's content filter stopped the answer
+                    tool: c3_1! not run: the provider's content filter stopped the answer
+                => error, waits for nothing
+            "#]]);
+        } else {
+            bench.check(expect![[r#"
+                  0 THREAD_STARTED
+                  1 NODE_STARTED node=ask attempt=1
+                  2 LLM_EXECUTION_REQUEST node=ask
+                  3 LLM_CALL_REQUESTED 1
+                  4 LLM_CALL_COMPLETED call=3
+                  5 LLM_EXECUTION_FAILED node=ask malformed_response
+                  6 NODE_FAILED node=ask attempt=1 malformed_response
+                  7 THREAD_FAILED node=ask malformed_response
+                    user: hello
+                    assistant: I will read(c3_0) send(c3_1)
+                    tool: c3_0! not run: the provider says that its answer is faulty
+                    tool: c3_1! not run: the provider says that its answer is faulty
+                => error, waits for nothing
+            "#]]);
+        }
+    }
+}
+
+#[test]
+fn an_answer_cut_at_the_output_limit_is_an_answer() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.answers("it is", &[], FinishReason::Length);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=ask "it is"
+          6 NODE_COMPLETED node=ask
+          7 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_refusal_is_the_output_when_there_is_no_other_text() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    let (call, attempt) = bench.open();
+    let mut answer = bench::answer(call, "", &[], FinishReason::Refusal);
+    Arc::make_mut(&mut answer.message).content = vec![Part::Refusal { text: "no".into() }];
+    bench.give(Input::ModelAnswered { call, attempt, answer });
+    assert_eq!(bench.state().output(), Some(&Json::from("no")));
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=ask "no"
+          6 NODE_COMPLETED node=ask
+          7 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn an_answer_that_could_not_be_stored_or_sent_back_is_a_failed_call() {
+    let bench = Bench::new(ONE_LLM, "hello");
+    let (call, attempt) = bench.open();
+    let mut answers = Vec::new();
+    let mut wrong_role = bench::answer(call, "hi", &[], FinishReason::Stop);
+    Arc::make_mut(&mut wrong_role.message).role = Role::User;
+    answers.push(wrong_role);
+    answers.push(bench::answer(call, "", &["read"; 1_001], FinishReason::ToolCalls));
+    let mut deep = bench::answer(call, "", &["read"], FinishReason::ToolCalls);
+    if let Part::ToolCall(tool) = &mut Arc::make_mut(&mut deep.message).content[0] {
+        tool.arguments = limits::nested(101).into();
+    }
+    answers.push(deep);
+    let mut errors = String::new();
+    for answer in answers {
+        let mut bench = bench.clone();
+        bench.give(Input::ModelAnswered { call, attempt, answer });
+        let Some(Event::LlmCallFailed(e)) = bench.log.iter().map(|(_, event)| event).nth(4) else {
+            panic!("{}", bench.out)
+        };
+        errors += &format!("{}\n", e.error);
+        laws::hold(&bench);
+    }
+    expect![[r#"
+        the answer does not have the role assistant
+        the answer asks for 1001 tools, at most 1000 are run
+        a value is nested deeper than 100 levels
+    "#]]
+    .assert_eq(&errors);
+}
+
+#[test]
+fn tool_mode_none_offers_no_tool() {
+    let mut bench = Bench::new(&ONE_LLM.replace("tool_mode: auto", "tool_mode: none"), "hello");
+    bench.note_request();
+    bench.asks(&["send"]);
+    bench.note_request();
+    bench.says("then not");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              user: hello
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=send
+          6 TOOL_EXECUTION_FAILED call=5 unknown_tool
+          7 LLM_CALL_REQUESTED 2
+            model is called, tools None:
+              user: hello
+              assistant: send(c3_0)
+              tool: c3_0! Error (unknown_tool): there is no tool `send`: no tool is offered
+          8 LLM_CALL_COMPLETED call=7
+          9 LLM_EXECUTION_COMPLETED node=ask "then not"
+         10 NODE_COMPLETED node=ask
+         11 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn tool_mode_required_binds_the_first_answer_only() {
+    let mut bench = Bench::new(&ONE_LLM.replace("tool_mode: auto", "tool_mode: required"), "hello");
+    bench.note_request();
+    bench.asks(&["read"]);
+    bench.tool_says("42");
+    bench.note_request();
+    bench.says("it is 42");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+            model is called, tools Some(Required):
+              user: hello
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_COMPLETED call=5
+          7 LLM_CALL_REQUESTED 2
+            model is called, tools Some(Auto):
+              user: hello
+              assistant: read(c3_0)
+              tool: c3_0: 42
+          8 LLM_CALL_COMPLETED call=7
+          9 LLM_EXECUTION_COMPLETED node=ask "it is 42"
+         10 NODE_COMPLETED node=ask
+         11 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn the_instructions_stand_first_and_are_said_once() {
+    let yaml = "
+version: '1'
+name: two
+nodes:
+  - id: a
+    llm: {provider: mock, model: m, user_prompt: first, system_prompt: 'be {{ input }}'}
+  - id: b
+    llm: {provider: mock, model: m, user_prompt: second, system_prompt: 'be {{ input }}'}
+  - id: c
+    llm: {provider: mock, model: m, user_prompt: third, system_prompt: be rude}
+";
+    let mut bench = Bench::new(yaml, "kind");
+    bench.says("one");
+    bench.note_request();
+    bench.says("two");
+    bench.note_request();
+    bench.says("three");
+    bench.note_conversation();
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=a attempt=1
+          2 LLM_EXECUTION_REQUEST node=a
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=a "one"
+          6 NODE_COMPLETED node=a
+          7 NODE_STARTED node=b attempt=1
+          8 LLM_EXECUTION_REQUEST node=b
+          9 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              system: be kind
+              user: first
+              assistant: one
+              user: second
+         10 LLM_CALL_COMPLETED call=9
+         11 LLM_EXECUTION_COMPLETED node=b "two"
+         12 NODE_COMPLETED node=b
+         13 NODE_STARTED node=c attempt=1
+         14 LLM_EXECUTION_REQUEST node=c
+         15 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              system: be rude
+              user: first
+              assistant: one
+              user: second
+              assistant: two
+              user: third
+         16 LLM_CALL_COMPLETED call=15
+         17 LLM_EXECUTION_COMPLETED node=c "three"
+         18 NODE_COMPLETED node=c
+         19 THREAD_COMPLETED node=c
+            system: be kind
+            user: first
+            assistant: one
+            user: second
+            assistant: two
+            system: be rude
+            user: third
+            assistant: three
+        => completed, waits for nothing
+    "#]]);
+}

@@ -1,0 +1,269 @@
+//! A thread, its clock, and the log of all it decided.
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::event::LlmCallRequested;
+
+/// A tool per name: `read` is safe, `put` idempotent, `send` at most once.
+pub(super) struct Toolbox;
+
+impl Tools for Toolbox {
+    fn facts(&self, name: &str) -> Option<ToolFacts> {
+        let recovery = match name {
+            "read" => Recovery::Safe,
+            "put" => Recovery::Idempotent,
+            "send" => Recovery::AtMostOnce,
+            _ => return None,
+        };
+        Some(ToolFacts { recovery, timeout_ms: 1_000, retries: 1, retry_delay_ms: 50 })
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        ["put", "read", "send"].map(ToolName::from).to_vec()
+    }
+
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
+        Some(Hash::of(format!("{names:?}").as_bytes()))
+    }
+}
+
+pub(super) const START: Time = Time::from_unix_us(1_000_000);
+
+#[derive(Clone)]
+pub(super) struct Bench {
+    pub(super) thread: Thread,
+    pub(super) now: Time,
+    pub(super) log: Vec<(Time, Event)>,
+    pub(super) out: String,
+}
+
+impl Bench {
+    pub(super) fn new(yaml: &str, input: impl Into<Json>) -> Self {
+        let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
+        let started = Thread::started(&workflow, input.into(), None, START);
+        let around = Surroundings { now: START, tools: &Toolbox };
+        let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
+        let mut bench = Self { thread, now: START, log: Vec::new(), out: String::new() };
+        bench.record(events);
+        bench
+    }
+
+    pub(super) fn around(&self) -> Surroundings<'static> {
+        Surroundings { now: self.now, tools: &Toolbox }
+    }
+
+    pub(super) fn state(&self) -> &State {
+        self.thread.state()
+    }
+
+    fn record(&mut self, events: Vec<Event>) {
+        for event in events {
+            writeln!(self.out, "{:>3} {}", self.log.len(), line_of(&event)).unwrap();
+            self.log.push((self.now, event));
+        }
+    }
+
+    /// Puts a word of its own into the output.
+    pub(super) fn note(&mut self, text: impl std::fmt::Display) {
+        writeln!(self.out, "    {text}").unwrap();
+    }
+
+    pub(super) fn give(&mut self, input: Input) {
+        match self.thread.step(input, &self.around()) {
+            Ok(events) => self.record(events),
+            Err(StepError::Rejected(e)) => self.note(format_args!("refused: {e}")),
+            Err(StepError::Fold(e)) => panic!("{}{e}", self.out),
+        }
+    }
+
+    pub(super) fn tick_after_ms(&mut self, ms: u64) {
+        self.now = self.now.plus_ms(ms);
+        writeln!(self.out, "    {ms} ms later").unwrap();
+        self.give(Input::Tick);
+    }
+
+    pub(super) fn open(&self) -> (CallId, u32) {
+        self.thread.effects().first().expect("nothing is open").key()
+    }
+
+    pub(super) fn says(&mut self, text: &str) {
+        self.answers(text, &[], FinishReason::Stop);
+    }
+
+    pub(super) fn asks(&mut self, tools: &[&str]) {
+        self.answers("", tools, FinishReason::ToolCalls);
+    }
+
+    pub(super) fn answers(&mut self, text: &str, tools: &[&str], finish_reason: FinishReason) {
+        let (call, attempt) = self.open();
+        let answer = answer(call, text, tools, finish_reason);
+        self.give(Input::ModelAnswered { call, attempt, answer });
+    }
+
+    pub(super) fn model_fails(&mut self, kind: ErrorKind) {
+        let (call, attempt) = self.open();
+        let error = ExecutionError::new(kind, "the provider is down");
+        self.give(Input::ModelFailed { call, attempt, error });
+    }
+
+    /// The first open tool answers.
+    pub(super) fn tool_says(&mut self, text: &str) {
+        let (call, _) = self.open();
+        self.tool_answers(call, text);
+    }
+
+    pub(super) fn tool_answers(&mut self, call: CallId, text: &str) {
+        let open = self.thread.effects();
+        let attempt = open.iter().find(|effect| effect.key().0 == call).map_or(1, |effect| effect.key().1);
+        self.give(Input::ToolAnswered { call, attempt, content: vec![Part::text(text)], value: None, duration_ms: 0 });
+    }
+
+    pub(super) fn tool_fails(&mut self, kind: ErrorKind, retryable: bool) {
+        let (call, attempt) = self.open();
+        let error = ExecutionError { retryable, ..ExecutionError::new(kind, "it broke") };
+        self.give(Input::ToolFailed { call, attempt, error, duration_ms: 0 });
+    }
+
+    pub(super) fn person_says(&mut self, data: serde_json::Value) {
+        let (interaction, _) = self.open();
+        self.give(Input::Respond { interaction, data: data.into() });
+    }
+
+    /// A new thread from the moment after event `seq`.
+    pub(super) fn fork(&self, seq: usize, changes: ForkChanges) -> Self {
+        let workflow = self.thread.workflow().clone();
+        let parent = self.fold_to(seq);
+        let id = ThreadId::from_bytes([8; 16]);
+        let (thread, events) = Thread::fork(id, &parent, changes, workflow, &self.around()).unwrap();
+        let log = self.log[..=seq].to_vec();
+        let mut fork = Self { thread, now: self.now, log, out: String::new() };
+        fork.record(events);
+        fork
+    }
+
+    pub(super) fn fold_to(&self, seq: usize) -> State {
+        let mut state = State::new(self.state().thread());
+        for (at, event) in &self.log[..=seq] {
+            state.apply(*at, event).unwrap();
+        }
+        state
+    }
+
+    /// The conversation, one line per message.
+    pub(super) fn note_conversation(&mut self) {
+        for entry in self.state().conversation().entries.clone() {
+            self.note(said(&entry.message));
+        }
+    }
+
+    /// What the model is called with.
+    pub(super) fn note_request(&mut self) {
+        let request = self.state().model_request().unwrap();
+        self.note(format_args!("model is called, tools {:?}:", request.tool_choice));
+        for message in request.messages {
+            self.note(format_args!("  {}", said(&message)));
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn check(mut self, expected: Expect) {
+        let waits = match self.thread.waits_for(&self.around()) {
+            Wait::Itself => "itself".to_owned(),
+            Wait::World { until } => format!("the world{}", until_of(until)),
+            Wait::Somebody { until } => format!("somebody{}", until_of(until)),
+            Wait::Nothing => "nothing".to_owned(),
+        };
+        writeln!(self.out, "=> {}, waits for {waits}", self.state().status()).unwrap();
+        expected.assert_eq(&self.out);
+        laws::hold(&self);
+    }
+}
+
+fn until_of(until: Option<Time>) -> String {
+    until.map(|until| format!(" until {}", offset(until))).unwrap_or_default()
+}
+
+fn offset(time: Time) -> String {
+    format!("+{}", time.ms_since(START))
+}
+
+pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: FinishReason) -> ModelAnswer {
+    let text = (!text.is_empty()).then(|| Part::text(text));
+    let calls = tools.iter().enumerate().map(|(i, name)| {
+        Part::ToolCall(ToolCall {
+            id: format!("c{call}_{i}"),
+            name: (*name).into(),
+            arguments: serde_json::json!({}).into(),
+            arguments_raw: None,
+            signature: None,
+        })
+    });
+    ModelAnswer {
+        message: Arc::new(Message { role: Role::Assistant, content: text.into_iter().chain(calls).collect() }),
+        finish_reason,
+        usage: Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() },
+        cost_nanousd: None,
+            prices: None,
+        model: None,
+        response_id: None,
+        cached: false,
+        duration_ms: 0,
+    }
+}
+
+/// A message on one line.
+pub(super) fn said(message: &Message) -> String {
+    let mut line = format!("{:?}:", message.role).to_lowercase();
+    for part in &message.content {
+        match part {
+            Part::Text { text, .. } => write!(line, " {text}").unwrap(),
+            Part::ToolCall(call) => write!(line, " {}({})", call.name, call.id).unwrap(),
+            Part::ToolResult(result) => {
+                let text: String = result.content.iter().filter_map(Part::as_text).collect();
+                write!(line, " {}{} {text}", result.tool_call_id, if result.is_error { "!" } else { ":" }).unwrap();
+            }
+            part => write!(line, " {part:?}").unwrap(),
+        }
+    }
+    line
+}
+
+/// An event on one line: its name and what matters of its data.
+fn line_of(event: &Event) -> String {
+    let mut line = event.event_type().name.to_owned();
+    if let Event::LlmCallRequested(LlmCallRequested { iteration }) = event {
+        write!(line, " {iteration}").unwrap();
+        return line;
+    }
+    let data = event.data().unwrap();
+    for key in ["node", "from", "to", "condition", "attempt", "call", "calls", "interaction", "name"] {
+        match &data[key] {
+            serde_json::Value::Null => {}
+            value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
+            _ => {}
+        }
+    }
+    for key in ["content", "message", "code", "reason", "label", "input_data"] {
+        match &data[key] {
+            serde_json::Value::String(text) => write!(line, " {text:?}").unwrap(),
+            _ => {}
+        }
+    }
+    if let Some(error) = data["error"].as_object() {
+        write!(line, " {}", plain(&error["kind"])).unwrap();
+        if let Some(source) = error.get("source") {
+            write!(line, " ({})", plain(source)).unwrap();
+        }
+    }
+    for key in ["retry_at", "not_before"] {
+        if let Some(time) = data[key].as_str() {
+            write!(line, " {key}={}", offset(time.parse().unwrap())).unwrap();
+        }
+    }
+    line
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,147 @@
+//! What holds for every thread, whatever happened to it.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::event::Weight;
+
+/// Checks all laws on the log and the live state.
+pub(super) fn hold(bench: &Bench) {
+    let mut state = State::new(bench.state().thread());
+    // Snapshots of every prefix of a long log would cost its square.
+    let stride = bench.log.len() / 200 + 1;
+    for (i, (at, event)) in bench.log.iter().enumerate() {
+        let stored = stored_and_back(event);
+        let before = state.clone();
+        state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
+        if event.event_type().weight == Weight::Informational {
+            informational_events_change_nothing(&before, &state);
+        }
+        if i % stride == 0 || i + 1 == bench.log.len() {
+            owes_or_waits(bench, &state);
+            snapshots_come_back(&state);
+            every_tool_call_has_one_result(&state);
+        }
+    }
+    assert_eq!(&state, bench.state(), "the fold of the log is not the live state");
+    assert_eq!(bench.thread.effects(), bench.thread.effects());
+    every_call_ends_once(bench);
+    what_wrote_is_never_repeated(bench);
+}
+
+fn stored_and_back(event: &Event) -> Event {
+    let kind = event.event_type();
+    let stored = Event::decode(kind.code, kind.version, &event.encode().unwrap()).unwrap();
+    assert_eq!(&stored, event);
+    assert_eq!(&Event::from_data(kind.name, event.data().unwrap()).unwrap(), event);
+    stored
+}
+
+fn informational_events_change_nothing(before: &State, after: &State) {
+    let mut expected = before.clone();
+    expected.next = after.next;
+    expected.last_at = after.last_at;
+    assert_eq!(&expected, after);
+}
+
+fn owes_or_waits(bench: &Bench, state: &State) {
+    let thread = Thread::resume(state.clone(), bench.thread.workflow().clone());
+    let owes = match thread.waits_for(&bench.around()) {
+        Wait::Nothing => state.is_ended(),
+        Wait::Itself | Wait::Somebody { .. } => true,
+        Wait::World { until } => until.is_some() || !thread.effects().is_empty(),
+    };
+    assert!(owes, "owes nothing and waits for nobody: {:?}", state.phase());
+}
+
+fn snapshots_come_back(state: &State) {
+    let bytes = crate::bin::encode(state).unwrap();
+    assert_eq!(&crate::bin::decode::<State>(&bytes).unwrap(), state);
+}
+
+/// Unless a batch of tools is running, every tool call of the conversation is followed by exactly one result.
+fn every_tool_call_has_one_result(state: &State) {
+    if let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = state.node_run()
+        && matches!(agent_loop.stage, crate::thread::agent_loop::Stage::Tools(_))
+    {
+        return;
+    }
+    let mut open: Vec<&str> = Vec::new();
+    for entry in &state.conversation().entries {
+        for part in &entry.message.content {
+            match part {
+                Part::ToolCall(call) => open.push(&call.id),
+                Part::ToolResult(result) => {
+                    let place = open.iter().position(|id| *id == result.tool_call_id);
+                    assert_eq!(place, Some(0), "the result of {} comes out of order", result.tool_call_id);
+                    open.remove(0);
+                }
+                _ => assert!(open.is_empty(), "something stands between a tool call and its result"),
+            }
+        }
+    }
+    assert!(open.is_empty(), "tool calls without a result: {open:?}");
+}
+
+/// Every call, question, loop and node try has at most one terminal event, and exactly one when the thread has ended.
+fn every_call_ends_once(bench: &Bench) {
+    let mut open: BTreeMap<u64, &str> = BTreeMap::new();
+    let mut ended: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut node = None;
+    let mut agent_loop = None;
+    let mut ends = |call: CallId| *ended.entry(call.0.0).or_default() += 1;
+    for (seq, (_, event)) in bench.log.iter().enumerate() {
+        let seq = seq as u64;
+        match event {
+            Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_) => {
+                open.insert(seq, event.event_type().name);
+            }
+            Event::LlmExecutionRequest(_) => agent_loop = Some(CallId(Seq(seq))),
+            Event::NodeStarted(_) => node = Some(CallId(Seq(seq))),
+            Event::LlmCallCompleted(e) => ends(e.call),
+            Event::LlmCallFailed(e) => ends(e.call),
+            Event::ToolExecutionCompleted(e) => ends(e.call),
+            Event::ToolExecutionFailed(e) => ends(e.call),
+            Event::UserInteractionProcessed(e) => ends(e.interaction),
+            Event::UserInteractionFailed(e) => ends(e.interaction),
+            Event::LlmExecutionCompleted(_) | Event::LlmExecutionFailed(_) => assert!(agent_loop.take().is_some()),
+            Event::NodeCompleted(_) | Event::NodeFailed(_) => assert!(node.take().is_some()),
+            _ => {}
+        }
+    }
+    for (call, n) in &ended {
+        assert_eq!(*n, 1, "call {call} ended {n} times");
+        assert!(open.remove(call).is_some(), "call {call} ended and never began");
+    }
+    if bench.state().is_ended() {
+        assert!(open.is_empty(), "open at the end: {open:?}\n{}", bench.out);
+        assert!(agent_loop.is_none() && node.is_none(), "a loop or a node is open at the end\n{}", bench.out);
+    }
+}
+
+/// A call that is made at most once has no second attempt after its answer was lost, and a try of a node in which
+/// something wrote is not followed by another.
+fn what_wrote_is_never_repeated(bench: &Bench) {
+    let mut recovery: BTreeMap<u64, Recovery> = BTreeMap::new();
+    let mut wrote = false;
+    for (seq, (_, event)) in bench.log.iter().enumerate() {
+        match event {
+            Event::NodeStarted(e) => {
+                assert!(e.attempt == 1 || !wrote, "a try that wrote was repeated\n{}", bench.out);
+                wrote = false;
+            }
+            Event::ToolExecutionRequest(e) => {
+                recovery.insert(seq as u64, e.recovery);
+            }
+            Event::ToolCallRetried(e) if recovery[&e.call.0.0] == Recovery::AtMostOnce => {
+                let error = e.error.as_ref().expect("a lost call that may have written was made again");
+                assert!(!error.kind.leaves_doubt(), "a call that may have written was made again\n{}", bench.out);
+            }
+            Event::ToolExecutionCompleted(e) => wrote |= recovery[&e.call.0.0] != Recovery::Safe,
+            Event::ToolExecutionFailed(e) => {
+                wrote |= recovery[&e.call.0.0] != Recovery::Safe && e.error.kind.leaves_doubt();
+            }
+            _ => {}
+        }
+    }
+}

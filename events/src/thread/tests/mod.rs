@@ -1,0 +1,39 @@
+//! The machine is driven by a script; what it prints is the assertion. Whatever the script, the laws hold.
+
+mod bench;
+mod laws;
+
+mod agent_loop;
+mod answers;
+mod checkpoints;
+mod control;
+mod fork;
+mod interaction;
+mod limits;
+mod messages;
+mod node_retry;
+mod property;
+mod recovery;
+mod routes;
+mod timeouts;
+mod tool_node;
+mod tools;
+
+use super::*;
+use crate::bin::Ordered;
+use crate::event::{Event, ForkChanges};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::CallId;
+use crate::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
+use crate::workflow;
+use bench::{Bench, Toolbox};
+use expect_test::{Expect, expect};
+
+/// One model node with all tools, three calls, two tools at once.
+const ONE_LLM: &str = "
+version: '1'
+name: one
+nodes:
+  - id: ask
+    llm: {provider: mock, model: m, user_prompt: '{{ input }}', tool_mode: auto, max_iterations: 3, concurrent_tools: 2}
+";

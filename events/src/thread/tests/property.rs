@@ -1,0 +1,270 @@
+//! Any interleaving of answers, failures, duplicates, late answers, orders and crashes: the laws hold.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::*;
+
+/// What the outside may do next. Numbers choose among what there is.
+#[derive(Debug, Clone)]
+enum Act {
+    /// An open call is answered: a model asks for so many tools, or says something.
+    Answer {
+        which: usize,
+        n_tools: usize,
+        reason: u8,
+    },
+    /// An open call fails.
+    Fail {
+        which: usize,
+        kind: usize,
+        retryable: bool,
+    },
+    /// Some earlier call is answered, whether it is open or not, in some attempt.
+    Stray {
+        call: u64,
+        attempt: u32,
+        as_model: bool,
+    },
+    /// Progress of some call.
+    Progress {
+        call: u64,
+        attempt: u32,
+    },
+    /// Time passes.
+    Tick {
+        ms: u64,
+    },
+    /// The runtime is lost and comes back: the machine is folded anew from bytes.
+    Crash {
+        ms: u64,
+    },
+    Pause,
+    Resume,
+    Cancel,
+    Abort,
+    Checkpoint {
+        label: u8,
+    },
+    Say,
+    Set {
+        value: i64,
+    },
+    Respond {
+        call: Option<u64>,
+        value: i64,
+    },
+    Withdraw,
+    HandlerFails,
+    /// Goes on with a fork of some moment.
+    Fork {
+        at: usize,
+        ms: u64,
+    },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let call = 0..60_u64;
+    prop_oneof![
+        12 => (0..4_usize, 0..4_usize, 0..12_u8).prop_map(|(which, n_tools, reason)| Act::Answer { which, n_tools, reason }),
+        4 => (0..4_usize, 0..KINDS.len(), any::<bool>()).prop_map(|(which, kind, retryable)| Act::Fail { which, kind, retryable }),
+        2 => (call.clone(), 1..4_u32, any::<bool>()).prop_map(|(call, attempt, as_model)| Act::Stray { call, attempt, as_model }),
+        1 => (call.clone(), 1..3_u32).prop_map(|(call, attempt)| Act::Progress { call, attempt }),
+        4 => prop_oneof![Just(0), Just(50), Just(999), Just(1_000), 0..40_000_u64].prop_map(|ms| Act::Tick { ms }),
+        3 => (0..5_000_u64).prop_map(|ms| Act::Crash { ms }),
+        2 => Just(Act::Pause),
+        3 => Just(Act::Resume),
+        1 => prop_oneof![3 => Just(Act::Say), 1 => Just(Act::Cancel), 1 => Just(Act::Abort)],
+        1 => (0..3_u8).prop_map(|label| Act::Checkpoint { label }),
+        2 => Just(Act::Say),
+        1 => any::<i64>().prop_map(|value| Act::Set { value }),
+        3 => (prop_oneof![3 => Just(None), 1 => call.prop_map(Some)], 0..3_i64).prop_map(|(call, value)| Act::Respond { call, value }),
+        1 => prop_oneof![Just(Act::Withdraw), Just(Act::HandlerFails)],
+        1 => (any::<usize>(), 0..100_000_u64).prop_map(|(at, ms)| Act::Fork { at, ms }),
+    ]
+}
+
+const KINDS: [ErrorKind; 8] = [
+    ErrorKind::Failed,
+    ErrorKind::Timeout,
+    ErrorKind::Panicked,
+    ErrorKind::Server,
+    ErrorKind::InvalidArguments,
+    ErrorKind::Connection,
+    ErrorKind::Authentication,
+    ErrorKind::Indeterminate,
+];
+
+/// One node of a generated workflow.
+fn node() -> impl Strategy<Value = String> {
+    let retry = prop_oneof![
+        Just(""),
+        Just("\n    retry: {max_attempts: 3, backoff_ms: 100}"),
+        Just("\n    timeout_ms: 5000\n    retry: {max_attempts: 2}"),
+        Just("\n    timeout_ms: 900\n    checkpoint: mark"),
+        Just("\n    on_error: last"),
+    ];
+    let kind = prop_oneof![
+        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")]).prop_map(
+            |(iterations, tools, mode)| format!(
+                "llm: {{provider: mock, model: m, user_prompt: '{{{{ input }}}} {{{{ messages|length }}}}', \
+                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}}}"
+            )
+        ),
+        2 => prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly")].prop_map(|tool| format!(
+            "tool: {{tool_name: {tool}, parameters: {{x: '{{{{ v }}}}'}}}}"
+        )),
+        1 => Just(
+            "user_interaction: {operation_type: UPDATE_VARIABLES, timeout: 30000, \
+             variables: [{variable_name: v, expression: '{{ 6 // input }}'}]}"
+                .to_owned()
+        ),
+        1 => Just(
+            "user_interaction: {operation_type: ADD_MESSAGE, message: {role: user, content_template: 'say {{ input }}'}}"
+                .to_owned()
+        ),
+    ];
+    (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}"))
+}
+
+/// A line of nodes with a way back by a condition, and a last node.
+fn definition() -> impl Strategy<Value = String> {
+    (prop::collection::vec(node(), 1..4), any::<bool>(), any::<bool>()).prop_map(|(nodes, back, timeout)| {
+        let n = nodes.len();
+        let listed: String = nodes.iter().enumerate().map(|(i, node)| format!("  - id: n{i}\n    {node}\n")).collect();
+        let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
+        if back {
+            edges += &format!("  - {{from: n{}, to: n0, when: v % 2 == 1}}\n", n - 1);
+        }
+        edges += &format!("  - {{from: n{}, to: last}}\n", n - 1);
+        let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
+        format!(
+            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
+             end: {{}}\nedges:\n{edges}"
+        )
+    })
+}
+
+impl Bench {
+    fn act(&mut self, act: &Act) {
+        let open = self.thread.effects();
+        let chosen = |which: usize| open.get(which % open.len().max(1));
+        match act {
+            Act::Answer { which, n_tools, reason } => match chosen(*which) {
+                Some(Effect::CallModel(open)) => {
+                    let tools = ["read", "put", "send", "fly"];
+                    let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which) % 4]).collect();
+                    let reason = match reason {
+                        0 => FinishReason::ContentFilter,
+                        1 => FinishReason::Error,
+                        2 => FinishReason::Pause,
+                        3 => FinishReason::Length,
+                        _ => FinishReason::Stop,
+                    };
+                    let answer = bench::answer(open.call, "so", &tools, reason);
+                    self.give(Input::ModelAnswered { call: open.call, attempt: open.attempt, answer });
+                }
+                Some(Effect::CallTool(run)) => {
+                    let content = vec![Part::text("done")];
+                    let (call, attempt) = (run.call, run.attempt);
+                    self.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 1 });
+                }
+                Some(Effect::AskPerson(_)) | None => {}
+            },
+            Act::Fail { which, kind, retryable } => {
+                let error = ExecutionError { retryable: *retryable, ..ExecutionError::new(KINDS[*kind], "it broke") };
+                match chosen(*which) {
+                    Some(Effect::CallModel(open)) => {
+                        self.give(Input::ModelFailed { call: open.call, attempt: open.attempt, error });
+                    }
+                    Some(Effect::CallTool(run)) => {
+                        let (call, attempt) = (run.call, run.attempt);
+                        self.give(Input::ToolFailed { call, attempt, error, duration_ms: 1 });
+                    }
+                    Some(Effect::AskPerson(_)) | None => {}
+                }
+            }
+            Act::Stray { call, attempt, as_model } => {
+                let (call, attempt) = (CallId(Seq(*call)), *attempt);
+                self.give(if *as_model {
+                    let answer = bench::answer(call, "stray", &["send"], FinishReason::ToolCalls);
+                    Input::ModelAnswered { call, attempt, answer }
+                } else {
+                    let error = ExecutionError::retryable(ErrorKind::Failed, "stray");
+                    Input::ToolFailed { call, attempt, error, duration_ms: 0 }
+                });
+            }
+            Act::Progress { call, attempt } => {
+                let message = "on the way".into();
+                self.give(Input::ToolProgress { call: CallId(Seq(*call)), attempt: *attempt, message });
+            }
+            Act::Tick { ms } => {
+                self.now = self.now.plus_ms(*ms);
+                self.give(Input::Tick);
+            }
+            Act::Crash { ms } => {
+                let state = self.fold_to(self.log.len() - 1);
+                assert_eq!(&state, self.state());
+                self.thread = Thread::resume(state, self.thread.workflow().clone());
+                self.now = self.now.plus_ms(*ms);
+                self.give(Input::Recover);
+            }
+            Act::Pause => self.give(Input::Pause { reason: None }),
+            Act::Resume => self.give(Input::Resume),
+            Act::Cancel => self.give(Input::Cancel { reason: None }),
+            Act::Abort => self.give(Input::Abort { reason: None }),
+            Act::Checkpoint { label } => {
+                let label = ["mark", "mark#2", "other"][usize::from(*label)].to_owned();
+                self.give(Input::Checkpoint { label });
+            }
+            Act::Say => self.give(Input::AddMessage(Message::text(Role::User, "by the way"))),
+            Act::Set { value } => {
+                let variables = Ordered::from_iter([("v".to_owned(), serde_json::json!(value).into())]);
+                self.give(Input::SetVariables(variables));
+            }
+            Act::Respond { call, value } => {
+                let asked = open.iter().find(|effect| matches!(effect, Effect::AskPerson(_)));
+                if let Some(interaction) = call.map(|call| CallId(Seq(call))).or(asked.map(|effect| effect.key().0)) {
+                    self.give(Input::Respond { interaction, data: serde_json::json!(value).into() });
+                }
+            }
+            Act::Withdraw | Act::HandlerFails => {
+                if let Some(Effect::AskPerson(ask)) = open.first() {
+                    let interaction = ask.id;
+                    self.give(match act {
+                        Act::Withdraw => Input::CancelInteraction { interaction },
+                        _ => Input::InteractionFailed { interaction, detail: "gone".into() },
+                    });
+                }
+            }
+            Act::Fork { at, ms } => {
+                self.now = self.now.plus_ms(*ms);
+                let fork = self.fork(at % self.log.len(), ForkChanges::default());
+                *self = fork;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_laws_hold_whatever_happens() {
+    let config = Config { cases: 5_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
+    runner
+        .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
+            let mut bench = Bench::new(&yaml, serde_json::json!(3));
+            for act in &acts {
+                bench.act(act);
+                assert_eq!(bench.thread.effects(), bench.thread.effects());
+            }
+            laws::hold(&bench);
+            *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{e}"));
+    // The interleavings are of use only when they get everywhere.
+    for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
+        assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");
+    }
+}
