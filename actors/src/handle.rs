@@ -17,7 +17,6 @@ use rethread_events::message::Message;
 use rethread_events::thread::{Input, State, Status, Thread, Totals};
 use rethread_events::workflow::{Fault, Faults, Surroundings, Workflow, WorkflowRef};
 use rethread_store::{Filter, ForkPoint, Kind, Store, StoreError, StreamInfo, Tag};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -143,7 +142,7 @@ impl Outcome {
 }
 
 /// A thread in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ThreadSummary {
     /// The thread.
     pub thread_id: ThreadId,
@@ -161,6 +160,25 @@ pub struct ThreadSummary {
     pub last_position: Position,
     /// The thread it was forked from, and the last seq it inherits.
     pub forked_from: Option<(ThreadId, Seq)>,
+}
+
+impl ThreadSummary {
+    /// What `threads --json` prints of it.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!({
+            "thread_id": self.thread_id,
+            "status": self.status,
+            "workflow": self.workflow.as_ref().map(|workflow| &workflow.name),
+            "workflow_hash": self.workflow.as_ref().map(|workflow| workflow.hash),
+            "started_at": self.started_at,
+            "last_at": self.last_at,
+            "last_seq": self.last_seq,
+            "last_position": self.last_position,
+            "forked_from": self
+                .forked_from
+                .map(|(thread, seq)| serde_json::json!({ "thread_id": thread, "seq": seq })),
+        })
+    }
 }
 
 /// Which threads a list holds.
@@ -184,7 +202,7 @@ impl Runtime {
         Self { shared: Arc::new(Shared { inner, system: Mutex::new(Some(system)) }) }
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.shared.inner
     }
 
@@ -426,6 +444,11 @@ impl ThreadHandle {
     pub async fn summary(&self) -> Result<ThreadSummary, RuntimeError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
         self.runtime.blocking(move || summary(&*store, &stream(&*store, id)?)).await?
+    }
+
+    /// The first seq that is its own and not inherited.
+    pub async fn first_own_seq(&self) -> Result<Seq, RuntimeError> {
+        Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
     }
 
     /// Its state after its last durable event.

@@ -26,6 +26,7 @@
 //! `futures::executor::block_on`, without any async runtime.
 
 mod activity;
+mod archive;
 mod builder;
 mod definitions;
 mod error;
@@ -42,6 +43,7 @@ mod thread_actor;
 mod timers;
 mod tool_executor;
 
+pub use archive::{ArchiveError, Imported};
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use handle::{Events, ForkRequest, Outcome, Runtime, StartThread, ThreadFilter, ThreadHandle, ThreadSummary};

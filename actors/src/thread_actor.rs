@@ -212,6 +212,9 @@ impl ThreadActor {
         let thread = Thread::resume(loaded.state, workflow);
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
         self.mode = Mode::Live(Box::new(live));
+        if self.inner.observing {
+            return self.pump(ctx);
+        }
         // Nothing that was in flight is any more. The machine says what becomes of each call.
         self.tell(Input::Recover, None, ctx);
         self.tell(Input::Tick, None, ctx);
@@ -227,7 +230,12 @@ impl ThreadActor {
         let now = Inner::now();
         let cause = cause_of(&input).and_then(|call| live.positions.get(&call).copied()).map(Cause::At);
         let around = Surroundings { now, tools: &*self.inner };
-        match live.thread.step(input, &around) {
+        let stepped = if self.inner.observing {
+            live.thread.note(input, &around)
+        } else {
+            live.thread.step(input, &around)
+        };
+        match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
@@ -336,7 +344,7 @@ impl ThreadActor {
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
         let mut next = live.thread.state().next_deadline();
-        if !live.halting && !live.thread.state().is_paused() {
+        if !live.halting && !self.inner.observing && !live.thread.state().is_paused() {
             for effect in effects {
                 let key = effect.key();
                 if live.running.contains_key(&key) {
@@ -352,7 +360,7 @@ impl ThreadActor {
                 }
             }
         }
-        self.set_alarm(next, ctx);
+        self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
         self.rest(ctx);
     }
 
@@ -451,7 +459,7 @@ impl ThreadActor {
         };
         let around = Surroundings { now: Inner::now(), tools: &*self.inner };
         let wait = live.thread.waits_for(&around);
-        if wait == Wait::Itself && !live.halting {
+        if wait == Wait::Itself && !live.halting && !self.inner.observing {
             return ctx.notify(Tell { input: Input::Tick, reply: None });
         }
         if !live.under_way.is_empty() {
