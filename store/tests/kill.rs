@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{Random, append, thread};
+use rethread_store::testing::{Random, append, scratch, thread};
 use rethread_store::{Options, SledStore, Store, StoreError};
 
 const DIR: &str = "RETHREAD_TEST_KILL_DIR";
@@ -101,7 +101,7 @@ fn a_killed_process_loses_nothing_acknowledged() {
         child.wait().unwrap();
         acknowledged.extend(reader.join().unwrap());
 
-        let left = tempfile::tempdir().unwrap();
+        let left = scratch();
         rethread_store::testing::copy_as_killed(dir.path(), left.path()).unwrap();
         let store = SledStore::open(left.path(), options()).unwrap();
         for (thread, (seq, hash)) in &acknowledged {

@@ -123,7 +123,7 @@ impl Index {
                 }
                 Err(StoreError::Damaged(damage)) if tries < OPEN_TRIES => {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    std::thread::sleep(std::time::Duration::from_millis(10));
                 }
                 Err(error) => return Err(error),
             }
