@@ -423,11 +423,19 @@ impl Index {
         keys.iter().map(hash).collect::<Result<_, _>>().map_err(self.malformed("a blob"))
     }
 
-    /// Whether anybody names the blob.
-    pub(crate) fn is_owned(&self, hash: Hash) -> Result<bool, StoreError> {
-        self.with(|trees| {
-            Ok(trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_some())
-        })
+    /// Who names the blob.
+    pub(crate) fn owners(&self, hash: Hash) -> Result<Vec<Option<ThreadId>>, StoreError> {
+        let keys = self.with(|trees| {
+            trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>()
+        })?;
+        let owner = |key: &sled::IVec| match key.get(32..) {
+            Some([]) => Ok(None),
+            Some(id) => {
+                id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed)
+            }
+            None => Err(Malformed),
+        };
+        keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
     }
 
     /// Whether sled holds records of the stream.
