@@ -344,7 +344,8 @@ impl Reader {
             .map(|(child, _)| *child)
             .collect();
         let sealed = self.index.forks(thread)?;
-        forks.extend(sealed.into_iter().filter(|child| recent.get(child) != Some(&None)));
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
+        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
         Ok(forks.into_iter().take(16).collect())
     }
 
