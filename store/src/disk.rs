@@ -179,8 +179,7 @@ impl SledStore {
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
         if let Some(sealing) = reader.tail.state.read().sealing.clone() {
-            // The receiver is still here, so this cannot fail.
-            let _ = tasks.send(Task::Seal(sealing));
+            sealer.give(&tasks, Task::Seal(sealing));
         }
         let sealer_thread = {
             let (sealer, reader, mark) =
@@ -225,9 +224,10 @@ impl SledStore {
 
     fn finish(&self, threads: Threads) -> Result<(), StoreError> {
         let Threads { writer, sealer, tasks, _lock } = threads;
+        // Before the writer is waited for, which may itself be waiting for the sealer.
+        self.sealer.close();
         let journal = writer.join().map_err(|_| stopped("writer"));
         self.progress.send_modify(|progress| progress.closed = true);
-        self.sealer.close();
         let sealed = journal.and_then(|journal| self.seal_rest(journal, &tasks));
         drop(tasks);
         let joined = sealer.join().map_err(|_| stopped("sealer"));
@@ -254,23 +254,15 @@ impl SledStore {
         tasks: &std::sync::mpsc::Sender<Task>,
     ) -> Result<Journal, StoreError> {
         loop {
+            self.sealer.wait_until_idle();
             if let Some(failure) = self.sealer.failure() {
                 return Err(failure);
             }
-            if self.reader.tail.state.read().sealing.is_none() {
-                match writer::hand_over(&self.reader, &mut journal) {
-                    Some(task) => {
-                        tasks.send(task).map_err(|_| stopped("sealer"))?;
-                    }
-                    None if self.sealer.has_snapshots() => {
-                        // The sealer finishes what it was told before its thread ends.
-                        tasks.send(Task::Snapshots).map_err(|_| stopped("sealer"))?;
-                        return Ok(journal);
-                    }
-                    None => return Ok(journal),
-                }
+            match writer::hand_over(&self.reader, &mut journal) {
+                Some(task) => self.sealer.give(tasks, task),
+                None if self.sealer.has_snapshots() => self.sealer.give(tasks, Task::Snapshots),
+                None => return Ok(journal),
             }
-            self.sealer.wait(std::time::Duration::from_millis(20));
         }
     }
 }

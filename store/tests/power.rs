@@ -1,12 +1,12 @@
 //! A power cut at any moment loses nothing that was acknowledged, whatever part of the rest reached the disk.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{PowerCut, Random, append, fork, put, thread};
+use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, thread};
 use rethread_store::{Options, SledStore, Store};
 
 fn options(power: Option<&PowerCut>) -> Options {
@@ -93,7 +93,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
     let mut n_cuts = 0;
     for seed in 0..4 {
         let mut random = Random::new(seed);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let power = PowerCut::default();
         let mut done = Acknowledged::default();
         let mut store = SledStore::open(dir.path(), options(Some(&power))).unwrap();
@@ -106,7 +106,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
                 .map(|n| store.append(append(thread(5000 + round * 10 + n), 0, &["in flight"])))
                 .collect();
             for keep in [0, 50, 90, 100] {
-                let left = tempfile::tempdir().unwrap();
+                let left = scratch();
                 power.cut(dir.path(), left.path(), || random.below(100) < keep).unwrap();
                 let what = format!("seed {seed}, round {round}, {keep} % of the unsynced kept");
                 let after = SledStore::open(left.path(), options(None));

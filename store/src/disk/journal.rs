@@ -18,6 +18,7 @@ pub(crate) const NAMES: [&str; 2] = ["journal-a", "journal-b"];
 /// overwritten and synced without a change of metadata, which saves a quarter of the wait.
 const GROW_BYTES_MIN: u64 = 64 << 10;
 const GROW_BYTES_MAX: u64 = 1 << 20;
+const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
 
 /// A file that grew beyond this in a burst is cut when it is used again.
 const KEEP_BYTES: u64 = 4 << 20;
@@ -129,7 +130,8 @@ impl Journal {
         let end = self.offset + n as u64;
         let ready = &mut self.ready_bytes[self.active];
         let grows = end > *ready;
-        if grows {
+        // A large group has its own metadata to wait for anyway, and zeros would be most of what it writes.
+        if grows && n < GROW_GROUP_BYTES_MAX {
             let more = (*ready).clamp(GROW_BYTES_MIN, GROW_BYTES_MAX);
             out.resize(n + more as usize, 0);
         }

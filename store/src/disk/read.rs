@@ -344,7 +344,8 @@ impl Reader {
             .map(|(child, _)| *child)
             .collect();
         let sealed = self.index.forks(thread)?;
-        forks.extend(sealed.into_iter().filter(|child| recent.get(child) != Some(&None)));
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
+        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
         Ok(forks.into_iter().take(16).collect())
     }
 
@@ -366,6 +367,20 @@ impl Reader {
         Ok(self.index.has_owner(hash, owner)? && self.index.has_blob(hash)?)
     }
 
+    /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
+    pub(crate) fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
+        let sealed = {
+            let state = self.tail.state.read();
+            if !state.has_deletes() || state.names(hash) {
+                return Ok(true);
+            }
+            drop(state);
+            self.index.owners(hash)?
+        };
+        let state = self.tail.state.read();
+        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(owner, true)))
+    }
+
     pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
         if self.tail.state.read().blob(hash).is_some() {
             return Ok(true);
@@ -374,6 +389,9 @@ impl Reader {
     }
 
     pub(crate) fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        if !self.is_named(hash)? {
+            return Err(StoreError::NotFound { what: "blob", name: hash.to_string() });
+        }
         if let Some(bytes) = self.tail.state.read().blob(hash) {
             return Ok(bytes.to_vec());
         }

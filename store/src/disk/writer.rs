@@ -383,9 +383,7 @@ impl Writer {
     /// Hands the tail to the sealer, when that has nothing to do.
     fn begin_seal(&mut self) {
         let Some(task) = hand_over(&self.reader, &mut self.journal) else { return };
-        if self.tasks.send(task).is_err() {
-            tracing::error!("the sealer has stopped");
-        }
+        self.sealer.give(&self.tasks, task);
         if self.heads.len() > COLD_HEADS_MAX {
             let sealed = self.sealer.sealed_epoch();
             self.heads.retain(|_, known| known.epoch > sealed);
@@ -399,8 +397,8 @@ impl Writer {
             if self.journal.active_bytes() <= FILE_BYTES_MAX {
                 return;
             }
+            self.sealer.wait_until_idle();
             self.broken = self.sealer.failure();
-            self.sealer.wait(IDLE);
         }
     }
 
@@ -409,9 +407,7 @@ impl Writer {
         self.fenced.clear();
         if self.sealer.snapshots_due() {
             let task = hand_over(&self.reader, &mut self.journal).unwrap_or(Task::Snapshots);
-            if self.tasks.send(task).is_err() {
-                tracing::error!("the sealer has stopped");
-            }
+            self.sealer.give(&self.tasks, task);
         }
     }
 }
