@@ -142,8 +142,9 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
     if spec.nodes.len() > NODES_MAX {
         faults.push(Fault::new("nodes", format!("more than {NODES_MAX} nodes")));
     }
-    for name in spec.variables.keys() {
+    for (name, value) in spec.variables.iter() {
         check_variable(&format!("variables.{name}"), name, faults);
+        check_depth(&format!("variables.{name}"), value, faults);
     }
 }
 
@@ -180,9 +181,17 @@ fn check_range(path: &str, n: u64, min: u64, max: u64, faults: &mut Vec<Fault>) 
 }
 
 /// Thirty days: a longer wait is a slip of the finger.
+const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+
 fn check_timeout(path: &str, timeout_ms: Option<u64>, faults: &mut Vec<Fault>) {
     if let Some(ms) = timeout_ms {
-        check_range(path, ms, 1, 30 * 24 * 3600 * 1000, faults);
+        check_range(path, ms, 1, WAIT_MS_MAX, faults);
+    }
+}
+
+fn check_depth(path: &str, value: &Json, faults: &mut Vec<Fault>) {
+    if value.is_too_deep() {
+        faults.push(Fault::new(path, format!("nested deeper than {} levels", Json::DEPTH_MAX)));
     }
 }
 
@@ -213,6 +222,8 @@ fn check_node(i: usize, node: &Node, faults: &mut Vec<Fault>) {
     check_timeout(&format!("{path}.timeout_ms"), node.timeout_ms, faults);
     if let Some(retry) = &node.retry {
         check_range(&format!("{path}.retry.max_attempts"), u64::from(retry.max_attempts), 1, 100, faults);
+        check_range(&format!("{path}.retry.backoff_ms"), retry.backoff_ms, 0, WAIT_MS_MAX, faults);
+        check_range(&format!("{path}.retry.backoff_ms_max"), retry.backoff_ms_max.unwrap_or(0), 0, WAIT_MS_MAX, faults);
     }
     if let Some(label) = &node.checkpoint {
         check_name(&format!("{path}.checkpoint"), "checkpoint", label, faults);
@@ -268,14 +279,18 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
-    if llm.extra.as_ref().is_some_and(|Json(extra)| !extra.is_object()) {
-        faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+    if let Some(extra) = &llm.extra {
+        if !extra.0.is_object() {
+            faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+        }
+        check_depth(&format!("{path}.extra"), extra, faults);
     }
 }
 
 fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.tool_name"), "tool's name", tool.tool_name.as_str(), faults);
     for (name, value) in tool.parameters.iter() {
+        check_depth(&format!("{path}.parameters.{name}"), value, faults);
         if let Err(e) = expression::check_value(&value.0) {
             faults.push(Fault::new(format!("{path}.parameters.{name}"), e.to_string()));
         }
@@ -317,6 +332,9 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
     }
     if let Some(prompt) = &ask.prompt {
         check_template(&format!("{path}.prompt"), prompt, faults);
+    }
+    if let Some(metadata) = &ask.metadata {
+        check_depth(&format!("{path}.metadata"), metadata, faults);
     }
     check_timeout(&format!("{path}.timeout_ms"), ask.timeout_ms, faults);
 }

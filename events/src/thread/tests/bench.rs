@@ -245,9 +245,8 @@ fn line_of(event: &Event) -> String {
         }
     }
     for key in ["content", "message", "code", "reason", "label", "input_data"] {
-        match &data[key] {
-            serde_json::Value::String(text) => write!(line, " {text:?}").unwrap(),
-            _ => {}
+        if let serde_json::Value::String(text) = &data[key] {
+            write!(line, " {text:?}").unwrap();
         }
     }
     if let Some(error) = data["error"].as_object() {
