@@ -1,1 +1,66 @@
-//! A runtime that runs LLM agents as event-sourced actors.
+//! A runtime that runs LLM agents as event-sourced actors, to be embedded in a service.
+//!
+//! ```
+//! use rethread::{Runtime, Workflow};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let workflow = rethread::parse_workflow(br#"
+//!         version: "1"
+//!         name: greeting
+//!         nodes:
+//!           - id: greet
+//!             llm: {provider: mock, model: scripted, user_prompt: "Greet {{ input }}",
+//!                   extra: {script: {answers: [{text: "Hello, Ada!"}]}}}
+//!     "#)?;
+//!     let runtime = Runtime::builder().in_memory().start().await?;
+//!     let thread = runtime.start_thread(workflow, "Ada").await?;
+//!     let outcome = thread.outcome().await?;
+//!     assert_eq!(outcome.output.unwrap(), "Hello, Ada!");
+//!     runtime.shutdown().await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The runtime brings its own threads: it works inside `#[tokio::main]`, inside actix-web, and, with
+//! `futures::executor::block_on`, without any async runtime.
+
+mod activity;
+mod archive;
+mod builder;
+mod definitions;
+mod error;
+mod handle;
+mod inner;
+mod interaction;
+mod llm_executor;
+mod load;
+mod models;
+mod recorded;
+mod recovery;
+mod snapshots;
+mod thread_actor;
+mod timers;
+mod tool_executor;
+
+pub use archive::{ArchiveError, Imported};
+pub use builder::{Limits, RuntimeBuilder};
+pub use error::{RuntimeError, StartError};
+pub use handle::{Events, ForkRequest, Outcome, Runtime, StartThread, ThreadFilter, ThreadHandle, ThreadSummary};
+pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
+pub use recorded::{RecordError, RecordedEvent};
+
+pub use rethread_events::bin::Ordered;
+pub use rethread_events::event::{Event, ForkChanges};
+pub use rethread_events::fault::{ErrorKind, ExecutionError};
+pub use rethread_events::ids::{CallId, Hash, NodeId, Position, Seq, ThreadId, Time};
+pub use rethread_events::json::Json;
+pub use rethread_events::message::{Message, Part, Role};
+pub use rethread_events::thread::{Rejected, State, Status};
+pub use rethread_events::tool::Recovery;
+pub use rethread_events::workflow::{AgentBuilder, Faults, LlmNode, ToolNode, Workflow};
+pub use rethread_events::workflow::parse as parse_workflow;
+pub use rethread_llm as llm;
+pub use rethread_store as store;
+pub use rethread_tools as tools;
+pub use rethread_tools::{Tool, ToolContext, ToolOutput};

@@ -30,7 +30,7 @@ pub struct Message {
     /// Who speaks.
     pub role: Role,
     /// What is said, in order. In JSON a bare string stands for one text part.
-    #[serde(deserialize_with = "string_or_parts")]
+    #[serde(default, deserialize_with = "string_or_parts")]
     pub content: Vec<Part>,
 }
 
@@ -135,8 +135,12 @@ pub struct Reasoning {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Whether the provider withheld the text.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+    /// The provider it came from. Signatures and encrypted text go back to that provider only; without a name they
+    /// are taken to be the called provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
 }
 
 /// A model's wish to use a tool.
@@ -166,10 +170,10 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Text and image parts. In JSON a bare string stands for one text part.
-    #[serde(deserialize_with = "string_or_parts")]
+    #[serde(default, deserialize_with = "string_or_parts")]
     pub content: Vec<Part>,
     /// Whether the tool failed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
@@ -205,6 +209,24 @@ impl Usage {
         sum(&mut self.cache_write_tokens, other.cache_write_tokens);
         sum(&mut self.reasoning_tokens, other.reasoning_tokens);
     }
+}
+
+/// Prices in nano-dollars per million tokens, which keeps every published price an integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct UnitPrices {
+    /// Tokens of the prompt.
+    pub input: u64,
+    /// Tokens of the answer.
+    pub output: u64,
+    /// Tokens of the prompt that came from the provider's cache; as `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<u64>,
+    /// Tokens of the prompt that were written to the provider's cache; as `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+    /// Tokens of reasoning; as `output` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
 }
 
 /// Why a model stopped.
@@ -281,8 +303,17 @@ pub struct ToolSpec {
     /// What it does, for the model to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments, an object.
+    /// The JSON Schema of its arguments, an object; null means that it takes none.
+    #[serde(default)]
     pub parameters: Json,
+}
+
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn string_or_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {

@@ -1,1 +1,27 @@
 //! One request in, one reply or stream out: the language models of rethread.
+//!
+//! A [`Request`] and a [`Response`] are neutral; a [`Client`] carries the one to a model and brings the other back.
+//! [`Profiles`] makes clients from `rethread.toml` or from the environment. Nothing here knows of threads.
+
+pub mod client;
+pub mod error;
+pub mod http;
+pub mod mock;
+pub mod profile;
+pub mod profiles;
+pub mod provider;
+pub mod request;
+pub mod response;
+pub mod retry;
+pub mod secret;
+pub mod sse;
+mod wire;
+
+pub use client::{CallContext, Client, Delta, Listener, TryEvent};
+pub use error::{ErrorKind, LlmError};
+pub use profile::Profile;
+pub use profiles::Profiles;
+pub use provider::Provider;
+pub use request::{ReasoningOptions, Request, ResponseFormat};
+pub use response::{Cost, Response, UnitPrices};
+pub use rethread_events::message;

@@ -1,16 +1,23 @@
 //! The log of rethread: append, read, subscribe, snapshots, blobs. It knows records, not their meaning.
 
 mod contract;
+mod disk;
 mod error;
+mod fence;
 mod follow;
 mod head;
 mod memory;
 mod plan;
 mod record;
 mod subscription;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wire;
 
-pub use contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+pub use contract::{
+    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
+};
+pub use disk::{Options, SledStore, Watcher};
 pub use error::{Damage, StoreError};
 pub use memory::MemoryStore;
 pub use plan::{APPEND_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};

@@ -14,6 +14,7 @@ use crate::contract::{
     Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
 };
 use crate::error::{Damage, StoreError};
+use crate::fence::Fences;
 use crate::follow::{Progress, Source, follow};
 use crate::head::Head;
 use crate::plan::{self, Addition};
@@ -25,6 +26,7 @@ use crate::subscription::Subscription;
 #[derive(Debug)]
 pub struct MemoryStore {
     log: Arc<Log>,
+    fences: Fences,
     progress: watch::Sender<Progress>,
 }
 
@@ -67,7 +69,7 @@ impl MemoryStore {
     /// An empty log.
     pub fn new() -> Self {
         let (progress, _) = watch::channel(Progress { next: Position(0), closed: false });
-        Self { log: Arc::default(), progress }
+        Self { log: Arc::default(), fences: Fences::default(), progress }
     }
 
     fn write<T>(
@@ -219,9 +221,24 @@ impl Source for Log {
 
 impl Store for MemoryStore {
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let answer = plan::measure(&append.records)
-            .and_then(|_| self.write(|state| state.add(&append.into())));
-        futures::future::ready(answer).boxed()
+        let (thread, expected) = (append.thread, append.expected);
+        let answer = plan::measure(&append.records).and_then(|_| {
+            self.write(|state| {
+                if self.fences.is_raised(thread) {
+                    let head = state.streams.get(&thread).map(|stream| stream.head.last_seq.next());
+                    let actual = head.unwrap_or_default();
+                    return Err(StoreError::Conflict { thread, expected, actual });
+                }
+                state.add(&append.into())
+            })
+        });
+        match answer {
+            Ok(appended) => futures::future::ready(Ok(appended)).boxed(),
+            Err(error) => {
+                let refusal = self.fences.raise(thread, error);
+                async move { Err(refusal.into_error()) }.boxed()
+            }
+        }
     }
 
     fn read_stream(

@@ -48,8 +48,9 @@ pub(crate) fn append_fits(bytes: usize) -> Result<(), StoreError> {
 }
 
 pub(crate) fn value_fits(name: &str, value: &[u8]) -> Result<(), StoreError> {
-    if name.is_empty() {
-        return Err(StoreError::Invalid("a value needs a name".into()));
+    if name.is_empty() || name.contains('\0') {
+        let what = "the name of a value holds at least one character and no zero byte";
+        return Err(StoreError::Invalid(what.into()));
     }
     fits("the name of a value", name.len(), NAME_BYTES_MAX)?;
     fits("a value", value.len(), VALUE_BYTES_MAX)

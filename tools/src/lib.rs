@@ -1,1 +1,57 @@
 //! What an agent can do: the tools of rethread.
+//!
+//! A [`Tool`] is a name, a schema and a function. A [`Registry`] holds the tools of a process and runs one call at a
+//! time: it checks the arguments, keeps the limits, contains panics, and always comes back with an answer or an
+//! [`ExecutionError`]. This crate knows nothing of threads, the log or models: who calls gives a [`ToolContext`] and
+//! gets a [`ToolOutput`].
+//!
+//! ```
+//! use rethread_tools::{Registry, Tool, ToolContext, ToolOutput, Workspace};
+//! use rethread_events::tool::Recovery;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! #[serde(deny_unknown_fields)]
+//! struct Add {
+//!     /// The first number.
+//!     a: i64,
+//!     /// What is added to it.
+//!     b: i64,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::new();
+//! registry.register(
+//!     Tool::from_fn("add", "Adds two whole numbers.", |args: Add, _cx| async move {
+//!         Ok((args.a + args.b).to_string())
+//!     })
+//!     .recovery(Recovery::Safe)
+//!     .timeout_ms(1_000),
+//! )?;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let cx = ToolContext::new(Workspace::open(folder.path())?);
+//! let sum = registry.call("add", serde_json::json!({ "a": 2, "b": 3 }), cx).await?;
+//! assert_eq!(sum.text, "5");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`ExecutionError`]: rethread_events::fault::ExecutionError
+
+pub mod built_in;
+mod call;
+mod context;
+mod output;
+mod registry;
+mod schema;
+mod tool;
+mod walk;
+mod workspace;
+
+pub use context::{Progress, ToolContext};
+pub use output::{ToolOutput, head_and_tail};
+pub use registry::{Catalogue, RegisterError, Registry, UnknownTools};
+pub use schema::{SchemaError, schema_of};
+pub use tool::{Tool, ToolOptions};
+pub use workspace::{Resolved, Workspace, WorkspaceError};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Usage};
+use crate::message::{FinishReason, Message, UnitPrices, Usage};
 
 /// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
 /// replay needs no definition.
@@ -138,6 +138,8 @@ pub struct LlmCallCompleted {
     pub usage: Usage,
     /// What it cost, in billionths of a US dollar; absent when the price is not known.
     pub cost_nanousd: Option<u64>,
+    /// The prices that say so, so that a later price list changes nothing about this call.
+    pub prices: Option<UnitPrices>,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,
     /// The provider's id of the answer.

@@ -184,6 +184,7 @@ fn model_answered(call: CallId, answer: ModelAnswer) -> Event {
         finish_reason: answer.finish_reason,
         usage: answer.usage,
         cost_nanousd: answer.cost_nanousd,
+        prices: answer.prices,
         model: answer.model,
         response_id: answer.response_id,
         cached: answer.cached,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::agent_loop::Stage;
 use super::calls::{ModelCall, ToolRun};
+use super::conversation::Entry;
 use super::state::{Interaction, InteractionStage, Phase, State, Work};
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
@@ -58,6 +59,8 @@ pub struct ModelRequest {
     pub execution: Arc<LlmExecutionRequest>,
     /// The conversation as the model sees it: the instructions in force first.
     pub messages: Vec<Arc<Message>>,
+    /// How many of the messages were there before the node was entered.
+    pub n_before: usize,
     /// How it may use tools; absent when it is offered none.
     pub tool_choice: Option<ToolChoice>,
     /// 1 for the first call of the loop.
@@ -115,8 +118,12 @@ impl State {
         let entries = self.conversation.before(call.call);
         let mut messages = Vec::with_capacity(entries.len());
         messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
-        let said = entries.iter().filter(|entry| entry.message.role != Role::System);
-        messages.extend(said.map(|entry| entry.message.clone()));
+        let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
+        let (before, turn) = entries.split_at(turn_from.min(entries.len()));
+        let said = |entry: &&Entry| entry.message.role != Role::System;
+        messages.extend(before.iter().filter(said).map(|entry| entry.message.clone()));
+        let n_before = messages.len();
+        messages.extend(turn.iter().filter(said).map(|entry| entry.message.clone()));
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() => None,
             ToolMode::None => None,
@@ -124,7 +131,7 @@ impl State {
             ToolMode::Required if agent_loop.iteration == 1 => Some(ToolChoice::Required),
             ToolMode::Required => Some(ToolChoice::Auto),
         };
-        Some(ModelRequest { execution, messages, tool_choice, iteration: agent_loop.iteration })
+        Some(ModelRequest { execution, messages, n_before, tool_choice, iteration: agent_loop.iteration })
     }
 
     /// The next moment at which something happens by itself.

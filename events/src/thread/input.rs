@@ -6,7 +6,7 @@ use crate::bin::Ordered;
 use crate::fault::ExecutionError;
 use crate::ids::CallId;
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Part, Usage};
+use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
 
 use super::Status;
 
@@ -154,6 +154,8 @@ pub struct ModelAnswer {
     pub usage: Usage,
     /// Cost in billionths of a US dollar.
     pub cost_nanousd: Option<u64>,
+    /// The prices that say so.
+    pub prices: Option<UnitPrices>,
     /// The model, as the provider names it.
     pub model: Option<String>,
     /// The provider's id of the answer.

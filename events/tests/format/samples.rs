@@ -7,7 +7,7 @@ use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::message::{FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, Usage};
+use rethread_events::message::{FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
@@ -57,6 +57,7 @@ pub(crate) fn parts() -> Vec<Part> {
             encrypted: Some("e".into()),
             id: Some("i".into()),
             redacted: true,
+            provider: Some("p".into()),
         }),
         Part::ToolCall(ToolCall {
             id: "call_1".into(),
@@ -191,6 +192,13 @@ fn of_models() -> Vec<Event> {
             finish_reason: FinishReason::ToolCalls,
             usage: usage(),
             cost_nanousd: Some(1_234),
+            prices: Some(UnitPrices {
+                input: 1_000,
+                output: 2_000,
+                cached_input: Some(100),
+                cache_write: Some(1_250),
+                reasoning: Some(3_000),
+            }),
             model: Some("m-2026".into()),
             response_id: Some("r1".into()),
             cached: true,

@@ -1,0 +1,80 @@
+//! Who waits for a thread to come to rest.
+
+use dashmap::DashMap;
+use rethread_events::ids::{Position, ThreadId};
+use rethread_events::thread::State;
+use tokio::sync::oneshot;
+
+use crate::error::RuntimeError;
+
+/// What a thread has come to.
+#[derive(Debug, Clone)]
+pub(crate) struct Rest {
+    pub(crate) state: State,
+    pub(crate) last_position: Position,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The end.
+    Ended,
+    /// The end, a question to a person, or a pause.
+    AtRest,
+}
+
+type Waiter = (Until, oneshot::Sender<Result<Rest, RuntimeError>>);
+
+/// Waiters by thread; they outlive the thread's actor.
+#[derive(Default)]
+pub(crate) struct Activity {
+    waiters: DashMap<ThreadId, Vec<Waiter>>,
+}
+
+impl Activity {
+    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> oneshot::Receiver<Result<Rest, RuntimeError>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiters = self.waiters.entry(thread).or_default();
+        // Whoever gave up waiting is let go of, so that asking again and again costs no memory.
+        waiters.retain(|(_, sender)| !sender.is_closed());
+        waiters.push((until, sender));
+        receiver
+    }
+
+    /// The thread is at rest, durably.
+    pub(crate) fn at_rest(&self, thread: ThreadId, rest: impl FnOnce() -> Rest, ended: bool) {
+        let Some(mut waiters) = self.waiters.get_mut(&thread) else {
+            return;
+        };
+        let mut rest = Some(rest);
+        let mut made = None;
+        for (_, sender) in waiters.extract_if(.., |(until, _)| ended || *until == Until::AtRest) {
+            let rest = made.get_or_insert_with(|| rest.take().map(|rest| rest()));
+            if let Some(rest) = rest {
+                let _ = sender.send(Ok(rest.clone()));
+            }
+        }
+        let empty = waiters.is_empty();
+        drop(waiters);
+        if empty {
+            self.waiters.remove_if(&thread, |_, waiters| waiters.is_empty());
+        }
+    }
+
+    /// The thread cannot go on for now.
+    pub(crate) fn failed(&self, thread: ThreadId, error: &RuntimeError) {
+        if let Some((_, waiters)) = self.waiters.remove(&thread) {
+            for (_, sender) in waiters {
+                let _ = sender.send(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Nothing will go on any more.
+    pub(crate) fn close(&self) {
+        let threads: Vec<_> = self.waiters.iter().map(|entry| *entry.key()).collect();
+        for thread in threads {
+            self.failed(thread, &RuntimeError::ShuttingDown);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! How a runtime is put together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use rethread_llm::{Client, Profiles};
+use rethread_store::{MemoryStore, Options, SledStore, Store};
+use rethread_tools::{Registry, Tool, Workspace};
+use tokio::sync::oneshot;
+
+use crate::error::StartError;
+use crate::handle::Runtime;
+use crate::inner::{Inner, Parts, Slot};
+use crate::interaction::UserInteractionHandler;
+use crate::llm_executor::LlmExecutor;
+use crate::models::Models;
+use crate::recovery;
+use crate::tool_executor::ToolExecutor;
+
+/// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Threads that are in memory at once; starting one more is refused as busy.
+    pub live_threads_max: usize,
+    /// Messages that wait for one thread; giving it one more waits.
+    pub mailbox_max: usize,
+    /// Model calls that run at once in the whole runtime; further ones wait.
+    pub concurrent_model_calls_max: usize,
+    /// The bytes of the JSON of an input, an answer or a variable.
+    pub input_bytes_max: usize,
+    /// How long a thread with nothing running stays in memory.
+    pub passivate_after_ms: u64,
+    /// How long a shutdown lets running calls end before they are left to recovery.
+    pub shutdown_grace_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            live_threads_max: 100_000,
+            mailbox_max: 256,
+            concurrent_model_calls_max: 1_024,
+            input_bytes_max: 16 << 20,
+            passivate_after_ms: 10_000,
+            shutdown_grace_ms: 2_000,
+        }
+    }
+}
+
+/// Puts a [`Runtime`] together. See [`Runtime::builder`].
+#[must_use = "a builder does nothing until `start`"]
+pub struct RuntimeBuilder {
+    store: Where,
+    profiles: Profiles,
+    clients: BTreeMap<String, Arc<dyn Client>>,
+    tools: Registry,
+    faults: Vec<String>,
+    workspace: Option<PathBuf>,
+    handler: Option<Arc<dyn UserInteractionHandler>>,
+    limits: Limits,
+    arbiters: usize,
+    recover: bool,
+    observing: bool,
+    label: String,
+}
+
+enum Where {
+    Folder(PathBuf),
+    Given(Arc<dyn Store>),
+}
+
+impl RuntimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Where::Folder(PathBuf::from(".rethread")),
+            profiles: Profiles::empty(),
+            clients: BTreeMap::new(),
+            tools: Registry::new(),
+            faults: Vec::new(),
+            workspace: None,
+            handler: None,
+            limits: Limits::default(),
+            arbiters: std::thread::available_parallelism().map_or(1, usize::from),
+            recover: true,
+            observing: false,
+            label: "an embedding program".into(),
+        }
+    }
+
+    /// Keeps the log in this folder; `./.rethread` unless set.
+    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.store = Where::Folder(folder.into());
+        self
+    }
+
+    /// Keeps the log in memory: everything is gone when the runtime is.
+    pub fn in_memory(self) -> Self {
+        self.store(Arc::new(MemoryStore::new()))
+    }
+
+    /// Keeps the log in a store of the application's choice. The runtime closes it when it shuts down.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Where::Given(store);
+        self
+    }
+
+    /// The name under which this process holds the log, for whoever finds it locked.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The profiles that workflows name.
+    pub fn profiles(mut self, profiles: Profiles) -> Self {
+        self.profiles = profiles;
+        self
+    }
+
+    /// A model client of the application's own; workflows name it as provider.
+    pub fn client(mut self, provider: impl Into<String>, client: Arc<dyn Client>) -> Self {
+        self.clients.insert(provider.into(), client);
+        self
+    }
+
+    /// A tool. [`RuntimeBuilder::start`] fails when another has its name.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        if let Err(error) = self.tools.register(tool) {
+            self.faults.push(error.to_string());
+        }
+        self
+    }
+
+    /// Tools of a registry that may go on changing, in place of all that were given before.
+    pub fn tools(mut self, registry: Registry) -> Self {
+        self.tools = registry;
+        self
+    }
+
+    /// The folder that tools work in; the current one unless set. A thread may be given another.
+    pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
+        self.workspace = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Who answers the questions that workflows ask of people. Without one they wait for
+    /// [`crate::ThreadHandle::respond`].
+    pub fn interaction_handler(mut self, handler: impl UserInteractionHandler) -> Self {
+        self.handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// The limits.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    /// How many arbiters (event loops with a thread of their own) run the threads; one per core unless set.
+    pub fn arbiters(mut self, n: usize) -> Self {
+        self.arbiters = n;
+        self
+    }
+
+    /// Whether the threads that had not ended go on when the runtime starts; they do unless set.
+    pub fn recover(mut self, recover: bool) -> Self {
+        self.recover = recover;
+        self
+    }
+
+    /// Nothing goes on: threads can be looked at and told things (pause, cancel, an answer), but no call is made and
+    /// no node is entered until a runtime that does not only observe has the log.
+    pub fn observing(mut self) -> Self {
+        self.observing = true;
+        self.recover = false;
+        self
+    }
+
+    /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
+    ///
+    /// # Errors
+    /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is
+    /// taken, the workspace is not a folder, or the system gives no thread.
+    pub async fn start(self) -> Result<Runtime, StartError> {
+        if let Some(fault) = self.faults.first() {
+            return Err(StartError::Invalid(fault.clone()));
+        }
+        if self.arbiters == 0 || self.arbiters > 1_024 {
+            return Err(StartError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
+        }
+        let workspace = match &self.workspace {
+            Some(folder) => folder.clone(),
+            None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
+        };
+        let workspace = Workspace::open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
+        let store = match self.store {
+            Where::Given(store) => store,
+            Where::Folder(folder) => {
+                let label = self.label;
+                let open = move || SledStore::open(&folder, Options { label, ..Options::default() });
+                Arc::new(on_a_thread("rethread-open", open).await??)
+            }
+        };
+        let inner = Inner::new(Parts {
+            store,
+            tools: self.tools,
+            models: Models::new(self.profiles, self.clients),
+            handler: self.handler,
+            workspace: Arc::new(workspace),
+            limits: self.limits,
+            observing: self.observing,
+        });
+        let system = start_system(inner.clone(), self.arbiters, self.recover).await?;
+        Ok(Runtime::new(inner, system))
+    }
+}
+
+/// Runs something that blocks without asking for an async runtime.
+pub(crate) async fn on_a_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StartError> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _ = sender.send(work());
+    });
+    thread.map_err(StartError::Thread)?;
+    receiver.await.map_err(|_| StartError::Invalid("the log's thread panicked while it was opened".into()))
+}
+
+/// The actix system of a runtime, on a thread of its own.
+pub(crate) struct OwnSystem {
+    pub(crate) system: System,
+    pub(crate) thread: std::thread::JoinHandle<()>,
+}
+
+async fn start_system(inner: Arc<Inner>, n_arbiters: usize, recover: bool) -> Result<OwnSystem, StartError> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
+        let runner = System::new();
+        runner.block_on(async {
+            let mut slots = Vec::with_capacity(n_arbiters);
+            for _ in 0..n_arbiters {
+                let arbiter = Arbiter::new().handle();
+                let (for_llm, for_tools) = (inner.clone(), inner.clone());
+                let llm = LlmExecutor::start_in_arbiter(&arbiter, |_| LlmExecutor { inner: for_llm });
+                let tools = ToolExecutor::start_in_arbiter(&arbiter, |_| ToolExecutor { inner: for_tools });
+                slots.push(Slot { arbiter, llm, tools });
+            }
+            inner.set_slots(slots);
+            actix_rt::spawn(recovery::wake_when_due(inner.clone()));
+            if recover {
+                actix_rt::spawn(recovery::bring_back(inner.clone()));
+            }
+            let _ = sender.send(System::current());
+        });
+        // The system holds the runtime's parts no longer than it runs.
+        drop(inner);
+        if let Err(error) = runner.run() {
+            tracing::error!(%error, "the runtime's system ended in an error");
+        }
+    });
+    let thread = thread.map_err(StartError::Thread)?;
+    let system = receiver.await.map_err(|_| StartError::Invalid("the runtime's system did not start".into()))?;
+    Ok(OwnSystem { system, thread })
+}

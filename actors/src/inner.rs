@@ -1,0 +1,221 @@
+//! What every part of one runtime shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use actix::Addr;
+use actix_rt::ArbiterHandle;
+use dashmap::DashMap;
+use rethread_events::ids::{Hash, Seq, ThreadId, Time, ToolName};
+use rethread_events::thread::{ToolFacts, Tools};
+use rethread_store::{Store, StoreError};
+use rethread_tools::{Registry, Workspace};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::activity::Activity;
+use crate::builder::Limits;
+use crate::definitions::Definitions;
+use crate::error::RuntimeError;
+use crate::interaction::UserInteractionHandler;
+use crate::llm_executor::LlmExecutor;
+use crate::models::Models;
+use crate::thread_actor::{Begin, ThreadActor};
+use crate::timers::Timers;
+use crate::tool_executor::ToolExecutor;
+
+/// The parts of one runtime.
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tools: Registry,
+    pub(crate) models: Models,
+    pub(crate) definitions: Definitions,
+    pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) limits: Limits,
+    pub(crate) activity: Activity,
+    pub(crate) timers: Timers,
+    /// Whether threads are only looked at and told things: nothing goes on.
+    pub(crate) observing: bool,
+    /// How many model calls may run at once.
+    pub(crate) model_calls: Arc<Semaphore>,
+    live: DashMap<ThreadId, Addr<ThreadActor>>,
+    workspaces: DashMap<String, Arc<Workspace>>,
+    slots: OnceCell<Vec<Slot>>,
+    next_slot: AtomicUsize,
+    shutting_down: AtomicBool,
+}
+
+/// One arbiter with the executors that serve its threads.
+pub(crate) struct Slot {
+    pub(crate) arbiter: ArbiterHandle,
+    pub(crate) llm: Addr<LlmExecutor>,
+    pub(crate) tools: Addr<ToolExecutor>,
+}
+
+/// What a runtime is made of, before its arbiters run.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tools: Registry,
+    pub(crate) models: Models,
+    pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) limits: Limits,
+    pub(crate) observing: bool,
+}
+
+impl Inner {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            definitions: Definitions::new(parts.store.clone()),
+            store: parts.store,
+            tools: parts.tools,
+            models: parts.models,
+            handler: parts.handler,
+            workspace: parts.workspace,
+            model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
+            limits: parts.limits,
+            observing: parts.observing,
+            activity: Activity::default(),
+            timers: Timers::default(),
+            live: DashMap::new(),
+            workspaces: DashMap::new(),
+            slots: OnceCell::new(),
+            next_slot: AtomicUsize::new(0),
+            shutting_down: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn set_slots(&self, slots: Vec<Slot>) {
+        // Called once, by the thread that made the arbiters.
+        let _ = self.slots.set(slots);
+    }
+
+    /// The slot with this number; numbers beyond the last begin again at the first.
+    pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
+        let slots = self.slots.get()?;
+        slots.get(number % slots.len().max(1))
+    }
+
+    /// The time, in the one place where the runtime asks for it.
+    pub(crate) fn now() -> Time {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time::from_unix_us(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// An id for a new thread.
+    pub(crate) fn new_thread_id() -> ThreadId {
+        ThreadId::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+    }
+
+    /// Begins a new thread on an arbiter of its own choosing.
+    pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
+        self.room()?;
+        // The entry is locked while the actor is made: one that ends at once finds itself here and takes itself out.
+        match self.live.entry(id) {
+            dashmap::Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
+            dashmap::Entry::Vacant(vacant) => {
+                vacant.insert(self.start_actor(id, Some(begin))?);
+                Ok(())
+            }
+        }
+    }
+
+    /// The actor of a thread, brought back when it is not live.
+    pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Addr<ThreadActor>, RuntimeError> {
+        // The entry is locked while the actor is made, so that a thread never has two.
+        match self.live.entry(id) {
+            dashmap::Entry::Occupied(live) if live.get().connected() => Ok(live.get().clone()),
+            dashmap::Entry::Occupied(mut gone) => {
+                let addr = self.start_actor(id, None)?;
+                gone.insert(addr.clone());
+                Ok(addr)
+            }
+            dashmap::Entry::Vacant(vacant) => {
+                let addr = self.start_actor(id, None)?;
+                vacant.insert(addr.clone());
+                Ok(addr)
+            }
+        }
+    }
+
+    fn start_actor(self: &Arc<Self>, id: ThreadId, begin: Option<Begin>) -> Result<Addr<ThreadActor>, RuntimeError> {
+        if self.is_shutting_down() {
+            return Err(RuntimeError::ShuttingDown);
+        }
+        let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
+        let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
+        let inner = self.clone();
+        Ok(ThreadActor::start_on(&slot.arbiter, inner, id, number, begin))
+    }
+
+    fn room(&self) -> Result<(), RuntimeError> {
+        let n = self.live.len();
+        let n_max = self.limits.live_threads_max;
+        if n >= n_max { Err(RuntimeError::Busy { what: "live threads", n, n_max }) } else { Ok(()) }
+    }
+
+    /// Forgets the actor of a thread, if it is this one.
+    pub(crate) fn forget(&self, id: ThreadId, addr: &Addr<ThreadActor>) {
+        self.live.remove_if(&id, |_, live| live == addr);
+    }
+
+    /// All live actors.
+    pub(crate) fn live(&self) -> Vec<(ThreadId, Addr<ThreadActor>)> {
+        self.live.iter().map(|entry| (*entry.key(), entry.value().clone())).collect()
+    }
+
+    /// How many threads are live.
+    pub(crate) fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether the thread is live.
+    pub(crate) fn is_live(&self, id: ThreadId) -> bool {
+        self.live.contains_key(&id)
+    }
+
+    /// The workspace of a thread: its own, or the runtime's.
+    pub(crate) fn workspace_of(&self, path: Option<&str>) -> Result<Arc<Workspace>, String> {
+        let Some(path) = path else {
+            return Ok(self.workspace.clone());
+        };
+        if let Some(known) = self.workspaces.get(path) {
+            return Ok(known.clone());
+        }
+        let workspace = Arc::new(Workspace::open(path).map_err(|e| e.to_string())?);
+        self.workspaces.insert(path.to_owned(), workspace.clone());
+        Ok(workspace)
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Acquire)
+    }
+
+    /// True for the first caller.
+    pub(crate) fn begin_shutdown(&self) -> bool {
+        !self.shutting_down.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Tools for Inner {
+    fn facts(&self, name: &str) -> Option<ToolFacts> {
+        let tool = self.tools.get(name)?;
+        let limits = tool.limits();
+        Some(ToolFacts {
+            recovery: tool.declared_recovery(),
+            timeout_ms: limits.timeout_ms,
+            retries: limits.retries,
+            retry_delay_ms: limits.retry_delay_ms,
+        })
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        self.tools.list().iter().map(|tool| ToolName::from(tool.name())).collect()
+    }
+
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
+        let catalogue = self.tools.catalogue(names).ok()?;
+        self.definitions.keep_catalogue(&catalogue).ok()
+    }
+}

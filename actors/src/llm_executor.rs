@@ -1,0 +1,235 @@
+//! The actor that calls models. It never writes to the log: it reports to the thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use parking_lot::Mutex;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{CallId, ThreadId};
+use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
+use rethread_llm::{CallContext, Delta, Listener, LlmError, TryEvent};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::inner::Inner;
+use crate::thread_actor::{Tell, ThreadActor};
+use crate::tool_executor::{contained, millis};
+
+/// Pieces of a streamed answer are gathered for so long before they become an event.
+const GATHER: Duration = Duration::from_millis(25);
+
+/// Calls a model once. The answer goes to the thread, unless the call was called off.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CallModel {
+    pub(crate) thread: Addr<ThreadActor>,
+    pub(crate) id: ThreadId,
+    pub(crate) call: ModelCall,
+    pub(crate) request: ModelRequest,
+    pub(crate) cancel: CancellationToken,
+}
+
+pub(crate) struct LlmExecutor {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Actor for LlmExecutor {
+    type Context = Context<Self>;
+}
+
+impl Handler<CallModel> for LlmExecutor {
+    type Result = ();
+
+    fn handle(&mut self, message: CallModel, _ctx: &mut Context<Self>) {
+        let inner = self.inner.clone();
+        // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
+        actix_rt::spawn(async move {
+            let cancel = message.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = run(inner, message) => {}
+            }
+        });
+    }
+}
+
+async fn run(inner: Arc<Inner>, message: CallModel) {
+    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, .. } = message;
+    let began = Instant::now();
+    let answered = contained(ask(&inner, &thread, id, call, attempt, &request)).await.unwrap_or_else(Err);
+    let input = match answered {
+        Ok(mut answer) => {
+            answer.duration_ms = millis(began.elapsed());
+            Input::ModelAnswered { call, attempt, answer }
+        }
+        Err(error) => Input::ModelFailed { call, attempt, error },
+    };
+    thread.do_send(Tell { input, reply: None });
+}
+
+async fn ask(
+    inner: &Arc<Inner>,
+    thread: &Addr<ThreadActor>,
+    id: ThreadId,
+    call: CallId,
+    attempt: u32,
+    wanted: &ModelRequest,
+) -> Result<ModelAnswer, ExecutionError> {
+    let (client, request) = inner.models.prepare(wanted, &inner.tools)?;
+    let _place = inner
+        .model_calls
+        .acquire()
+        .await
+        .map_err(|_| ExecutionError::retryable(ErrorKind::Cancelled, "the runtime is shutting down"))?;
+    let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
+    let mut listener = Gatherer { to: gathered.clone(), thread: thread.clone(), call, attempt };
+    let key = call.key(id);
+    let answer = client.call(&request, CallContext::new(&key, &mut listener));
+    let answer = if request.stream {
+        follow(answer, &gathered, thread, call, attempt).await
+    } else {
+        answer.await
+    };
+    let response = answer.map_err(execution_error)?;
+    Ok(ModelAnswer {
+        message: Arc::new(response.message),
+        finish_reason: response.finish_reason,
+        usage: response.usage,
+        cost_nanousd: response.cost.map(|cost| cost.nanousd),
+        prices: response.cost.map(|cost| cost.prices),
+        model: response.model,
+        response_id: response.response_id,
+        cached: response.cached,
+        duration_ms: 0,
+    })
+}
+
+/// Waits for the answer and tells the thread of its pieces on the way: the first at once, the rest gathered.
+async fn follow<T>(
+    answer: impl Future<Output = T>,
+    gathered: &Gathered,
+    thread: &Addr<ThreadActor>,
+    call: CallId,
+    attempt: u32,
+) -> T {
+    let mut index = 0;
+    let mut answer = std::pin::pin!(answer);
+    loop {
+        let answered = tokio::select! {
+            answer = &mut answer => Some(answer),
+            () = gathered.changed.notified() => None,
+        };
+        if let Some(pieces) = gathered.take() {
+            let Pieces { text, reasoning, restarted } = pieces;
+            let input = Input::ModelProgress { call, attempt, index, text, reasoning, restarted };
+            index += 1;
+            // Waits when the thread is behind, and so does the provider's stream.
+            let _ = thread.send(Tell { input, reply: None }).await;
+        }
+        if let Some(answer) = answered {
+            return answer;
+        }
+        tokio::select! {
+            answer = &mut answer => {
+                if let Some(Pieces { text, reasoning, restarted }) = gathered.take() {
+                    let input = Input::ModelProgress { call, attempt, index, text, reasoning, restarted };
+                    let _ = thread.send(Tell { input, reply: None }).await;
+                }
+                return answer;
+            }
+            () = tokio::time::sleep(GATHER) => {}
+        }
+    }
+}
+
+#[derive(Default)]
+struct Gathered {
+    stream: bool,
+    pieces: Mutex<Pieces>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Pieces {
+    text: String,
+    reasoning: String,
+    restarted: bool,
+}
+
+impl Gathered {
+    fn take(&self) -> Option<Pieces> {
+        let pieces = std::mem::take(&mut *self.pieces.lock());
+        let some = pieces.restarted || !pieces.text.is_empty() || !pieces.reasoning.is_empty();
+        some.then_some(pieces)
+    }
+}
+
+struct Gatherer {
+    to: Arc<Gathered>,
+    thread: Addr<ThreadActor>,
+    call: CallId,
+    attempt: u32,
+}
+
+impl Listener for Gatherer {
+    fn delta(&mut self, delta: Delta) {
+        let mut pieces = self.to.pieces.lock();
+        match delta {
+            Delta::Text(text) | Delta::Refusal(text) => pieces.text.push_str(&text),
+            Delta::Reasoning(text) => pieces.reasoning.push_str(&text),
+            // A tool call is of use only when it is whole: it comes with the answer.
+            Delta::ToolCall { .. } => return,
+            Delta::Restarted { .. } => *pieces = Pieces { restarted: true, ..Pieces::default() },
+        }
+        drop(pieces);
+        self.to.changed.notify_one();
+    }
+
+    fn tried(&mut self, event: TryEvent) {
+        // The last try's error comes with the answer.
+        if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
+            let input = Input::ModelTryFailed {
+                call: self.call,
+                attempt: self.attempt,
+                try_number: event.attempt,
+                error: execution_error(error),
+                wait_ms,
+            };
+            self.thread.do_send(Tell { input, reply: None });
+        }
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.to.stream
+    }
+}
+
+/// The one error type of all executors.
+pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
+    use rethread_llm::ErrorKind as Llm;
+    let kind = match error.kind {
+        Llm::Authentication => ErrorKind::Authentication,
+        Llm::Permission => ErrorKind::Permission,
+        Llm::InvalidRequest => ErrorKind::InvalidRequest,
+        Llm::NotFound => ErrorKind::NotFound,
+        Llm::ContextLength => ErrorKind::ContextLength,
+        Llm::ContentFilter => ErrorKind::ContentFilter,
+        Llm::RateLimit => ErrorKind::RateLimit,
+        Llm::Quota => ErrorKind::Quota,
+        Llm::Overloaded => ErrorKind::Overloaded,
+        Llm::Server => ErrorKind::Server,
+        Llm::Timeout => ErrorKind::Timeout,
+        Llm::Connection => ErrorKind::Connection,
+        Llm::StreamInterrupted => ErrorKind::StreamInterrupted,
+        Llm::MalformedResponse => ErrorKind::MalformedResponse,
+        Llm::TooLarge => ErrorKind::TooLarge,
+        Llm::Cancelled => ErrorKind::Cancelled,
+    };
+    let made = ExecutionError { retryable: error.kind.is_retryable(), ..ExecutionError::new(kind, error.to_string()) };
+    match error.request_id {
+        Some(id) => made.caused_by(format!("request id {id}")),
+        None => made,
+    }
+}

@@ -1,0 +1,115 @@
+//! From what a node asks for to a client and a request.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{Hash, ToolName};
+use rethread_events::thread::ModelRequest;
+use rethread_llm::mock::{Mock, MockScript};
+use rethread_llm::provider::PROVIDERS;
+use rethread_llm::{Client, Profiles, Provider, Request};
+use rethread_tools::Registry;
+
+/// The key under which a node of the provider `mock` carries its script.
+const SCRIPT: &str = "script";
+/// How many scripted models are kept; more than any one workflow has.
+const SCRIPTED_MAX: usize = 256;
+
+/// The models that threads can call.
+pub(crate) struct Models {
+    profiles: Profiles,
+    /// The application's own clients, by the name that workflows use as provider.
+    own: BTreeMap<String, Arc<dyn Client>>,
+    scripted: Mutex<HashMap<Hash, Arc<dyn Client>>>,
+}
+
+impl Models {
+    pub(crate) fn new(profiles: Profiles, own: BTreeMap<String, Arc<dyn Client>>) -> Self {
+        Self { profiles, own, scripted: Mutex::default() }
+    }
+
+    pub(crate) fn profiles(&self) -> BTreeSet<String> {
+        self.profiles.names().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn providers(&self) -> BTreeSet<String> {
+        let known = PROVIDERS.iter().map(|provider| provider.name().to_owned());
+        // The short name that people write.
+        known.chain(["openai".to_owned()]).chain(self.own.keys().cloned()).collect()
+    }
+
+    /// The client for a call, and what it is asked.
+    pub(crate) fn prepare(
+        &self,
+        wanted: &ModelRequest,
+        tools: &Registry,
+    ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
+        let execution = &wanted.execution;
+        let choice = &execution.model;
+        let mut request = Request::new(choice.model.clone().unwrap_or_default(), wanted.messages.clone());
+        request.max_tokens = choice.max_tokens;
+        request.temperature = choice.temperature;
+        request.stream = choice.stream;
+        request.tool_choice = wanted.tool_choice.clone();
+        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &extra.0) {
+            request.extra = extra.clone();
+        }
+        if !execution.tools.is_empty() {
+            let names: Vec<_> = execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+            let catalogue = tools
+                .catalogue(&names)
+                .map_err(|error| ExecutionError::new(ErrorKind::UnknownTool, error.to_string()))?;
+            request.tools = catalogue.specs.clone();
+        }
+        let configured = |error: rethread_llm::profiles::ProfileError| {
+            ExecutionError::new(ErrorKind::Configuration, error.to_string())
+        };
+        let client = match (&choice.profile, &choice.provider) {
+            (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,
+            (None, Some(provider)) => {
+                if let Some(own) = self.own.get(provider) {
+                    own.clone()
+                } else {
+                    let provider: Provider = provider
+                        .parse()
+                        .map_err(|error| ExecutionError::new(ErrorKind::Configuration, format!("{error}")))?;
+                    match request.extra.remove(SCRIPT) {
+                        Some(script) if provider == Provider::Mock => {
+                            // The script is the node's: its first answer is for the node's first call.
+                            request.messages.drain(..wanted.n_before);
+                            self.scripted(script)?
+                        }
+                        script => {
+                            request.extra.extend(script.map(|script| (SCRIPT.to_owned(), script)));
+                            self.profiles.client_for(provider, &request.model).map_err(configured)?
+                        }
+                    }
+                }
+            }
+            (None, None) => {
+                return Err(ExecutionError::new(ErrorKind::Configuration, "the node names neither profile nor provider"));
+            }
+        };
+        Ok((client, request))
+    }
+
+    fn scripted(&self, script: serde_json::Value) -> Result<Arc<dyn Client>, ExecutionError> {
+        let hash = Hash::of(script.to_string().as_bytes());
+        let mut scripted = self.scripted.lock();
+        if let Some(client) = scripted.get(&hash) {
+            return Ok(client.clone());
+        }
+        let wrong = |error: &dyn std::fmt::Display| {
+            ExecutionError::new(ErrorKind::Configuration, format!("the script of the mock model: {error}"))
+        };
+        let script: MockScript = serde_json::from_value(script).map_err(|error| wrong(&error))?;
+        let client: Arc<dyn Client> = Arc::new(Mock::new(script).map_err(|error| wrong(&error))?);
+        if scripted.len() >= SCRIPTED_MAX {
+            scripted.clear();
+        }
+        scripted.insert(hash, client.clone());
+        Ok(client)
+    }
+}

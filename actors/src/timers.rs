@@ -1,0 +1,66 @@
+//! Deadlines of threads that are not live: a thread that waits for a person costs an entry here and nothing else.
+
+use std::collections::{BTreeSet, HashMap};
+
+use parking_lot::Mutex;
+use rethread_events::ids::{ThreadId, Time};
+use tokio::sync::Notify;
+
+#[derive(Default)]
+pub(crate) struct Timers {
+    due: Mutex<Due>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Due {
+    by_time: BTreeSet<(Time, ThreadId)>,
+    by_thread: HashMap<ThreadId, Time>,
+}
+
+impl Timers {
+    /// Wakes the thread at that time, in place of any time set before.
+    pub(crate) fn set(&self, thread: ThreadId, at: Time) {
+        let mut due = self.due.lock();
+        due.remove(thread);
+        let first = due.by_time.first().is_none_or(|(earliest, _)| at < *earliest);
+        due.by_time.insert((at, thread));
+        due.by_thread.insert(thread, at);
+        drop(due);
+        if first {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The thread needs no waking.
+    pub(crate) fn clear(&self, thread: ThreadId) {
+        self.due.lock().remove(thread);
+    }
+
+    /// The threads whose time has come, and the time of the next one.
+    pub(crate) fn take_due(&self, now: Time) -> (Vec<ThreadId>, Option<Time>) {
+        let mut due = self.due.lock();
+        let mut threads = Vec::new();
+        while let Some(&(at, thread)) = due.by_time.first() {
+            if at > now {
+                return (threads, Some(at));
+            }
+            due.remove(thread);
+            threads.push(thread);
+        }
+        (threads, None)
+    }
+
+    /// Until an earlier time was set.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Due {
+    fn remove(&mut self, thread: ThreadId) {
+        if let Some(at) = self.by_thread.remove(&thread) {
+            self.by_time.remove(&(at, thread));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The actor that runs tools. It never writes to the log: it reports to the thread.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use futures::FutureExt;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::ThreadId;
+use rethread_events::thread::{Input, ToolRun};
+use rethread_tools::{Progress, ToolContext, ToolOutput};
+use tokio_util::sync::CancellationToken;
+
+use crate::inner::Inner;
+use crate::thread_actor::{Tell, ThreadActor};
+
+/// Runs a tool once. The answer goes to the thread, unless the call was called off.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CallTool {
+    pub(crate) thread: Addr<ThreadActor>,
+    pub(crate) id: ThreadId,
+    pub(crate) run: ToolRun,
+    pub(crate) workspace: Option<String>,
+    pub(crate) cancel: CancellationToken,
+}
+
+pub(crate) struct ToolExecutor {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Actor for ToolExecutor {
+    type Context = Context<Self>;
+}
+
+impl Handler<CallTool> for ToolExecutor {
+    type Result = ();
+
+    fn handle(&mut self, message: CallTool, _ctx: &mut Context<Self>) {
+        let inner = self.inner.clone();
+        // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
+        actix_rt::spawn(async move {
+            let CallTool { thread, id, run, workspace, cancel } = message;
+            let began = Instant::now();
+            let called = call(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
+            let answer = contained(called).await.unwrap_or_else(Err);
+            if cancel.is_cancelled() {
+                return;
+            }
+            let (call, attempt) = (run.call, run.attempt);
+            let duration_ms = millis(began.elapsed());
+            let input = match answer {
+                Ok(output) => {
+                    let value = output.value.clone();
+                    Input::ToolAnswered { call, attempt, content: output.into_content(), value, duration_ms }
+                }
+                Err(error) => Input::ToolFailed { call, attempt, error, duration_ms },
+            };
+            thread.do_send(Tell { input, reply: None });
+        });
+    }
+}
+
+async fn call(
+    inner: &Arc<Inner>,
+    thread: &Addr<ThreadActor>,
+    id: ThreadId,
+    run: &ToolRun,
+    workspace: Option<&str>,
+    cancel: CancellationToken,
+) -> Result<ToolOutput, ExecutionError> {
+    let workspace =
+        inner.workspace_of(workspace).map_err(|error| ExecutionError::new(ErrorKind::Configuration, error))?;
+    let (thread, call, attempt) = (thread.clone(), run.call, run.attempt);
+    let progress = Progress::new(move |message| {
+        // Progress is worth no waiting: when the thread's mailbox is full, it is passed over.
+        let _ = thread.try_send(Tell { input: Input::ToolProgress { call, attempt, message }, reply: None });
+    });
+    let cx = ToolContext::new(workspace)
+        .key(run.call.key(id))
+        .attempt(run.attempt)
+        .progress(progress)
+        .timeout(Duration::from_millis(run.options.timeout_ms))
+        .cancel(cancel);
+    inner.tools.call(run.name.as_str(), run.arguments.0.clone(), cx).await
+}
+
+/// The future's answer, or its panic as an error.
+pub(crate) async fn contained<F: Future>(future: F) -> Result<F::Output, ExecutionError> {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
+        ExecutionError::new(ErrorKind::Panicked, format!("it panicked: {}", panic_message(&*panic)))
+    })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

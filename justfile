@@ -1,0 +1,34 @@
+# The same steps as .ci/run, one at a time.
+
+# Everything that CI checks.
+ci:
+    .ci/run
+
+# Formats the code.
+fmt:
+    cargo fmt --all
+
+# Warnings are errors.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# All tests, doctests included.
+test:
+    cargo test --workspace
+
+# The documentation, warnings are errors.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Accepts what the tests print now as what they should print; read the diff afterwards.
+bless:
+    UPDATE_EXPECT=1 cargo test --workspace
+
+# Licences, bans and sources of the dependencies; needs cargo-deny.
+deny:
+    cargo deny check bans licenses sources
+
+# The figures in docs/PERFORMANCE.md.
+bench:
+    cargo bench --workspace

@@ -1,0 +1,211 @@
+//! What every client can do, and what it tells while it does it.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::error::LlmError;
+use crate::request::Request;
+use crate::response::Response;
+
+/// A piece of an answer that is still coming in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delta {
+    /// More text.
+    Text(String),
+    /// More reasoning.
+    Reasoning(String),
+    /// More of a refusal.
+    Refusal(String),
+    /// More of a tool call. The first piece of each call names the tool.
+    ToolCall {
+        /// Which call of the answer, from 0.
+        index: usize,
+        /// The id of the call, with the first piece, where the provider gave one by then.
+        id: Option<String>,
+        /// The tool, with the first piece.
+        name: Option<String>,
+        /// The text to append to the arguments.
+        arguments_fragment: String,
+    },
+    /// What came so far is void: the answer broke off and the request is sent again.
+    Restarted {
+        /// The number of the attempt that follows, from 2.
+        attempt: u32,
+    },
+}
+
+/// What became of one attempt, told when it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TryEvent {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// Why it failed; none when it brought the answer.
+    pub error: Option<LlmError>,
+    /// How long the client waits before the next attempt, in milliseconds; none when there is no next one.
+    pub wait_ms: Option<u64>,
+}
+
+/// Whoever follows a call while it runs. It is called from the call's own task, in order: what it does must be
+/// quick and must not block.
+pub trait Listener: Send {
+    /// A piece of the answer came in.
+    fn delta(&mut self, delta: Delta) {
+        let _ = delta;
+    }
+
+    /// An attempt ended.
+    fn tried(&mut self, event: TryEvent) {
+        let _ = event;
+    }
+
+    /// Whether pieces are wanted at all. A client makes none for a listener that says no, and then they cost
+    /// nothing.
+    fn wants_deltas(&self) -> bool {
+        true
+    }
+}
+
+/// Nobody listens.
+impl Listener for () {
+    fn wants_deltas(&self) -> bool {
+        false
+    }
+}
+
+/// Collects the pieces.
+impl Listener for Vec<Delta> {
+    fn delta(&mut self, delta: Delta) {
+        self.push(delta);
+    }
+}
+
+/// What goes with one call and is not part of the question.
+pub struct CallContext<'a> {
+    /// Who follows it.
+    pub listener: &'a mut dyn Listener,
+    /// A name for the call, the same whenever it is asked again: the idempotency key where the provider knows one,
+    /// and the key of log lines. May be empty.
+    pub key: &'a str,
+    /// The number of this attempt, from 1. Whoever retries counts it up.
+    pub attempt: u32,
+}
+
+impl<'a> CallContext<'a> {
+    /// A call with this name and listener.
+    pub fn new(key: &'a str, listener: &'a mut dyn Listener) -> Self {
+        Self { listener, key, attempt: 1 }
+    }
+
+    /// The same context for a call inside the call.
+    pub fn reborrow(&mut self) -> CallContext<'_> {
+        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt }
+    }
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// Its name.
+    pub model: String,
+    /// The longest conversation it takes, in tokens.
+    pub context_tokens_max: Option<u64>,
+    /// The longest answer it gives, in tokens.
+    pub output_tokens_max: Option<u64>,
+    /// Whether it can call tools.
+    pub tools: Option<bool>,
+    /// Whether it sees images.
+    pub vision: Option<bool>,
+    /// Whether it thinks before it answers.
+    pub reasoning: Option<bool>,
+    /// Whether it can be held to a JSON Schema.
+    pub json_schema: Option<bool>,
+    /// What it costs, when known.
+    pub prices: Option<crate::response::UnitPrices>,
+}
+
+/// One model that a provider offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelEntry {
+    /// Its name.
+    pub id: String,
+    /// A name for people, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// Who made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owned_by: Option<String>,
+    /// The longest conversation it takes, in tokens, where the provider says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens_max: Option<u64>,
+    /// The longest answer it gives, in tokens, where the provider says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens_max: Option<u64>,
+}
+
+/// Whether a provider can be used right now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// The provider's name.
+    pub provider: String,
+    /// Whether it answered at all.
+    pub reachable: bool,
+    /// Whether it took the key; none when that could not be seen.
+    pub key_accepted: Option<bool>,
+    /// Whether the model of the profile is on offer; none when that could not be seen.
+    pub model_available: Option<bool>,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// What went wrong.
+    pub error: Option<LlmError>,
+}
+
+impl Health {
+    pub(crate) fn good(provider: &str, took: Duration) -> Self {
+        Self {
+            provider: provider.into(),
+            reachable: true,
+            key_accepted: Some(true),
+            model_available: None,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            error: None,
+        }
+    }
+}
+
+/// A way to a model. A call is cancelled by dropping its future: nothing is sent after that, and an answer on its
+/// way is thrown away.
+pub trait Client: Send + Sync {
+    /// The provider's name, as it appears in errors.
+    fn provider(&self) -> &str;
+
+    /// Asks and waits for the whole answer, telling the listener of every piece on the way when
+    /// [`Request::stream`] is set.
+    ///
+    /// # Errors
+    /// The error of the last attempt, when none brought an answer within the limits.
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        cx: CallContext<'a>,
+    ) -> BoxFuture<'a, Result<Response, LlmError>>;
+
+    /// What is known of a model, without asking anybody.
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        let _ = model;
+        None
+    }
+
+    /// Whether the provider answers and takes the key. One attempt, no tokens.
+    fn check(&self) -> BoxFuture<'_, Health>;
+
+    /// The models on offer.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>>;
+}

@@ -1,0 +1,220 @@
+//! A profile: a named provider, model and everything that goes with them, as it stands in `rethread.toml`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::http::HttpLimits;
+use crate::mock::MockScript;
+use crate::provider::Provider;
+use crate::request::{ReasoningOptions, Request, ResponseFormat};
+use crate::retry::RetryPolicy;
+
+/// A named way to a model.
+///
+/// ```
+/// let profiles = rethread_llm::Profiles::from_toml(r#"
+///     default_profile = "fast"
+///
+///     [profiles.fast]
+///     provider = "openai_chat"
+///     model = "gpt-4o-mini"
+///     params = { temperature = 0.2, max_tokens = 800 }
+///     fallback = ["local"]
+///
+///     [profiles.local]
+///     provider = "openai_chat"
+///     model = "qwen3"
+///     base_url = "http://127.0.0.1:8000/v1"
+///     auth = "none"
+/// "#)?;
+/// assert_eq!(profiles.get("fast")?.model, "gpt-4o-mini");
+/// # Ok::<(), rethread_llm::profiles::ProfileError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Whose model it is.
+    pub provider: Provider,
+    /// The model, as its provider names it.
+    #[serde(default)]
+    pub model: String,
+    /// Where the provider is found; its own address when absent, or what the usual variable says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// The variable that holds the key; the provider's usual ones when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// A file that holds the key and nothing else; wins over variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
+    /// How the key is shown.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Azure's `api-version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Headers added to every request. Not for keys: this file is read by people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The name under which an OpenAI-compatible server wants reasoning text back, such as `reasoning_content`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_field: Option<String>,
+    /// What requests say when they say nothing themselves.
+    #[serde(default)]
+    pub params: Params,
+    /// Limits of size and time of one attempt.
+    #[serde(default)]
+    pub http: HttpLimits,
+    /// When and how often to ask again.
+    #[serde(default)]
+    pub retry: RetryPolicy,
+    /// Profiles to turn to, in order, when this one stays down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
+    /// The script of a mock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<MockScript>,
+}
+
+/// How the key is shown to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auth {
+    /// As the protocol does it.
+    #[default]
+    Default,
+    /// In a header `api-key`, as Azure wants it.
+    ApiKey,
+    /// Not at all, for a server of one's own.
+    None,
+}
+
+/// What requests say when they say nothing themselves; the fields are those of [`Request`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// See [`Request::max_tokens`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// See [`Request::temperature`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// See [`Request::top_p`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// See [`Request::top_k`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// See [`Request::seed`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// See [`Request::stop`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// See [`Request::parallel_tool_calls`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// See [`Request::response_format`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+    /// See [`Request::reasoning`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<ReasoningOptions>,
+    /// See [`Request::extra`]; a request's own keys win.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+impl Profile {
+    /// A profile of this provider and model, everything else by default.
+    pub fn new(provider: Provider, model: impl Into<String>) -> Self {
+        Self {
+            provider,
+            model: model.into(),
+            base_url: None,
+            api_key_env: None,
+            api_key_file: None,
+            auth: Auth::default(),
+            api_version: None,
+            headers: BTreeMap::new(),
+            reasoning_field: None,
+            params: Params::default(),
+            http: HttpLimits::default(),
+            retry: RetryPolicy::default(),
+            fallback: Vec::new(),
+            script: None,
+        }
+    }
+
+    /// Fills in what the request leaves open. Doing it twice changes nothing more.
+    pub fn apply(&self, request: &mut Request) {
+        let params = &self.params;
+        if request.model.is_empty() {
+            request.model.clone_from(&self.model);
+        }
+        request.max_tokens = request.max_tokens.or(params.max_tokens);
+        request.temperature = request.temperature.or(params.temperature);
+        request.top_p = request.top_p.or(params.top_p);
+        request.top_k = request.top_k.or(params.top_k);
+        request.seed = request.seed.or(params.seed);
+        if request.stop.is_empty() {
+            request.stop.clone_from(&params.stop);
+        }
+        if !request.tools.is_empty() {
+            request.parallel_tool_calls =
+                request.parallel_tool_calls.or(params.parallel_tool_calls);
+        }
+        if request.response_format.is_none() {
+            request.response_format.clone_from(&params.response_format);
+        }
+        if request.reasoning.is_none() {
+            request.reasoning.clone_from(&params.reasoning);
+        }
+        for (key, value) in &params.extra {
+            if !request.extra.contains_key(key) {
+                request.extra.insert(key.clone(), value.clone());
+            }
+        }
+    }
+
+    /// Whether [`Profile::apply`] would change the request.
+    pub(crate) fn changes(&self, request: &Request) -> bool {
+        let mut probe = Request {
+            messages: Vec::new(),
+            tools: if request.tools.is_empty() {
+                Arc::default()
+            } else {
+                Arc::clone(&request.tools)
+            },
+            ..shallow(request)
+        };
+        let before = shallow(&probe);
+        self.apply(&mut probe);
+        probe != before
+    }
+}
+
+/// The request without its messages, which are what is dear to copy.
+fn shallow(request: &Request) -> Request {
+    Request {
+        model: request.model.clone(),
+        messages: Vec::new(),
+        tools: Arc::clone(&request.tools),
+        tool_choice: request.tool_choice.clone(),
+        parallel_tool_calls: request.parallel_tool_calls,
+        max_tokens: request.max_tokens,
+        temperature: request.temperature,
+        top_p: request.top_p,
+        top_k: request.top_k,
+        seed: request.seed,
+        stop: request.stop.clone(),
+        response_format: request.response_format.clone(),
+        reasoning: request.reasoning.clone(),
+        extra: request.extra.clone(),
+        stream: request.stream,
+    }
+}

@@ -1,0 +1,131 @@
+//! The providers a profile can name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A provider: a protocol, with where it is found and which variables hold its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// OpenAI Chat Completions, and every server that imitates it.
+    #[serde(alias = "openai", alias = "openai_compatible")]
+    OpenaiChat,
+    /// OpenAI Responses.
+    OpenaiResponses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini's own API.
+    Gemini,
+    /// Gemini through its OpenAI-compatible endpoint.
+    GeminiOpenai,
+    /// A script.
+    Mock,
+    /// A person who carries the prompt to some chat and brings the answer back.
+    #[serde(alias = "human_relay")]
+    Human,
+}
+
+/// Every provider, in the order of the documentation.
+pub const PROVIDERS: [Provider; 7] = [
+    Provider::OpenaiChat,
+    Provider::OpenaiResponses,
+    Provider::Anthropic,
+    Provider::Gemini,
+    Provider::GeminiOpenai,
+    Provider::Mock,
+    Provider::Human,
+];
+
+impl Provider {
+    /// The name in profiles, on the command line and in errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai_chat",
+            Self::OpenaiResponses => "openai_responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::GeminiOpenai => "gemini_openai",
+            Self::Mock => "mock",
+            Self::Human => "human",
+        }
+    }
+
+    /// The base URL of the provider itself, as its official client libraries mean it.
+    pub const fn base_url(self) -> Option<&'static str> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => Some("https://api.openai.com/v1"),
+            Self::Anthropic => Some("https://api.anthropic.com"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com"),
+            Self::GeminiOpenai => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
+            Self::Mock | Self::Human => None,
+        }
+    }
+
+    /// The variables that may hold the base URL; the first that is set counts.
+    pub const fn base_url_env(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_BASE_URL"],
+            Self::Anthropic => &["ANTHROPIC_BASE_URL"],
+            Self::Gemini => &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
+            Self::GeminiOpenai => &["GEMINI_OPENAI_BASE_URL"],
+            Self::Mock | Self::Human => &[],
+        }
+    }
+
+    /// The variables that may hold the key; the first that is set counts.
+    pub const fn key_env(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_API_KEY"],
+            Self::Anthropic => &["ANTHROPIC_API_KEY"],
+            Self::Gemini | Self::GeminiOpenai => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            Self::Mock | Self::Human => &[],
+        }
+    }
+
+    /// Whose model a bare model name is, by the beginning of the name; none when it could be anybody's.
+    pub fn of_model(model: &str) -> Option<Self> {
+        let model = model.strip_prefix("models/").unwrap_or(model);
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|p| model.starts_with(p));
+        if starts(&["claude"]) {
+            Some(Self::Anthropic)
+        } else if starts(&["gemini", "gemma", "learnlm"]) {
+            Some(Self::Gemini)
+        } else if starts(&["gpt-", "chatgpt-", "o1", "o3", "o4", "ft:gpt", "codex-"]) {
+            Some(Self::OpenaiChat)
+        } else if starts(&["mock"]) {
+            Some(Self::Mock)
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no provider's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a provider: expected openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human"
+)]
+pub struct UnknownProvider(pub String);
+
+impl FromStr for Provider {
+    type Err = UnknownProvider;
+    fn from_str(text: &str) -> Result<Self, UnknownProvider> {
+        let name = text.to_ascii_lowercase().replace('-', "_");
+        match name.as_str() {
+            "openai" | "openai_compatible" => Ok(Self::OpenaiChat),
+            "human_relay" => Ok(Self::Human),
+            _ => PROVIDERS
+                .into_iter()
+                .find(|p| p.name() == name)
+                .ok_or_else(|| UnknownProvider(text.chars().take(80).collect())),
+        }
+    }
+}

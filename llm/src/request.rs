@@ -1,0 +1,158 @@
+//! One question to a model, in the form that is the same for every provider.
+
+use std::sync::Arc;
+
+use rethread_events::message::{Message, Part, ToolChoice, ToolSpec};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{ErrorKind, LlmError};
+
+/// One question to a model. Its JSON form is what `rethread llm call --request` reads; absent and null mean the
+/// same. Cloning is cheap: messages and tools are shared.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The model, as its provider names it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// The conversation, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools on offer.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "no_tools")]
+    pub tools: Arc<[ToolSpec]>,
+    /// How the model may use them; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether one answer may ask for several tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// The longest answer, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Randomness; the range is the provider's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Sampling among the k likeliest tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// A seed, where the provider honours one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts at which the answer stops.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// The form of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+    /// How much to think before the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<ReasoningOptions>,
+    /// Merged into the provider's body as it is: objects are merged, the list `tools` is appended to, anything
+    /// else replaces.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+    /// Whether to ask for the answer in pieces. The final [`Response`](crate::Response) is the same either way.
+    #[serde(
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub stream: bool,
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ResponseFormat {
+    /// Plain text, the default.
+    Text,
+    /// Some JSON object.
+    JsonObject,
+    /// JSON that fits a schema.
+    JsonSchema {
+        /// A name for the schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The JSON Schema.
+        schema: Value,
+        /// Whether the provider must enforce it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strict: Option<bool>,
+    },
+}
+
+/// How much to think before the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReasoningOptions {
+    /// A word the provider knows: `minimal`, `low`, `medium`, `high`…
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// The most tokens to think; -1 leaves it to the model where the provider knows that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<i64>,
+    /// Whether to show a summary of the thoughts, for example `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+impl Request {
+    /// A request of these messages to `model`, everything else by default.
+    pub fn new(model: impl Into<String>, messages: Vec<Arc<Message>>) -> Self {
+        Self { model: model.into(), messages, ..Self::default() }
+    }
+
+    /// The number of answers of a model that the conversation already holds. It numbers the call within its
+    /// conversation, the same before and after a restart.
+    pub fn n_answers(&self) -> usize {
+        use rethread_events::message::Role;
+        self.messages.iter().filter(|m| m.role == Role::Assistant).count()
+    }
+
+    /// Whether the request can be put into words at all. What only the provider can know (whether the model exists,
+    /// whether a temperature is in range) is left to it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRequest`] that names the first fault.
+    pub fn validate(&self, provider: &str) -> Result<(), LlmError> {
+        let fail = |what: String| Err(LlmError::new(ErrorKind::InvalidRequest, provider, what));
+        if self.model.is_empty() {
+            return fail("the request names no model".into());
+        }
+        if self.messages.is_empty() {
+            return fail("the request has no messages".into());
+        }
+        for (i, message) in self.messages.iter().enumerate() {
+            for part in &message.content {
+                let (Part::Image(media) | Part::Document(media)) = part else { continue };
+                if media.data.is_none() && media.url.is_none() {
+                    return fail(format!(
+                        "messages[{i}]: an image or document needs `data` or `url`"
+                    ));
+                }
+            }
+        }
+        for (name, value) in [("temperature", self.temperature), ("top_p", self.top_p)] {
+            if value.is_some_and(|v| !v.is_finite()) {
+                return fail(format!("{name} is not a number"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_tools(tools: &Arc<[ToolSpec]>) -> bool {
+    tools.is_empty()
+}
+
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

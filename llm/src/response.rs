@@ -1,0 +1,112 @@
+//! One answer of a model, in the form that is the same for every provider.
+
+use rethread_events::json::Json;
+pub use rethread_events::message::UnitPrices;
+use rethread_events::message::{FinishReason, Message, Part, Reasoning, ToolCall, Usage};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// One answer. Its JSON form is what `rethread llm call --json` prints; text, refusal, reasoning and tool calls in
+/// it are views of `message`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Response {
+    /// The whole answer as an assistant message, ready to be put back into a request.
+    pub message: Message,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// The provider's word for it.
+    pub finish_reason_raw: Option<String>,
+    /// The provider's own figures.
+    pub usage: Usage,
+    /// The model that answered, as the provider says.
+    pub model: Option<String>,
+    /// The provider's name for the answer.
+    pub response_id: Option<String>,
+    /// The provider's name for the request.
+    pub request_id: Option<String>,
+    /// What it cost, when the prices of the model are known.
+    #[serde(default)]
+    pub cost: Option<Cost>,
+    /// Whether the answer came from the answer cache; then it cost nothing this time.
+    #[serde(default)]
+    pub cached: bool,
+}
+
+/// What a call cost, and the prices that say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Thousand-millionths of a US dollar, rounded up.
+    pub nanousd: u64,
+    /// The prices used, so that a later table changes nothing about this call.
+    pub prices: UnitPrices,
+}
+
+impl Response {
+    /// The text parts joined.
+    pub fn text(&self) -> String {
+        self.message.joined_text()
+    }
+
+    /// The refusal, when there is one.
+    pub fn refusal(&self) -> Option<String> {
+        let mut texts = self.message.content.iter().filter_map(|part| match part {
+            Part::Refusal { text } => Some(text.as_str()),
+            _ => None,
+        });
+        let mut refusal = texts.next()?.to_owned();
+        refusal.extend(texts);
+        Some(refusal)
+    }
+
+    /// The reasoning parts, in order.
+    pub fn reasoning(&self) -> impl Iterator<Item = &Reasoning> {
+        self.message.content.iter().filter_map(|part| match part {
+            Part::Reasoning(reasoning) => Some(reasoning),
+            _ => None,
+        })
+    }
+
+    /// The tool calls, in the order the model asked.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.message.tool_calls()
+    }
+}
+
+/// A tool call as it is printed: without the signature, with `arguments_raw` always there.
+#[derive(Serialize)]
+struct PrintedCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a Json,
+    arguments_raw: Option<&'a str>,
+}
+
+impl Serialize for Response {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let calls: Vec<_> = self
+            .tool_calls()
+            .map(|call| PrintedCall {
+                id: &call.id,
+                name: &call.name,
+                arguments: &call.arguments,
+                arguments_raw: call.arguments_raw.as_deref(),
+            })
+            .collect();
+        let mut out = serializer.serialize_struct("Response", 14)?;
+        out.serialize_field("text", &self.text())?;
+        out.serialize_field("refusal", &self.refusal())?;
+        out.serialize_field("reasoning", &self.reasoning().collect::<Vec<_>>())?;
+        out.serialize_field("tool_calls", &calls)?;
+        out.serialize_field("finish_reason", &self.finish_reason)?;
+        out.serialize_field("finish_reason_raw", &self.finish_reason_raw)?;
+        out.serialize_field("usage", &self.usage)?;
+        out.serialize_field("model", &self.model)?;
+        out.serialize_field("response_id", &self.response_id)?;
+        out.serialize_field("request_id", &self.request_id)?;
+        out.serialize_field("message", &self.message)?;
+        out.serialize_field("cost_nanousd", &self.cost.map(|cost| cost.nanousd))?;
+        out.serialize_field("cost", &self.cost)?;
+        out.serialize_field("cached", &self.cached)?;
+        out.end()
+    }
+}

@@ -1,0 +1,326 @@
+//! Asking again. What is worth asking again, when, and how often; every attempt is told to the listener.
+//!
+//! The strategies are those of "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): full jitter waits
+//! anything up to the computed time, equal jitter at least half of it.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::client::{
+    CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent,
+};
+use crate::error::{ErrorKind, LlmError};
+use crate::request::Request;
+use crate::response::Response;
+
+mod stats;
+
+pub use stats::RetryStats;
+
+/// How the wait grows from attempt to attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// `base_ms`, then twice that, then four times…
+    #[default]
+    Exponential,
+    /// `base_ms`, then twice, then three times…
+    Linear,
+    /// Always `base_ms`.
+    Fixed,
+    /// Exponential, longer the more of the recent attempts failed (up to five times), and a wait that the provider
+    /// asks of one call holds back every call of the client.
+    Adaptive,
+}
+
+/// How much of the wait is left to chance, so that many clients do not come back at the same instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    /// Nothing.
+    None,
+    /// Anything from 0 to the wait.
+    Full,
+    /// Anything from half the wait to the wait.
+    #[default]
+    Equal,
+}
+
+/// When and how often to ask again. Times are in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// How the wait grows.
+    pub strategy: Strategy,
+    /// How much of it is chance. A wait that the provider asks for is never shortened.
+    pub jitter: Jitter,
+    /// The most attempts, the first included; 1 never asks again.
+    pub attempts_max: u32,
+    /// The first wait.
+    pub base_ms: u64,
+    /// The longest wait. When the provider asks for more, the call ends at once with that error: whoever called can
+    /// wait better, without holding a connection.
+    pub wait_max_ms: u64,
+    /// The whole call, waits included.
+    pub total_ms: u64,
+    /// Whether an answer that broke off after it began is asked for again. It is paid for twice; the listener is
+    /// told that what came so far is void.
+    pub after_break: bool,
+    /// HTTP statuses that are asked again whatever their kind.
+    pub statuses: Vec<u16>,
+    /// Kinds that are asked again besides those that are by nature.
+    pub kinds: Vec<ErrorKind>,
+    /// Kinds that are not asked again although they would be; wins over everything.
+    pub never: Vec<ErrorKind>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::default(),
+            jitter: Jitter::default(),
+            attempts_max: 4,
+            base_ms: 500,
+            wait_max_ms: 10_000,
+            total_ms: 1_200_000,
+            after_break: true,
+            statuses: Vec::new(),
+            kinds: Vec::new(),
+            never: Vec::new(),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Whether an error is worth asking again, `began` telling whether pieces of an answer were already told.
+    pub fn retries(&self, error: &LlmError, began: bool) -> bool {
+        if self.never.contains(&error.kind) || (began && !self.after_break) {
+            return false;
+        }
+        error.retryable
+            || self.kinds.contains(&error.kind)
+            || error.status.is_some_and(|status| self.statuses.contains(&status))
+    }
+
+    /// The wait before attempt `attempt + 1`, in milliseconds, or none when the provider asks for more than
+    /// `wait_max_ms`. `chance` is in 0..=1, `failure_rate` too.
+    pub fn wait_ms(
+        &self,
+        attempt: u32,
+        retry_after_ms: Option<u64>,
+        failure_rate: f64,
+        chance: f64,
+    ) -> Option<u64> {
+        if retry_after_ms.is_some_and(|asked| asked > self.wait_max_ms) {
+            return None;
+        }
+        let doubled =
+            || self.base_ms.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
+        let grown = match self.strategy {
+            Strategy::Exponential => doubled(),
+            Strategy::Linear => self.base_ms.saturating_mul(u64::from(attempt)),
+            Strategy::Fixed => self.base_ms,
+            Strategy::Adaptive => {
+                scale(doubled(), 4.0f64.mul_add(failure_rate.clamp(0.0, 1.0), 1.0))
+            }
+        }
+        .min(self.wait_max_ms);
+        let chance = chance.clamp(0.0, 1.0);
+        let drawn = match self.jitter {
+            Jitter::None => grown,
+            Jitter::Full => scale(grown, chance),
+            Jitter::Equal => scale(grown, chance.mul_add(0.5, 0.5)),
+        };
+        // What the provider asks for is the floor and usually the figure; a little is added so that a crowd that
+        // was sent away together does not come back together.
+        Some(match retry_after_ms {
+            Some(asked) if self.jitter == Jitter::None => asked,
+            Some(asked) => asked + scale(asked.min(1_000), chance * 0.1),
+            None => drawn,
+        })
+    }
+}
+
+fn scale(ms: u64, by: f64) -> u64 {
+    // Waits are far below 2^53 ms.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    {
+        (ms as f64 * by).round() as u64
+    }
+}
+
+/// A client that asks again.
+pub struct Retrying {
+    inner: Arc<dyn Client>,
+    policy: RetryPolicy,
+    shared: Mutex<Shared>,
+}
+
+/// What the calls of one client know together.
+#[derive(Debug, Default)]
+struct Shared {
+    stats: RetryStats,
+    /// The recent share of failed attempts, each attempt weighing a tenth of what came before.
+    failure_rate: f64,
+    /// Nobody asks before this instant (adaptive only).
+    not_before: Option<Instant>,
+}
+
+impl Retrying {
+    /// `inner`, asked again by `policy`.
+    pub fn new(inner: Arc<dyn Client>, policy: RetryPolicy) -> Self {
+        Self { inner, policy, shared: Mutex::new(Shared::default()) }
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> RetryStats {
+        self.shared.lock().stats.clone()
+    }
+
+    async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
+        let mut watcher = Watcher { inner: cx.listener, began: false };
+        let mut attempt = cx.attempt;
+        loop {
+            self.hold_back(deadline).await;
+            let started = Instant::now();
+            let left = deadline.saturating_duration_since(started);
+            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt };
+            let result = match tokio::time::timeout(left, self.inner.call(request, inner_cx)).await
+            {
+                Ok(result) => result,
+                Err(_) => Err(LlmError::new(
+                    ErrorKind::Timeout,
+                    self.provider(),
+                    format!("no answer within {} ms in all", self.policy.total_ms),
+                )),
+            };
+            let took_ms = millis(started.elapsed());
+            let error = match result {
+                Ok(response) => {
+                    self.note(None, None);
+                    watcher.inner.tried(TryEvent { attempt, took_ms, error: None, wait_ms: None });
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let wait_ms = self.next_wait(attempt, &error, watcher.began, deadline);
+            self.note(Some(&error), wait_ms);
+            watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
+            let Some(wait_ms) = wait_ms else { return Err(error) };
+            tracing::debug!(key = cx.key, attempt, wait_ms, error = %error, "asking again");
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            attempt = attempt.saturating_add(1);
+            if std::mem::take(&mut watcher.began) {
+                watcher.inner.delta(Delta::Restarted { attempt });
+            }
+        }
+    }
+
+    fn next_wait(
+        &self,
+        attempt: u32,
+        error: &LlmError,
+        began: bool,
+        deadline: Instant,
+    ) -> Option<u64> {
+        if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
+            return None;
+        }
+        let failure_rate = self.shared.lock().failure_rate;
+        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance())?;
+        (Instant::now() + Duration::from_millis(wait_ms) < deadline).then_some(wait_ms)
+    }
+
+    /// Waits as long as the provider asked any call of this client to wait.
+    async fn hold_back(&self, deadline: Instant) {
+        let until = self.shared.lock().not_before;
+        if let Some(until) = until {
+            tokio::time::sleep_until(until.min(deadline)).await;
+        }
+    }
+
+    fn note(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {
+        let mut shared = self.shared.lock();
+        let failed = if error.is_some() { 1.0 } else { 0.0 };
+        shared.failure_rate = shared.failure_rate.mul_add(0.9, 0.1 * failed);
+        shared.stats.note(error, wait_ms);
+        if self.policy.strategy == Strategy::Adaptive
+            && let Some(asked) = error.and_then(LlmError::retry_after)
+        {
+            let asked = asked.min(Duration::from_millis(self.policy.wait_max_ms));
+            shared.not_before = Some(Instant::now() + asked);
+        }
+    }
+}
+
+impl Client for Retrying {
+    fn provider(&self) -> &str {
+        self.inner.provider()
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        cx: CallContext<'a>,
+    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+        self.attempts(request, cx).boxed()
+    }
+
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        self.inner.model_info(model)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.inner.check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.inner.models()
+    }
+}
+
+/// Passes everything on and remembers whether an answer had begun.
+struct Watcher<'a> {
+    inner: &'a mut dyn Listener,
+    began: bool,
+}
+
+impl Listener for Watcher<'_> {
+    fn delta(&mut self, delta: Delta) {
+        self.began = true;
+        self.inner.delta(delta);
+    }
+
+    fn tried(&mut self, event: TryEvent) {
+        self.inner.tried(event);
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.inner.wants_deltas()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A random number in 0..1, from the seeds that the standard library draws for its hash maps.
+fn chance() -> f64 {
+    let bits = std::collections::hash_map::RandomState::new().hash_one(0_u8);
+    // The upper 53 bits make every f64 in 0..1 of that spacing equally likely.
+    #[allow(clippy::cast_precision_loss)]
+    {
+        (bits >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! How each provider says things: one file or folder per protocol, behind two traits.
+
+pub(crate) mod draft;
+pub(crate) mod fault;
+pub(crate) mod json;
+pub(crate) mod openai_chat;
+
+use reqwest::header::HeaderMap;
+use serde_json::{Map, Value};
+
+use crate::client::{Listener, ModelEntry};
+use crate::error::{ErrorKind, LlmError};
+use crate::request::Request;
+use crate::response::Response;
+use crate::secret::Key;
+use crate::sse::Event;
+
+/// What an answer is read with, besides its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerContext {
+    /// The provider's name, for errors.
+    pub(crate) provider: &'static str,
+    /// The answers that the conversation already holds. Makes the ids of calls, where the provider gives none,
+    /// unique in the conversation and the same after a restart.
+    pub(crate) n_answers: usize,
+}
+
+impl AnswerContext {
+    pub(crate) fn malformed(self, what: impl AsRef<str>) -> LlmError {
+        LlmError::new(ErrorKind::MalformedResponse, self.provider, what)
+    }
+
+    pub(crate) fn interrupted(self) -> LlmError {
+        LlmError::new(
+            ErrorKind::StreamInterrupted,
+            self.provider,
+            "the stream ended before the answer did",
+        )
+    }
+}
+
+/// One protocol: where a request goes, what it looks like there, how its answer reads.
+pub(crate) trait Wire: Send + Sync {
+    /// The path that is added to the base URL, and the query.
+    fn call_path(&self, request: &Request) -> String;
+
+    /// The key and whatever else the protocol wants in the head of every request.
+    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap);
+
+    /// The body of a call.
+    fn body(&self, request: &Request) -> Result<Value, LlmError>;
+
+    /// Reads a whole answer.
+    fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError>;
+
+    /// Begins to read an answer in pieces.
+    fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler>;
+
+    /// The path of the list of models.
+    fn models_path(&self) -> &'static str;
+
+    /// Reads the list of models, and the query that asks for its next page.
+    fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>);
+}
+
+/// How far a stream has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More must come.
+    More,
+    /// The answer is whole, but figures may follow.
+    Ending,
+    /// Nothing follows that matters.
+    Done,
+}
+
+/// An answer that is coming in.
+pub(crate) trait Assembler: Send {
+    /// Takes the next event.
+    fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
+
+    /// The stream ended.
+    fn finish(self: Box<Self>) -> Result<Response, LlmError>;
+}
+
+/// Merges a request's `extra` into a body: objects are merged, the list `tools` is appended to, anything else
+/// replaces.
+pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(into)), Value::Object(from)) => merge_extra(into, from),
+            (Some(Value::Array(into)), Value::Array(from)) if key == "tools" => {
+                into.extend(from.iter().cloned());
+            }
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

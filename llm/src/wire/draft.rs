@@ -1,0 +1,155 @@
+//! What the protocols share when an answer is put together.
+
+use std::collections::HashSet;
+
+use rethread_events::json::Json;
+use rethread_events::message::{FinishReason, Media, Message, Part, Role, ToolCall, Usage};
+use serde_json::{Map, Value};
+
+use super::AnswerContext;
+use crate::client::{Delta, Listener};
+use crate::response::Response;
+
+/// The beginning of the ids that are made up here. No such id goes to a provider that gave none.
+pub(crate) const MADE_ID: &str = "made_";
+
+/// The longest arguments of one tool call that are worth parsing are bounded by the answer's own limit; how deep
+/// they nest is bounded by `serde_json` (128).
+/// Reads the arguments of a call. No text, `null` and `{}` all mean no arguments; what is not JSON is kept as it
+/// came, with `arguments` null.
+pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
+    let trimmed = arguments.trim();
+    let (arguments, arguments_raw) = if trimmed.is_empty() || trimmed == "null" {
+        (Value::Object(Map::new()), None)
+    } else {
+        match serde_json::from_str(trimmed) {
+            Ok(value) => (value, None),
+            Err(_) => (Value::Null, Some(arguments.to_owned())),
+        }
+    };
+    ToolCall { id, name, arguments: Json(arguments), arguments_raw, signature: None }
+}
+
+/// The text of a call's arguments as they go back to a provider: always a JSON object.
+pub(crate) fn arguments_text(call: &ToolCall) -> String {
+    arguments_object(call).to_string()
+}
+
+/// A call's arguments as they go back to a provider. Arguments that were cut off go back empty: no provider takes
+/// broken JSON.
+pub(crate) fn arguments_object(call: &ToolCall) -> Value {
+    match &call.arguments.0 {
+        object @ Value::Object(_) => object.clone(),
+        _ => Value::Object(Map::new()),
+    }
+}
+
+/// Gives an id to every call that has none or that of an earlier call of the same answer.
+pub(crate) fn complete_ids(content: &mut [Part], cx: AnswerContext) {
+    let mut seen = HashSet::new();
+    let mut index = 0;
+    for part in content {
+        if let Part::ToolCall(call) = part {
+            if call.id.is_empty() || !seen.insert(call.id.clone()) {
+                call.id = format!("{MADE_ID}{}_{index}", cx.n_answers);
+                seen.insert(call.id.clone());
+            }
+            index += 1;
+        }
+    }
+}
+
+/// The end of every answer: ids completed, everything in place.
+pub(crate) fn response(
+    mut content: Vec<Part>,
+    finish: (FinishReason, Option<String>),
+    usage: Usage,
+    model: Option<String>,
+    response_id: Option<String>,
+    cx: AnswerContext,
+) -> Response {
+    complete_ids(&mut content, cx);
+    Response {
+        message: Message { role: Role::Assistant, content },
+        finish_reason: finish.0,
+        finish_reason_raw: finish.1,
+        usage,
+        model: model.filter(|m| !m.is_empty()),
+        response_id: response_id.filter(|id| !id.is_empty()),
+        request_id: None,
+        cost: None,
+        cached: false,
+    }
+}
+
+/// The text of a tool's result, parts joined with LF; what is not text is left out.
+pub(crate) fn result_text(content: &[Part]) -> String {
+    let mut out = String::new();
+    for text in content.iter().filter_map(Part::as_text) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(text);
+    }
+    out
+}
+
+/// Tells a listener of an answer that came in one piece.
+pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
+    let mut index = 0;
+    for part in &response.message.content {
+        match part {
+            Part::Text { text, .. } if !text.is_empty() => {
+                listener.delta(Delta::Text(text.clone()))
+            }
+            Part::Refusal { text } => listener.delta(Delta::Refusal(text.clone())),
+            Part::Reasoning(reasoning) => {
+                if let Some(text) = reasoning.text.clone().filter(|t| !t.is_empty()) {
+                    listener.delta(Delta::Reasoning(text));
+                }
+            }
+            Part::ToolCall(call) => {
+                listener.delta(Delta::ToolCall {
+                    index,
+                    id: Some(call.id.clone()),
+                    name: Some(call.name.clone()),
+                    arguments_fragment: call
+                        .arguments_raw
+                        .clone()
+                        .unwrap_or_else(|| call.arguments.0.to_string()),
+                });
+                index += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A tool's schema; a tool that declares none takes an empty object.
+pub(crate) fn schema(parameters: &Json) -> Value {
+    match &parameters.0 {
+        schema @ Value::Object(map) if map.contains_key("type") => schema.clone(),
+        Value::Object(map) => {
+            let mut out = Map::new();
+            out.insert("type".into(), "object".into());
+            out.extend(map.iter().map(|(k, v)| (k.clone(), v.clone())));
+            if !out.contains_key("properties") {
+                out.insert("properties".into(), Value::Object(Map::new()));
+            }
+            Value::Object(out)
+        }
+        _ => serde_json::json!({ "type": "object", "properties": {} }),
+    }
+}
+
+/// An image or document as a URL: its own, or one that holds the data.
+pub(crate) fn url(media: &Media, default_type: &str) -> Option<String> {
+    match (&media.data, &media.url) {
+        (Some(data), _) => {
+            let media_type = media.media_type.as_deref().unwrap_or(default_type);
+            Some(format!("data:{media_type};base64,{data}"))
+        }
+        (None, Some(url)) => Some(url.clone()),
+        (None, None) => None,
+    }
+}

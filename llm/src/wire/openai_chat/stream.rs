@@ -1,0 +1,126 @@
+//! A Chat Completions answer in pieces.
+
+use serde_json::Value;
+
+use super::read::{self, Answer, Call, Piece};
+use crate::client::{Delta, Listener};
+use crate::error::LlmError;
+use crate::response::Response;
+use crate::sse::Event;
+use crate::wire::{AnswerContext, Assembler, Progress, fault, json};
+
+/// The pieces so far.
+pub(super) struct ChatStream {
+    cx: AnswerContext,
+    answer: Answer,
+    ended: bool,
+}
+
+impl ChatStream {
+    pub(super) fn new(cx: AnswerContext) -> Self {
+        Self { cx, answer: Answer::default(), ended: false }
+    }
+
+    fn delta(&mut self, delta: &Value, listener: &mut dyn Listener) {
+        let wanted = listener.wants_deltas();
+        self.answer.content(delta, &mut |piece| {
+            if wanted {
+                listener.delta(match piece {
+                    Piece::Text(text) => Delta::Text(text.to_owned()),
+                    Piece::Reasoning(text) => Delta::Reasoning(text.to_owned()),
+                    Piece::Refusal(text) => Delta::Refusal(text.to_owned()),
+                });
+            }
+        });
+        for piece in json::list(delta, "tool_calls") {
+            let place = self.place(piece);
+            let Some(call) = self.answer.calls.get_mut(place) else { continue };
+            let (named, known) = (!call.name.is_empty(), call.arguments.len());
+            read::fill_call(call, piece);
+            let fragment = call.arguments.get(known..).unwrap_or_default();
+            let first = !named && !call.name.is_empty();
+            if wanted && (first || !fragment.is_empty()) {
+                listener.delta(Delta::ToolCall {
+                    index: place,
+                    id: (first && !call.id.is_empty()).then(|| call.id.clone()),
+                    name: first.then(|| call.name.clone()),
+                    arguments_fragment: fragment.to_owned(),
+                });
+            }
+        }
+        self.answer.legacy_call(delta);
+    }
+
+    /// Which call a piece belongs to. By `index`, unless the piece plainly begins another call under the same
+    /// index; without one, a new id or a name begins a call and anything else continues the last.
+    fn place(&mut self, piece: &Value) -> usize {
+        let calls = &mut self.answer.calls;
+        let index = json::count(piece, "index");
+        let id = json::filled(piece, "id");
+        let names = json::filled(json::object(piece, "function"), "name").is_some();
+        let found = match index {
+            Some(index) => calls.iter().rposition(|call| call.index == Some(index)),
+            None => match id {
+                Some(id) => calls.iter().rposition(|call| call.id == id),
+                None => calls.len().checked_sub(1).filter(|_| !names),
+            },
+        };
+        let begins_another = |call: &Call| {
+            names && id.is_some_and(|id| !call.id.is_empty() && call.id != id)
+                || index.is_none() && names && whole(&call.arguments)
+        };
+        match found {
+            Some(place) if !begins_another(&calls[place]) => place,
+            _ => {
+                calls.push(Call { index, ..Call::default() });
+                calls.len() - 1
+            }
+        }
+    }
+}
+
+/// Whether arguments are complete, so that a piece with a name and no index cannot belong to them.
+fn whole(arguments: &str) -> bool {
+    !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
+}
+
+impl Assembler for ChatStream {
+    fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            // A stream that says it is done without ever having begun holds no answer.
+            self.ended |= self.answer.id.is_some() || self.answer.model.is_some();
+            return Ok(if self.ended { Progress::Done } else { Progress::More });
+        }
+        if data.is_empty() {
+            return Ok(Progress::More);
+        }
+        let value: Value = serde_json::from_str(data).map_err(|e| {
+            self.cx.malformed(format!(
+                "an event is not JSON ({e}): {}",
+                crate::error::excerpt(data, 200)
+            ))
+        })?;
+        if fault::is_error(&value) || event.name == "error" {
+            return Err(fault::from_value(self.cx.provider, None, &value));
+        }
+        self.answer.envelope(&value);
+        // With `n` > 1 the choices interleave; the first is the answer.
+        let choice = json::list(&value, "choices")
+            .iter()
+            .find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
+        if let Some(choice) = choice {
+            let delta = json::object(choice, "delta");
+            self.delta(delta, listener);
+            if let Some(reason) = json::filled(choice, "finish_reason") {
+                self.answer.finish = Some(reason.to_owned());
+                self.ended = true;
+            }
+        }
+        Ok(if self.ended { Progress::Ending } else { Progress::More })
+    }
+
+    fn finish(self: Box<Self>) -> Result<Response, LlmError> {
+        if self.ended { self.answer.response(self.cx) } else { Err(self.cx.interrupted()) }
+    }
+}

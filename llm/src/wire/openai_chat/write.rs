@@ -1,0 +1,287 @@
+//! A neutral request in Chat Completions' words.
+
+use rethread_events::message::{
+    Media, Message, Part, Reasoning, Role, ToolCall, ToolChoice, ToolResult,
+};
+use serde_json::{Map, Value, json};
+
+use super::OpenaiChat;
+use crate::request::{Request, ResponseFormat};
+use crate::wire::{draft, merge_extra};
+
+pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        push_message(wire, message, &mut messages);
+    }
+    body.insert("messages".into(), settle_attachments(messages));
+    tools(request, &mut body);
+    parameters(request, &mut body);
+    if request.stream {
+        body.insert("stream".into(), true.into());
+        body.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    merge_extra(&mut body, &request.extra);
+    Value::Object(body)
+}
+
+fn tools(request: &Request, body: &mut Map<String, Value>) {
+    if request.tools.is_empty() {
+        return;
+    }
+    let tools: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| {
+            let mut function = Map::new();
+            function.insert("name".into(), tool.name.as_str().into());
+            if let Some(description) = &tool.description {
+                function.insert("description".into(), description.as_str().into());
+            }
+            function.insert("parameters".into(), draft::schema(&tool.parameters));
+            json!({ "type": "function", "function": function })
+        })
+        .collect();
+    body.insert("tools".into(), tools.into());
+    if let Some(choice) = &request.tool_choice {
+        let choice = match choice {
+            ToolChoice::Auto => "auto".into(),
+            ToolChoice::None => "none".into(),
+            ToolChoice::Required => "required".into(),
+            ToolChoice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+        };
+        body.insert("tool_choice".into(), choice);
+    }
+    if let Some(parallel) = request.parallel_tool_calls {
+        body.insert("parallel_tool_calls".into(), parallel.into());
+    }
+}
+
+fn parameters(request: &Request, body: &mut Map<String, Value>) {
+    if let Some(max) = request.max_tokens {
+        let key = if super::is_reasoning_model(&request.model) {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
+        body.insert(key.into(), max.into());
+    }
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(key.into(), value);
+        }
+    };
+    put("temperature", request.temperature.map(Value::from));
+    put("top_p", request.top_p.map(Value::from));
+    put("top_k", request.top_k.map(Value::from));
+    put("seed", request.seed.map(Value::from));
+    put("stop", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
+    put("response_format", request.response_format.as_ref().and_then(format));
+    let effort = request.reasoning.as_ref().and_then(|r| r.effort.clone());
+    put("reasoning_effort", effort.map(Value::from));
+}
+
+fn format(format: &ResponseFormat) -> Option<Value> {
+    match format {
+        ResponseFormat::Text => None,
+        ResponseFormat::JsonObject => Some(json!({ "type": "json_object" })),
+        ResponseFormat::JsonSchema { name, schema, strict } => {
+            let mut inner = Map::new();
+            inner.insert("name".into(), name.as_deref().unwrap_or("answer").into());
+            inner.insert("schema".into(), schema.clone());
+            if let Some(strict) = strict {
+                inner.insert("strict".into(), (*strict).into());
+            }
+            Some(json!({ "type": "json_schema", "json_schema": inner }))
+        }
+    }
+}
+
+/// The mark of a user message that only carries what a tool message cannot; it never leaves this file.
+const ATTACHMENT: &str = "\0attachment";
+
+fn push_message(wire: &OpenaiChat, message: &Message, out: &mut Vec<Value>) {
+    match message.role {
+        Role::System => out.push(json!({ "role": "system", "content": content(&message.content) })),
+        Role::User => {
+            // A result may have slipped into a user message; it still has to be a message of its own.
+            push_results(message, out);
+            let parts: Vec<&Part> =
+                message.content.iter().filter(|p| !matches!(p, Part::ToolResult(_))).collect();
+            if !parts.is_empty() || message.content.is_empty() {
+                out.push(json!({ "role": "user", "content": content_of(&parts) }));
+            }
+        }
+        Role::Assistant => out.extend(assistant(wire, message)),
+        Role::Tool => push_results(message, out),
+    }
+}
+
+fn push_results(message: &Message, out: &mut Vec<Value>) {
+    for part in &message.content {
+        let Part::ToolResult(result) = part else { continue };
+        out.push(json!({
+            "role": "tool",
+            "tool_call_id": result.tool_call_id,
+            "content": result_content(result),
+        }));
+        let media: Vec<&Part> = result
+            .content
+            .iter()
+            .filter(|p| matches!(p, Part::Image(_) | Part::Document(_)))
+            .collect();
+        if !media.is_empty() {
+            out.push(json!({ "role": ATTACHMENT, "content": content_of(&media) }));
+        }
+    }
+}
+
+/// A tool message holds text only: what else a tool returned follows in a user message, after the last of the
+/// results, because nothing may stand between a call and its results.
+fn settle_attachments(messages: Vec<Value>) -> Value {
+    let mut out: Vec<Value> = Vec::with_capacity(messages.len());
+    let mut waiting: Vec<Value> = Vec::new();
+    for message in messages {
+        let role = message.get("role").and_then(Value::as_str);
+        if role == Some(ATTACHMENT) {
+            if let Some(parts) = message.get("content").and_then(Value::as_array) {
+                waiting.extend(parts.iter().cloned());
+            }
+            continue;
+        }
+        if role != Some("tool") && !waiting.is_empty() {
+            out.push(json!({ "role": "user", "content": std::mem::take(&mut waiting) }));
+        }
+        out.push(message);
+    }
+    if !waiting.is_empty() {
+        out.push(json!({ "role": "user", "content": waiting }));
+    }
+    out.into()
+}
+
+fn result_content(result: &ToolResult) -> Value {
+    let texts: Vec<&Part> = result.content.iter().filter(|p| p.as_text().is_some()).collect();
+    if texts.len() > 1 {
+        return content_of(&texts);
+    }
+    let text = draft::result_text(&result.content);
+    if text.is_empty() && !result.content.is_empty() && texts.is_empty() {
+        return "The result follows.".into();
+    }
+    text.into()
+}
+
+fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
+    let mut out = Map::new();
+    out.insert("role".into(), "assistant".into());
+    let texts: Vec<&Part> =
+        message.content.iter().filter(|p| p.as_text().is_some_and(|t| !t.is_empty())).collect();
+    let calls: Vec<Value> = message.tool_calls().map(|call| tool_call(wire, call)).collect();
+    let refusal = message.content.iter().find_map(|p| match p {
+        Part::Refusal { text } => Some(text.as_str()),
+        _ => None,
+    });
+    match (texts.is_empty(), calls.is_empty() && refusal.is_none()) {
+        (false, _) => out.insert("content".into(), content_of(&texts)),
+        // An answer that was empty stays in the conversation as one.
+        (true, true) => out.insert("content".into(), "".into()),
+        (true, false) => out.insert("content".into(), Value::Null),
+    };
+    if let Some(refusal) = refusal {
+        out.insert("refusal".into(), refusal.into());
+    }
+    if !calls.is_empty() {
+        out.insert("tool_calls".into(), calls.into());
+    }
+    if wire.gemini
+        && let Some(signature) = message.content.iter().find_map(|p| match p {
+            Part::Text { signature, .. } => signature.as_deref(),
+            _ => None,
+        })
+    {
+        out.insert("extra_content".into(), google(signature));
+    }
+    if let Some(field) = &wire.reasoning_field {
+        let text: String = message.content.iter().filter_map(reasoning_text).collect();
+        if !text.is_empty() {
+            out.insert(field.clone(), text.into());
+        }
+    }
+    // Fields of an earlier answer of this protocol that have no neutral meaning, such as signed reasoning details.
+    for part in &message.content {
+        if let Part::Opaque { provider, data } = part
+            && provider == super::OPAQUE
+            && let Value::Object(fields) = &data.0
+        {
+            merge_extra(&mut out, fields);
+        }
+    }
+    Some(Value::Object(out))
+}
+
+fn reasoning_text(part: &Part) -> Option<&str> {
+    match part {
+        Part::Reasoning(Reasoning { text, .. }) => text.as_deref(),
+        _ => None,
+    }
+}
+
+fn tool_call(wire: &OpenaiChat, call: &ToolCall) -> Value {
+    let mut out = json!({
+        "id": call.id,
+        "type": "function",
+        "function": { "name": call.name, "arguments": draft::arguments_text(call) },
+    });
+    if wire.gemini
+        && let (Some(signature), Some(out)) = (&call.signature, out.as_object_mut())
+    {
+        out.insert("extra_content".into(), google(signature));
+    }
+    out
+}
+
+fn google(signature: &str) -> Value {
+    json!({ "google": { "thought_signature": signature } })
+}
+
+fn content(parts: &[Part]) -> Value {
+    content_of(&parts.iter().collect::<Vec<_>>())
+}
+
+/// One text part is a string; anything else a list. What this protocol cannot say is left out.
+fn content_of(parts: &[&Part]) -> Value {
+    if let [Part::Text { text, .. }] = parts {
+        return text.as_str().into();
+    }
+    let list: Vec<Value> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text { text, .. } => Some(json!({ "type": "text", "text": text })),
+            Part::Refusal { text } => Some(json!({ "type": "text", "text": text })),
+            Part::Image(media) => {
+                Some(json!({ "type": "image_url", "image_url": { "url": draft::url(media, "image/png")? } }))
+            }
+            Part::Document(media) => document(media),
+            Part::Opaque { provider, data } if provider == super::OPAQUE => Some(data.0.clone()),
+            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+        })
+        .collect();
+    if list.is_empty() { "".into() } else { list.into() }
+}
+
+fn document(media: &Media) -> Option<Value> {
+    match (&media.data, &media.url) {
+        (Some(_), _) => {
+            let file_data = draft::url(media, "application/pdf")?;
+            Some(
+                json!({ "type": "file", "file": { "filename": "document.pdf", "file_data": file_data } }),
+            )
+        }
+        // This protocol fetches no documents; the model is told where it is.
+        (None, Some(url)) => Some(json!({ "type": "text", "text": url })),
+        (None, None) => None,
+    }
+}

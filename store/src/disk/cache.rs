@@ -1,0 +1,74 @@
+//! Unpacked chunks that were read lately, bounded in bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rethread_events::ids::Position;
+
+use super::chunk::Row;
+
+/// What is cached: one chunk by stream and seq, or a whole seal by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Chunk(Position, u32),
+    Seal(Position),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<Key, (Arc<[Row]>, usize, u64)>,
+    /// By when they were last used.
+    uses: BTreeMap<u64, Key>,
+    clock: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cache {
+    state: Mutex<State>,
+    bytes_max: usize,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { state: Mutex::default(), bytes_max }
+    }
+
+    pub(crate) fn find(&self, key: Key) -> Option<Arc<[Row]>> {
+        let mut state = self.state.lock();
+        state.clock += 1;
+        let now = state.clock;
+        let (rows, _, used) = state.entries.get_mut(&key)?;
+        let (rows, before) = (Arc::clone(rows), std::mem::replace(used, now));
+        state.uses.remove(&before);
+        state.uses.insert(now, key);
+        Some(rows)
+    }
+
+    pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>) {
+        let bytes: usize =
+            rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
+        let mut state = self.state.lock();
+        state.clock += 1;
+        let now = state.clock;
+        if let Some((_, bytes, used)) = state.entries.insert(key, (Arc::clone(rows), bytes, now)) {
+            state.uses.remove(&used);
+            state.bytes -= bytes;
+        }
+        state.uses.insert(now, key);
+        state.bytes += bytes;
+        // The newest stays even when it is over the limit alone: whoever reads on asks for it again at once.
+        while state.bytes > self.bytes_max && state.uses.len() > 1 {
+            let Some((_, oldest)) = state.uses.pop_first() else { break };
+            if let Some((_, bytes, _)) = state.entries.remove(&oldest) {
+                state.bytes -= bytes;
+            }
+        }
+    }
+
+    /// Forgets everything, after stored chunks were changed.
+    pub(crate) fn clear(&self) {
+        *self.state.lock() = State::default();
+    }
+}

@@ -1,0 +1,249 @@
+//! Chunks: how records lie in sled. Sorted by stream and seq, so that reading one stream touches few chunks; what
+//! is the same for a run of records is written once, what follows from the rest (event ids, hashes) not at all.
+//!
+//! ```text
+//! chunk: crc u32, form u8 (0 plain, 1 lz4), [raw length u32], runs
+//! run:   thread 16, flags, [trace 16], [hash before 32], first seq, n, first position, first time, records
+//! ```
+
+use std::sync::Arc;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+
+use super::limits::{CHUNK_BYTES_MAX, CHUNK_RAW_BYTES, CHUNK_SAFE_RAW_BYTES, INLINE_BYTES_MAX};
+use crate::record::{Kind, Record};
+use crate::wire::{Malformed, Put, Take};
+
+/// A record on its way into a chunk, with the hash of the record before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link<'a> {
+    pub(crate) record: &'a Record,
+    pub(crate) before: Hash,
+    /// The payload's hash, where it is stored as a blob.
+    pub(crate) blob: Option<Hash>,
+}
+
+/// A record out of a chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// With an empty payload when that is a blob.
+    pub(crate) record: Record,
+    pub(crate) before: Hash,
+    pub(crate) blob: Option<Hash>,
+}
+
+/// The runs of one chunk, by stream and first seq.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) thread: ThreadId,
+    pub(crate) first: Seq,
+    pub(crate) n: u64,
+}
+
+/// Whether a payload goes into a blob.
+pub(crate) fn is_blob(payload: &[u8]) -> bool {
+    payload.len() > INLINE_BYTES_MAX
+}
+
+/// Packs links, sorted by stream and seq, into chunks; `each` is given the bytes and the runs of every one.
+pub(crate) fn pack<E>(
+    links: &[Link<'_>],
+    mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = links;
+    while !rest.is_empty() {
+        let (raw, runs, n) = gather(rest, CHUNK_RAW_BYTES);
+        let mut packed = (seal(&raw), runs, n);
+        if packed.0.len() > CHUNK_BYTES_MAX {
+            // It hardly gets smaller by compression: fewer records then, so that it fits without any.
+            let (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
+            packed = (seal(&raw), runs, n);
+        }
+        each(packed.0, packed.1)?;
+        rest = &rest[packed.2..];
+    }
+    Ok(())
+}
+
+/// One chunk of all these links, which were part of one before.
+pub(crate) fn pack_one(links: &[Link<'_>]) -> Vec<u8> {
+    seal(&gather(links, usize::MAX / 2).0)
+}
+
+/// As many records as fit, at least one.
+fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
+    let mut out = Vec::with_capacity(bytes_max.min(CHUNK_RAW_BYTES) + 256);
+    let mut runs: Vec<Run> = Vec::new();
+    let mut n = 0;
+    while let Some(first) = links.get(n) {
+        if n > 0 && out.len() + weight(first) > bytes_max {
+            break;
+        }
+        let same = |link: &&Link<'_>| {
+            link.record.thread == first.record.thread && link.record.trace == first.record.trace
+        };
+        let mut run = Vec::new();
+        let mut bytes = out.len() + 112;
+        for link in links[n..].iter().take_while(same) {
+            if !(n == 0 && run.is_empty()) && bytes + weight(link) > bytes_max {
+                break;
+            }
+            bytes += weight(link);
+            run.push(*link);
+        }
+        if run.is_empty() {
+            break;
+        }
+        write_run(&run, &mut out);
+        n += run.len();
+        runs.push(Run {
+            thread: first.record.thread,
+            first: first.record.seq,
+            n: run.len() as u64,
+        });
+    }
+    (out, runs, n)
+}
+
+/// An upper bound of what a record takes.
+fn weight(link: &Link<'_>) -> usize {
+    44 + if link.blob.is_some() { 64 } else { link.record.payload.len() }
+}
+
+fn write_run(run: &[Link<'_>], out: &mut Vec<u8>) {
+    let first = &run[0];
+    let Record { thread, trace, .. } = *first.record;
+    let own_trace = trace == TraceId::from(thread);
+    let from_nothing = first.before == Hash::ZERO;
+    out.bytes(thread.as_bytes());
+    out.u8(u8::from(own_trace) | u8::from(from_nothing) << 1);
+    if !own_trace {
+        out.bytes(trace.as_bytes());
+    }
+    if !from_nothing {
+        out.bytes(first.before.as_bytes());
+    }
+    out.var(first.record.seq.0);
+    out.var(run.len() as u64);
+    let (mut position, mut time) = (first.record.position.0, first.record.recorded_at.unix_us());
+    out.var(position);
+    out.var(time);
+    for link in run {
+        let record = link.record;
+        out.u8(u8::from(record.cause.is_some()) | u8::from(link.blob.is_some()) << 1);
+        out.var(record.kind.0.into());
+        out.var(record.version.into());
+        out.delta(position, record.position.0);
+        out.delta(time, record.recorded_at.unix_us());
+        (position, time) = (record.position.0, record.recorded_at.unix_us());
+        if let Some(cause) = record.cause {
+            out.delta(position, cause.0);
+        }
+        match link.blob {
+            Some(blob) => {
+                out.bytes(blob.as_bytes());
+                out.bytes(record.hash.as_bytes());
+            }
+            None => out.sized(&record.payload),
+        }
+    }
+}
+
+fn seal(raw: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    let packed = lz4_flex::block::compress(raw);
+    if packed.len() + 4 < raw.len() {
+        out.u8(1);
+        out.u32(raw.len() as u32);
+        out.bytes(&packed);
+    } else {
+        out.u8(0);
+        out.bytes(raw);
+    }
+    let crc = crc32fast::hash(&out[4..]);
+    out[..4].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// The records of a chunk, by stream and seq.
+pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
+    let mut take = Take(bytes);
+    if take.u32()? != crc32fast::hash(take.0) {
+        return Err(Malformed);
+    }
+    match take.u8()? {
+        0 => rows(take),
+        1 => {
+            let n = take.u32()? as usize;
+            if n > CHUNK_RAW_BYTES + INLINE_BYTES_MAX + 4096 {
+                return Err(Malformed);
+            }
+            let raw = lz4_flex::block::decompress(take.0, n).map_err(|_| Malformed)?;
+            rows(Take(&raw))
+        }
+        _ => Err(Malformed),
+    }
+}
+
+fn rows(mut take: Take<'_>) -> Result<Vec<Row>, Malformed> {
+    let mut rows = Vec::with_capacity(take.0.len() / 64);
+    while !take.0.is_empty() {
+        read_run(&mut take, &mut rows)?;
+    }
+    Ok(rows)
+}
+
+fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
+    let thread = ThreadId::from_bytes(take.array()?);
+    let flags = take.u8()?;
+    let trace = match flags & 1 {
+        0 => TraceId::from_bytes(take.array()?),
+        _ => TraceId::from(thread),
+    };
+    let mut before = match flags & 2 {
+        0 => Hash::from_bytes(take.array()?),
+        _ => Hash::ZERO,
+    };
+    let first = take.var()?;
+    let n = take.var()?;
+    let (mut position, mut time) = (take.var()?, take.var()?);
+    for index in 0..n {
+        let flags = take.u8()?;
+        let kind = Kind(take.narrow()?);
+        let version = take.narrow()?;
+        position = take.delta(position)?;
+        time = take.delta(time)?;
+        let cause = match flags & 1 {
+            0 => None,
+            _ => Some(Position(take.delta(position)?)),
+        };
+        let (seq, recorded_at) = (Seq(first.wrapping_add(index)), Time::from_unix_us(time));
+        let (blob, payload, hash) = match flags & 2 {
+            0 => {
+                let payload = take.sized()?;
+                let hash =
+                    Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
+                (None, Arc::from(payload), hash)
+            }
+            _ => {
+                let blob = Hash::from_bytes(take.array()?);
+                (Some(blob), Arc::from([]), Hash::from_bytes(take.array()?))
+            }
+        };
+        let record = Record {
+            position: Position(position),
+            thread,
+            seq,
+            kind,
+            version,
+            recorded_at,
+            trace,
+            cause,
+            hash,
+            payload,
+        };
+        rows.push(Row { record, before, blob });
+        before = hash;
+    }
+    Ok(())
+}

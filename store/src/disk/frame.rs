@@ -1,0 +1,272 @@
+//! Frames of the journal: one operation each, with all that is needed to do it again after a crash.
+//!
+//! ```text
+//! header, 104 bytes: magic u32, body length u32, body crc u32, op u8, 3 × 0,
+//!                   epoch u64, group u64, group start u64, position u64, hash before 32, trace 16, header crc u64 (upper half 0)
+//! body:             by operation, see the encoders below
+//! ```
+//! The epoch says which life of the file a frame belongs to, so that bytes left from an earlier one are never
+//! taken for a frame. The group says which write it was part of, and the group start where in the file that write
+//! began: it began only after everything before it was acknowledged.
+
+use std::sync::Arc;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+
+use crate::contract::{ForkPoint, Tag};
+use crate::plan::{APPEND_BYTES_MAX, Addition};
+use crate::record::{Cause, Kind, NewRecord};
+use crate::wire::{Malformed, Put, Take};
+
+pub(crate) const HEADER_BYTES: usize = 104;
+const MAGIC: u32 = 0x4a52_5448;
+/// The largest body: the largest append and what describes its records.
+const BODY_BYTES_MAX: usize = APPEND_BYTES_MAX + (8 << 20);
+
+/// An operation as the journal holds it.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// The first frame of a file.
+    Begin,
+    Append(Addition),
+    /// No bytes: another owner of a blob that is there.
+    Blob {
+        owner: Option<ThreadId>,
+        hash: Hash,
+        bytes: Option<Arc<[u8]>>,
+    },
+    Value {
+        name: String,
+        value: Option<Vec<u8>>,
+    },
+    Delete {
+        thread: ThreadId,
+    },
+}
+
+/// The part of a frame that is known before it is written: encoded on the caller's thread.
+#[derive(Debug)]
+pub(crate) struct Body {
+    op: u8,
+    crc: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Where a frame stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) epoch: u64,
+    pub(crate) group: u64,
+    /// Where in the file its group begins.
+    pub(crate) group_start: u64,
+    /// The position of its first record, or of the next record for an operation without any.
+    pub(crate) position: Position,
+    /// What the first record of an append is chained to.
+    pub(crate) before: Hash,
+    /// The trace of the stream of an append.
+    pub(crate) trace: TraceId,
+}
+
+impl Body {
+    /// What every frame begins with.
+    pub(crate) const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
+
+    fn new(op: u8, bytes: Vec<u8>) -> Self {
+        Self { op, crc: crc32fast::hash(&bytes), bytes }
+    }
+
+    pub(crate) fn begin() -> Self {
+        Self::new(0, Vec::new())
+    }
+
+    pub(crate) fn append(addition: &Addition) -> Self {
+        let payload: usize = addition.payloads.iter().map(|payload| payload.len()).sum();
+        let mut out = Vec::with_capacity(payload + 64 + addition.records.len() * 24);
+        out.bytes(addition.thread.as_bytes());
+        out.var(addition.expected.0);
+        out.u8(addition.tag.0);
+        out.u8(u8::from(addition.fork_of.is_some()));
+        if let Some(point) = addition.fork_of {
+            out.bytes(point.parent.as_bytes());
+            out.var(point.seq.0);
+        }
+        out.var(addition.n_records());
+        for (record, payload) in addition.records.iter().zip(&addition.payloads) {
+            out.var(record.kind.0.into());
+            out.var(record.version.into());
+            out.var(record.recorded_at.unix_us());
+            match record.cause {
+                None => out.u8(0),
+                Some(Cause::At(position)) => {
+                    out.u8(1);
+                    out.var(position.0);
+                }
+                Some(Cause::SameAppend(index)) => {
+                    out.u8(2);
+                    out.var(index.into());
+                }
+            }
+            out.sized(payload);
+        }
+        Self::new(1, out)
+    }
+
+    pub(crate) fn blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8]>) -> Self {
+        let mut out = Vec::with_capacity(64 + bytes.map_or(0, <[u8]>::len));
+        out.u8(u8::from(owner.is_some()) | u8::from(bytes.is_some()) << 1);
+        if let Some(owner) = owner {
+            out.bytes(owner.as_bytes());
+        }
+        out.bytes(hash.as_bytes());
+        out.bytes(bytes.unwrap_or_default());
+        Self::new(2, out)
+    }
+
+    pub(crate) fn value(name: &str, value: Option<&[u8]>) -> Self {
+        let mut out = Vec::with_capacity(16 + name.len() + value.map_or(0, <[u8]>::len));
+        out.u8(u8::from(value.is_some()));
+        out.sized(name.as_bytes());
+        out.bytes(value.unwrap_or_default());
+        Self::new(3, out)
+    }
+
+    pub(crate) fn delete(thread: ThreadId) -> Self {
+        Self::new(4, thread.as_bytes().to_vec())
+    }
+
+    /// Adds the whole frame to `out`.
+    pub(crate) fn write(&self, stamp: &Stamp, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.u32(MAGIC);
+        out.u32(self.bytes.len() as u32);
+        out.u32(self.crc);
+        out.bytes(&[self.op, 0, 0, 0]);
+        out.u64(stamp.epoch);
+        out.u64(stamp.group);
+        out.u64(stamp.group_start);
+        out.u64(stamp.position.0);
+        out.bytes(stamp.before.as_bytes());
+        out.bytes(stamp.trace.as_bytes());
+        let crc = crc32fast::hash(&out[start..]);
+        out.u64(crc.into());
+        out.bytes(&self.bytes);
+    }
+}
+
+/// A frame's header that was found whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) stamp: Stamp,
+    op: u8,
+    body_bytes: usize,
+    body_crc: u32,
+}
+
+/// The header at the front of these bytes, if there is a whole one.
+pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
+    let bytes = bytes.get(..HEADER_BYTES)?;
+    if bytes[..4] != MAGIC.to_le_bytes() {
+        return None;
+    }
+    read_header(bytes).ok()
+}
+
+fn read_header(bytes: &[u8]) -> Result<Header, Malformed> {
+    let mut take = Take(bytes);
+    take.u32()?;
+    let body_bytes = take.u32()? as usize;
+    let body_crc = take.u32()?;
+    let op = take.array::<4>()?[0];
+    let stamp = Stamp {
+        epoch: take.u64()?,
+        group: take.u64()?,
+        group_start: take.u64()?,
+        position: Position(take.u64()?),
+        before: Hash::from_bytes(take.array()?),
+        trace: TraceId::from_bytes(take.array()?),
+    };
+    let crc = take.u64()?;
+    if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX
+    {
+        return Err(Malformed);
+    }
+    Ok(Header { stamp, op, body_bytes, body_crc })
+}
+
+impl Header {
+    pub(crate) fn frame_bytes(&self) -> usize {
+        HEADER_BYTES + self.body_bytes
+    }
+
+    pub(crate) fn is_begin(&self) -> bool {
+        self.op == 0
+    }
+
+    /// The operation, from the bytes that begin with this header. `None` when they end too early or are changed.
+    pub(crate) fn entry(&self, bytes: &[u8]) -> Option<Entry> {
+        let body = bytes.get(HEADER_BYTES..self.frame_bytes())?;
+        if crc32fast::hash(body) != self.body_crc {
+            return None;
+        }
+        self.read(body).ok()
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Entry, Malformed> {
+        let mut take = Take(body);
+        let entry = match self.op {
+            0 => Entry::Begin,
+            1 => Entry::Append(read_append(&mut take, self.stamp.trace)?),
+            2 => {
+                let flags = take.u8()?;
+                let owner = match flags & 1 {
+                    0 => None,
+                    _ => Some(ThreadId::from_bytes(take.array()?)),
+                };
+                let hash = Hash::from_bytes(take.array()?);
+                let rest = take.bytes(take.0.len())?;
+                let bytes = (flags & 2 != 0).then(|| Arc::from(rest));
+                Entry::Blob { owner, hash, bytes }
+            }
+            3 => {
+                let is_there = take.u8()? != 0;
+                let name = String::from_utf8(take.sized()?.to_vec()).map_err(|_| Malformed)?;
+                let rest = take.bytes(take.0.len())?;
+                Entry::Value { name, value: is_there.then(|| rest.to_vec()) }
+            }
+            4 => Entry::Delete { thread: ThreadId::from_bytes(take.array()?) },
+            _ => return Err(Malformed),
+        };
+        take.end()?;
+        Ok(entry)
+    }
+}
+
+fn read_append(take: &mut Take<'_>, trace: TraceId) -> Result<Addition, Malformed> {
+    let thread = ThreadId::from_bytes(take.array()?);
+    let expected = Seq(take.var()?);
+    let tag = Tag(take.u8()?);
+    let fork_of = match take.u8()? {
+        0 => None,
+        _ => Some(ForkPoint { parent: ThreadId::from_bytes(take.array()?), seq: Seq(take.var()?) }),
+    };
+    let n: usize = take.narrow()?;
+    // Each record takes at least five bytes: a length that cannot be is not trusted with memory.
+    if n == 0 || n > take.0.len() / 5 {
+        return Err(Malformed);
+    }
+    let (mut records, mut payloads) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    for _ in 0..n {
+        let kind = Kind(take.narrow()?);
+        let version = take.narrow()?;
+        let recorded_at = Time::from_unix_us(take.var()?);
+        let cause = match take.u8()? {
+            0 => None,
+            1 => Some(Cause::At(Position(take.var()?))),
+            2 => Some(Cause::SameAppend(take.narrow()?)),
+            _ => return Err(Malformed),
+        };
+        payloads.push(Arc::from(take.sized()?));
+        records.push(NewRecord { kind, version, recorded_at, cause, payload: Vec::new() });
+    }
+    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, records, payloads })
+}

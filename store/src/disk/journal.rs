@@ -1,0 +1,235 @@
+//! The write-ahead journal: where an append becomes durable, with one write and one sync.
+//!
+//! Two files take turns: one takes what comes, the other is being moved into sled, and is then used again in
+//! place, so that a sync has data to write and no metadata.
+
+use std::path::Path;
+
+use rethread_events::ids::{Hash, Position, TraceId};
+
+use super::files::{Files, LogFile, failed};
+use super::frame::{Body, Entry, HEADER_BYTES, Header, Stamp, header};
+use crate::error::{Damage, StoreError};
+
+/// The names of the two files.
+pub(crate) const NAMES: [&str; 2] = ["journal-a", "journal-b"];
+
+/// A file is made longer by at least this much at a time, already filled with zeros: bytes that are there can be
+/// overwritten and synced without a change of metadata, which saves a quarter of the wait.
+const GROW_BYTES_MIN: u64 = 64 << 10;
+const GROW_BYTES_MAX: u64 = 1 << 20;
+const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
+
+/// A file that grew beyond this in a burst is cut when it is used again.
+const KEEP_BYTES: u64 = 4 << 20;
+
+/// No journal file is ever larger, unless one operation alone is.
+pub(crate) const FILE_BYTES_MAX: u64 = 512 << 20;
+
+/// The two files and the place where the next group goes.
+pub(crate) struct Journal {
+    files: [LogFile; 2],
+    /// How much of each is there to be overwritten.
+    ready_bytes: [u64; 2],
+    active: usize,
+    epoch: u64,
+    offset: u64,
+    /// The last group that was begun.
+    group: u64,
+    /// The last one that was written.
+    written_group: u64,
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    file: usize,
+    pub(crate) epoch: u64,
+    pub(crate) base: Position,
+    pub(crate) entries: Vec<(Stamp, Entry)>,
+    end: u64,
+    /// The group of the last whole frame.
+    pub(crate) last_group: u64,
+    /// The highest group that any frame names, whole or not.
+    group_max: u64,
+}
+
+impl Journal {
+    /// Opens both files and reads what they hold that is newer than `sealed_epoch`, from old to new.
+    pub(crate) fn open(
+        dir: &Path,
+        files: &Files,
+        sealed_epoch: u64,
+    ) -> Result<(Self, Vec<Recovered>), StoreError> {
+        let files = [files.open(&dir.join(NAMES[0]))?, files.open(&dir.join(NAMES[1]))?];
+        let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
+        for (index, file) in files.iter().enumerate() {
+            let failed = |source| failed(file.path(), source);
+            let bytes = file.read_all(2 * FILE_BYTES_MAX).map_err(failed)?;
+            ready_bytes[index] = bytes.len() as u64;
+            found.extend(scan(index, &bytes, file.path(), sealed_epoch)?);
+            // A killed process may have left what is not on the disk yet, and it is about to be shown.
+            file.sync().map_err(failed)?;
+        }
+        found.sort_by_key(|recovered| recovered.epoch);
+        let group = found.iter().map(|recovered| recovered.group_max).max().unwrap_or(0);
+        let (active, epoch, offset) = match found.last() {
+            Some(last) => (last.file, last.epoch, last.end),
+            None => (0, sealed_epoch + 1, 0),
+        };
+        let written_group = found.last().map_or(0, |last| last.last_group);
+        let journal = Self { files, ready_bytes, active, epoch, offset, group, written_group };
+        Ok((journal, found))
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last group that was written.
+    pub(crate) fn written_group(&self) -> u64 {
+        self.written_group
+    }
+
+    /// Goes on after `group`, where that is later than what the files know.
+    pub(crate) fn skip_to_group(&mut self, group: u64) {
+        self.group = self.group.max(group);
+        self.written_group = self.written_group.max(group);
+    }
+
+    pub(crate) fn active_bytes(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.files[self.active].path()
+    }
+
+    /// Begins a group in `out`; every frame of it is stamped with what this returns. A group that failed is never
+    /// taken up again: the next one has another number, so that its remains are recognised.
+    pub(crate) fn begin_group(&mut self, position: Position, out: &mut Vec<u8>) -> Stamp {
+        self.group += 1;
+        let stamp = Stamp {
+            epoch: self.epoch,
+            group: self.group,
+            group_start: self.offset,
+            position,
+            before: Hash::ZERO,
+            trace: TraceId::from_bytes([0; 16]),
+        };
+        if self.offset == 0 {
+            Body::begin().write(&stamp, out);
+        }
+        stamp
+    }
+
+    /// Writes a group and waits until it is on the disk. On an error nothing of it counts.
+    pub(crate) fn commit(&mut self, out: &mut Vec<u8>) -> std::io::Result<()> {
+        let file = &self.files[self.active];
+        let n = out.len();
+        let end = self.offset + n as u64;
+        let ready = &mut self.ready_bytes[self.active];
+        let grows = end > *ready;
+        // A large group has its own metadata to wait for anyway, and zeros would be most of what it writes.
+        if grows && n < GROW_GROUP_BYTES_MAX {
+            let more = (*ready).clamp(GROW_BYTES_MIN, GROW_BYTES_MAX);
+            out.resize(n + more as usize, 0);
+        }
+        let written = file.write_at(out, self.offset).and_then(|()| file.sync());
+        if grows && written.is_ok() {
+            *ready = self.offset + out.len() as u64;
+        }
+        out.truncate(n);
+        written?;
+        self.offset = end;
+        self.written_group = self.group;
+        Ok(())
+    }
+
+    /// Goes on in the other file, whose contents are in sled by now.
+    pub(crate) fn switch(&mut self) {
+        self.active ^= 1;
+        self.epoch += 1;
+        self.offset = 0;
+        let ready = &mut self.ready_bytes[self.active];
+        if *ready > KEEP_BYTES && self.files[self.active].resize(KEEP_BYTES).is_ok() {
+            *ready = KEEP_BYTES;
+        }
+    }
+
+    /// Gives back the room of both files, once all is in sled.
+    pub(crate) fn trim(&mut self) -> Result<(), StoreError> {
+        for file in &self.files {
+            file.resize(0).and_then(|()| file.sync()).map_err(|e| failed(file.path(), e))?;
+        }
+        self.ready_bytes = [0; 2];
+        Ok(())
+    }
+}
+
+/// What a file holds: whole frames of one epoch up to the first that is not whole. `None` when it holds nothing
+/// newer than `sealed_epoch`.
+fn scan(
+    file: usize,
+    bytes: &[u8],
+    path: &Path,
+    sealed_epoch: u64,
+) -> Result<Option<Recovered>, StoreError> {
+    let first = header(bytes).filter(Header::is_begin);
+    if first.is_some_and(|first| first.stamp.epoch <= sealed_epoch) {
+        return Ok(None);
+    }
+    let mut found = Recovered {
+        file,
+        epoch: first.map_or(0, |first| first.stamp.epoch),
+        base: first.map_or(Position(0), |first| first.stamp.position),
+        entries: Vec::new(),
+        end: 0,
+        last_group: 0,
+        group_max: 0,
+    };
+    while let Some(header) = header(&bytes[found.end as usize..])
+        && first.is_some()
+        && header.stamp.epoch == found.epoch
+        && header.stamp.group >= found.last_group
+        && let Some(entry) = header.entry(&bytes[found.end as usize..])
+    {
+        found.last_group = header.stamp.group;
+        found.end += header.frame_bytes() as u64;
+        if !matches!(entry, Entry::Begin) {
+            found.entries.push((header.stamp, entry));
+        }
+    }
+    found.group_max = found.last_group;
+    for (at, header) in headers(bytes, found.end as usize) {
+        let Stamp { epoch, group, group_start, position, .. } = header.stamp;
+        let newer = match first {
+            Some(_) => epoch == found.epoch,
+            None => epoch > sealed_epoch,
+        };
+        if !newer {
+            continue;
+        }
+        found.group_max = found.group_max.max(group);
+        if group_start > found.end && group > found.last_group {
+            return Err(StoreError::Damaged(Damage {
+                position: Some(position),
+                file: Some(path.into()),
+                what: format!(
+                    "the journal cannot be read at byte {}, and what was written later, at byte {at}, can",
+                    found.end
+                ),
+                ..Damage::default()
+            }));
+        }
+    }
+    Ok(first.map(|_| found))
+}
+
+/// All whole headers from `from` on, with their places.
+fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
+    let magic = &Body::MAGIC_BYTES;
+    (from..bytes.len().saturating_sub(HEADER_BYTES - 1))
+        .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
+        .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))
+}

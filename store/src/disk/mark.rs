@@ -1,0 +1,89 @@
+//! The mark: how far the log was acknowledged, written a little behind, so that a log that lost its end notices.
+//!
+//! Neither the journal nor sled can tell a tail that was cut off from one that was never written.
+
+use std::path::Path;
+
+use rethread_events::ids::Position;
+
+use super::files::{Files, LogFile, failed};
+use crate::error::StoreError;
+use crate::wire::{Malformed, Put, Take};
+
+pub(crate) const NAME: &str = "mark";
+const SLOT_BYTES: usize = 64;
+
+/// How far the log had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reached {
+    /// The last group that was acknowledged.
+    pub(crate) group: u64,
+    /// The position after it.
+    pub(crate) next: Position,
+    /// The last life of a journal file that is all in sled.
+    pub(crate) sealed_epoch: u64,
+}
+
+/// The file, which holds two copies that are overwritten in turn: one of them is always whole.
+pub(crate) struct Mark {
+    file: LogFile,
+    count: u64,
+    reached: Reached,
+}
+
+impl Mark {
+    /// Opens the file; the second answer is what it says, `None` when it says nothing that can be trusted.
+    pub(crate) fn open(dir: &Path, files: &Files) -> Result<(Self, Option<Reached>), StoreError> {
+        let file = files.open(&dir.join(NAME))?;
+        let bytes = file.read_all(1 << 16).map_err(|source| failed(file.path(), source))?;
+        let newest =
+            bytes.chunks(SLOT_BYTES).filter_map(|slot| read(slot).ok()).max_by_key(|slot| slot.0);
+        let (count, reached) = newest.unwrap_or_default();
+        Ok((Self { file, count, reached }, newest.map(|(_, reached)| reached)))
+    }
+
+    /// Notes how far the log has come. Not waited for.
+    pub(crate) fn note(&mut self, group: u64, next: Position) -> std::io::Result<()> {
+        self.write(Reached { group, next, ..self.reached })
+    }
+
+    /// Notes what is in sled now, on the disk when it returns.
+    pub(crate) fn note_sealed(&mut self, epoch: u64) -> Result<(), StoreError> {
+        self.write(Reached { sealed_epoch: epoch, ..self.reached })
+            .and_then(|()| self.file.sync())
+            .map_err(|source| failed(self.file.path(), source))
+    }
+
+    /// Puts both copies right, on the disk when it returns.
+    pub(crate) fn renew(&mut self, reached: Reached) -> Result<(), StoreError> {
+        self.write(reached)
+            .and_then(|()| self.write(reached))
+            .and_then(|()| self.file.sync())
+            .map_err(|source| failed(self.file.path(), source))
+    }
+
+    fn write(&mut self, reached: Reached) -> std::io::Result<()> {
+        self.reached = reached;
+        self.count += 1;
+        let mut slot = Vec::with_capacity(SLOT_BYTES);
+        slot.u64(self.count);
+        slot.u64(reached.group);
+        slot.u64(reached.next.0);
+        slot.u64(reached.sealed_epoch);
+        let crc = crc32fast::hash(&slot);
+        slot.u32(crc);
+        slot.resize(SLOT_BYTES, 0);
+        self.file.write_at(&slot, self.count % 2 * SLOT_BYTES as u64)
+    }
+}
+
+fn read(slot: &[u8]) -> Result<(u64, Reached), Malformed> {
+    let mut take = Take(slot);
+    let count = take.u64()?;
+    let reached =
+        Reached { group: take.u64()?, next: Position(take.u64()?), sealed_epoch: take.u64()? };
+    if take.u32()? != crc32fast::hash(&slot[..32]) || count == 0 {
+        return Err(Malformed);
+    }
+    Ok((count, reached))
+}

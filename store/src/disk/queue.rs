@@ -1,0 +1,195 @@
+//! What waits for the writer: bounded in bytes, in the order of the calls.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rethread_events::ids::{Hash, ThreadId};
+use tokio::sync::oneshot;
+
+use super::frame::Body;
+use crate::contract::{Appended, ForkPoint, Tag};
+use crate::error::StoreError;
+use crate::fence::{Fences, Refusal};
+use crate::plan::Addition;
+use crate::record::Record;
+
+/// Something to be written.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Append(Addition, Body),
+    Import { fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record> },
+    Blob { owner: Option<ThreadId>, hash: Hash, bytes: Arc<[u8]> },
+    Value { name: String, value: Option<Vec<u8>> },
+    Delete { thread: ThreadId },
+}
+
+/// Who waits for it.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Append(oneshot::Sender<Result<Appended, Refusal>>),
+    Blocking(SyncSender<Result<Option<Appended>, StoreError>>),
+}
+
+impl Answer {
+    /// It failed, and its caller has to see that before the stream goes on.
+    pub(crate) fn refused(self, refusal: Refusal) {
+        match self {
+            // Unheard, the refusal is dropped here and its fence with it.
+            Self::Append(sender) => drop(sender.send(Err(refusal))),
+            Self::Blocking(sender) => drop(sender.send(Err(refusal.into_error()))),
+        }
+    }
+
+    /// Something other than an append failed.
+    pub(crate) fn failed(self, error: StoreError) {
+        if let Self::Blocking(sender) = self {
+            drop(sender.send(Err(error)));
+        }
+    }
+
+    /// It was done. That nobody listens any more changes nothing.
+    pub(crate) fn done(self, appended: Option<Appended>) {
+        match (self, appended) {
+            (Self::Append(sender), Some(appended)) => drop(sender.send(Ok(appended))),
+            (Self::Append(_), None) => {}
+            (Self::Blocking(sender), appended) => drop(sender.send(Ok(appended))),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) op: Op,
+    pub(crate) bytes: usize,
+    pub(crate) ticket: u64,
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    /// Bytes that wait or are being written.
+    bytes: usize,
+    next_ticket: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    fences: Fences,
+    state: Mutex<State>,
+    arrived: Condvar,
+    bytes_max: usize,
+}
+
+impl Queue {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false };
+        Self {
+            fences: Fences::default(),
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            bytes_max,
+        }
+    }
+
+    /// Puts something at the end. What alone is over the limit is taken when nothing else waits.
+    pub(crate) fn push(&self, op: Op, bytes: usize, answer: Answer) {
+        let mut state = self.state.lock();
+        if let Some(error) = self.refusal(&state, &op, bytes) {
+            drop(state);
+            return self.fail(&op, answer, error);
+        }
+        state.bytes += bytes;
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        let was_empty = state.waiting.is_empty();
+        state.waiting.push_back(Waiting { op, bytes, ticket, answer });
+        drop(state);
+        if was_empty {
+            self.arrived.notify_one();
+        }
+    }
+
+    fn refusal(&self, state: &State, op: &Op, bytes: usize) -> Option<StoreError> {
+        if state.closed {
+            return Some(StoreError::Closed);
+        }
+        if let Op::Append(addition, _) = op
+            && self.fences.is_raised(addition.thread)
+        {
+            let (thread, expected) = (addition.thread, addition.expected);
+            return Some(StoreError::Conflict { thread, expected, actual: expected });
+        }
+        (state.bytes > 0 && state.bytes + bytes > self.bytes_max).then_some(StoreError::Busy {
+            bytes: state.bytes as u64,
+            bytes_max: self.bytes_max as u64,
+        })
+    }
+
+    /// Answers that something failed.
+    pub(crate) fn fail(&self, op: &Op, answer: Answer, error: StoreError) {
+        match (op, answer) {
+            (Op::Append(addition, _), answer) => {
+                answer.refused(self.fences.raise(addition.thread, error));
+            }
+            (_, answer) => answer.failed(error),
+        }
+    }
+
+    /// A failure that comes before anything is queued.
+    pub(crate) fn refuse(&self, thread: ThreadId, error: StoreError) -> Refusal {
+        self.fences.raise(thread, error)
+    }
+
+    /// Takes what waits, up to about `bytes_max`, into `out`; waits up to `patience` for the first. False when the
+    /// queue is closed and empty.
+    pub(crate) fn take(
+        &self,
+        out: &mut Vec<Waiting>,
+        bytes_max: usize,
+        patience: Duration,
+    ) -> bool {
+        let mut state = self.state.lock();
+        if state.waiting.is_empty() {
+            if state.closed {
+                return false;
+            }
+            self.arrived.wait_for(&mut state, patience);
+        }
+        let mut bytes = 0;
+        while let Some(next) = state.waiting.front() {
+            if bytes > 0 && bytes + next.bytes > bytes_max {
+                break;
+            }
+            bytes += next.bytes;
+            out.extend(state.waiting.pop_front());
+        }
+        true
+    }
+
+    /// Gives back the room of what was taken and is written.
+    pub(crate) fn release(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.bytes = state.bytes.saturating_sub(bytes);
+    }
+
+    /// The ticket that the next one to arrive will get.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.state.lock().next_ticket
+    }
+
+    /// Takes nothing more; false when it was closed before.
+    pub(crate) fn close(&self) -> bool {
+        let was_open = !std::mem::replace(&mut self.state.lock().closed, true);
+        self.arrived.notify_all();
+        was_open
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+}

@@ -1,0 +1,271 @@
+//! Opening: what sled holds, what the journal holds beyond it, and whether that is all there ever was.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rethread_events::ids::{Position, Seq, ThreadId};
+
+use super::files::{Files, failed};
+use super::frame::{Entry, Stamp};
+use super::index::{Index, Watermark};
+use super::journal::{Journal, NAMES, Recovered};
+use super::mark::{self, Mark, Reached};
+use super::tail::{Known, Segment, State, Tail};
+use crate::error::{Damage, StoreError};
+use crate::head::Head;
+use crate::plan::Addition;
+
+/// The folder that is sled's.
+pub(crate) const INDEX: &str = "index";
+const FORMAT: &str = "format";
+/// The format of the files that this program reads and writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+/// A log that was found whole.
+pub(crate) struct Found {
+    pub(crate) index: Index,
+    pub(crate) journal: Journal,
+    pub(crate) mark: Mark,
+    pub(crate) tail: Tail,
+    pub(crate) watermark: Watermark,
+    pub(crate) next: Position,
+    /// What was wrong and could be put right.
+    pub(crate) mended: Vec<Damage>,
+}
+
+/// Opens what is in `dir`, or makes a new log there.
+pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files) -> Result<Found, StoreError> {
+    let is_new = !check_format(dir)?;
+    if is_new {
+        check_nothing_there(dir)?;
+    }
+    let mut mended = Vec::new();
+    let (mut mark, reached) = Mark::open(dir, files)?;
+    if reached.is_none() && !is_new {
+        mended.push(damage(
+            &dir.join(mark::NAME),
+            "what tells where the log ends was missing or unreadable when it was opened, so that a lost end would not be noticed",
+        ));
+    }
+    let reached = reached.unwrap_or_default();
+    let index_dir = dir.join(INDEX);
+    if reached.sealed_epoch > 0 && !index_dir.join("db").exists() {
+        return Err(StoreError::Damaged(damage(&index_dir.join("db"), "the file is missing")));
+    }
+    let index = Index::open(&index_dir, cache_bytes, files.clone())?;
+    let watermark = index.watermark()?.unwrap_or_default();
+    if is_new && watermark != Watermark::default() {
+        return Err(StoreError::Damaged(damage(&dir.join(FORMAT), "the file is missing")));
+    }
+    if watermark.epoch < reached.sealed_epoch {
+        return Err(StoreError::Damaged(Damage {
+            position: Some(watermark.position),
+            ..damage(&index.file_path(), "records from this position on are missing")
+        }));
+    }
+    let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch)?;
+    check_complete(dir, &watermark, &reached, &recovered)?;
+    journal.skip_to_group(watermark.group);
+
+    let mut state: Option<State> = None;
+    for one in recovered {
+        let sealing = state.take().map(|state| Arc::new(state.active));
+        let active = Segment { group: one.last_group, ..Segment::new(one.epoch, one.base) };
+        let mut next = State { active, sealing };
+        for (stamp, entry) in one.entries {
+            replay(&mut next, &index, journal.path(), stamp, entry)?;
+        }
+        state = Some(next);
+    }
+    let state = state.unwrap_or_else(|| State {
+        active: Segment::new(journal.epoch(), watermark.position),
+        sealing: None,
+    });
+    let next = state.active.next_position();
+    let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
+    // With a full disk the old mark stays, which is only further behind.
+    match mark.renew(reached) {
+        Ok(()) | Err(StoreError::Full { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    if is_new {
+        write_format(dir, files)?;
+    }
+    let tail = Tail::from(state);
+    Ok(Found { index, journal, mark, tail, watermark, next, mended })
+}
+
+/// Whether there is a log here; an error when it is of another format.
+fn check_format(dir: &Path) -> Result<bool, StoreError> {
+    let path = dir.join(FORMAT);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(failed(&path, source)),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let number = match (lines.next(), lines.next().and_then(|line| line.strip_prefix("format "))) {
+        (Some("rethread log"), Some(number)) => number.parse::<u32>().ok(),
+        _ => None,
+    };
+    match number {
+        Some(FORMAT_VERSION) if text == format_text() => Ok(true),
+        Some(found) if found != FORMAT_VERSION => {
+            Err(StoreError::Format { path: dir.into(), found, supported: FORMAT_VERSION })
+        }
+        _ => Err(StoreError::Damaged(damage(&path, "the file does not say which format this is"))),
+    }
+}
+
+fn format_text() -> String {
+    format!("rethread log\nformat {FORMAT_VERSION}\n")
+}
+
+/// Written last, when everything else of a new log is on the disk.
+fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
+    let (path, draft) = (dir.join(FORMAT), dir.join("format.new"));
+    let file = files.open(&draft)?;
+    let text = format_text();
+    file.resize(0)
+        .and_then(|()| file.write_at(text.as_bytes(), 0))
+        .and_then(|()| file.sync())
+        .and_then(|()| std::fs::rename(&draft, &path))
+        .map_err(|source| failed(&path, source))?;
+    files.sync_dir(&dir.join(INDEX))?;
+    files.sync_dir(dir)
+}
+
+/// Without the file that is written last there may be the beginnings of a new log, but nothing that was used.
+fn check_nothing_there(dir: &Path) -> Result<(), StoreError> {
+    for name in NAMES {
+        let bytes = std::fs::metadata(dir.join(name)).map_or(0, |file| file.len());
+        if bytes > 0 {
+            return Err(StoreError::Damaged(damage(&dir.join(FORMAT), "the file is missing")));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is missing between sled and the journal, in the journal, or at its end.
+fn check_complete(
+    dir: &Path,
+    watermark: &Watermark,
+    reached: &Reached,
+    recovered: &[Recovered],
+) -> Result<(), StoreError> {
+    let mut epoch = watermark.epoch;
+    for one in recovered {
+        epoch += 1;
+        if one.epoch != epoch {
+            return Err(StoreError::Damaged(damage(
+                dir,
+                &format!("part {epoch} of the journal is missing, part {} is there", one.epoch),
+            )));
+        }
+    }
+    if let Some(first) = recovered.first()
+        && first.base != watermark.position
+    {
+        return Err(StoreError::Damaged(Damage {
+            position: Some(watermark.position.min(first.base)),
+            ..damage(dir, "the journal does not begin where the index ends")
+        }));
+    }
+    let group = recovered.last().map_or(0, |last| last.last_group).max(watermark.group);
+    if group < reached.group {
+        return Err(StoreError::Damaged(Damage {
+            ..damage(
+                dir,
+                &format!(
+                    "the end of the journal is missing: the log had reached position {}",
+                    reached.next
+                ),
+            )
+        }));
+    }
+    Ok(())
+}
+
+fn damage(file: &Path, what: &str) -> Damage {
+    Damage { file: Some(file.into()), what: what.into(), ..Damage::default() }
+}
+
+/// Does one operation of the journal again.
+fn replay(
+    state: &mut State,
+    index: &Index,
+    path: &Path,
+    stamp: Stamp,
+    entry: Entry,
+) -> Result<(), StoreError> {
+    match entry {
+        Entry::Begin => {}
+        Entry::Append(addition) => {
+            let position = state.active.next_position();
+            let wrong = |what: &str| {
+                StoreError::Damaged(Damage {
+                    thread: Some(addition.thread),
+                    seq: Some(addition.expected),
+                    position: Some(position),
+                    ..damage(path, what)
+                })
+            };
+            if stamp.position != position {
+                return Err(wrong("an append is not at the position it was written for"));
+            }
+            let head = match state.known(addition.thread) {
+                Known::Is(head) => {
+                    if head.last_seq.next() != addition.expected || head.hash != stamp.before {
+                        return Err(wrong("an append does not follow from the one before it"));
+                    }
+                    Some(head)
+                }
+                Known::Deleted => None,
+                Known::No => sealed_head(index, &addition, &stamp),
+            };
+            let mut records = Vec::with_capacity(addition.records.len());
+            let next = addition
+                .place(head.as_ref(), stamp.before, position, |record| records.push(record));
+            state.active.append(addition.thread, stamp.before, next, records);
+        }
+        Entry::Blob { owner, hash, bytes } => state.active.blob(owner, hash, bytes),
+        Entry::Value { name, value } => state.active.value(name, value),
+        Entry::Delete { thread } => state.active.delete(thread),
+    }
+    Ok(())
+}
+
+/// The head before an append whose stream is in sled. Sled may be ahead, when it was interrupted in taking this
+/// very append, so only what never changes in a stream is of use.
+fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head> {
+    let (thread, expected) = (addition.thread, addition.expected);
+    if expected == Seq(0) || addition.fork_of.is_some() {
+        return None;
+    }
+    let found = index.head(thread).unwrap_or_else(|error| {
+        tracing::error!(%thread, %error, "the head of a thread cannot be read");
+        None
+    });
+    let last_seq = Seq(expected.0 - 1);
+    Some(match found {
+        Some(head) => Head { last_seq, hash: stamp.before, ..head },
+        // The older part of the stream is lost, which reading it tells; its newer part is here.
+        None => lost_head(addition, stamp, last_seq, thread),
+    })
+}
+
+fn lost_head(addition: &Addition, stamp: &Stamp, last_seq: Seq, thread: ThreadId) -> Head {
+    let at = addition.records.first().map(|record| record.recorded_at).unwrap_or_default();
+    tracing::error!(%thread, seq = %last_seq, "the older part of a thread is missing");
+    Head {
+        last_seq,
+        last_position: stamp.position,
+        hash: stamp.before,
+        tag: addition.tag,
+        first_at: at,
+        last_at: at,
+        fork_of: None,
+        trace: stamp.trace,
+    }
+}

@@ -1,0 +1,330 @@
+//! Sealing: moving a segment from the journal into sled. Done again from the start after a crash in the middle, so
+//! every step may meet what an earlier attempt left.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use super::chunk::{self, Link, pack};
+use super::index::{
+    Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal,
+    write_watermark,
+};
+use super::limits::SEAL_BYTES;
+use super::pieces;
+use super::read::Reader;
+use super::tail::Segment;
+use crate::contract::Snapshot;
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::wire::Put;
+
+/// Writes a segment to sled, durable when it returns.
+pub(crate) fn seal(
+    reader: &Reader,
+    segment: &Segment,
+    snapshots: &[(ThreadId, Arc<Snapshot>)],
+) -> Result<(), StoreError> {
+    let index = &reader.index;
+    remove_leftovers(index, segment.base)?;
+    let mut orphans = BTreeSet::new();
+    for (thread, part) in &segment.streams {
+        if part.replaces {
+            delete(reader, *thread, segment.base, &mut orphans)?;
+        }
+    }
+    write_records(index, segment)?;
+    write_blobs(index, segment)?;
+    for hash in orphans {
+        remove_orphan(index, hash)?;
+    }
+    for (thread, part) in &segment.streams {
+        if let Some(head) = &part.head {
+            write_head(index, *thread, head)?;
+        }
+    }
+    for (name, value) in &segment.values {
+        let key = value_key(name);
+        index.with(|trees| match value {
+            Some(value) => pieces::write(&trees.values, &key, value),
+            None => pieces::remove(&trees.values, &key),
+        })?;
+    }
+    write_snapshots(reader, snapshots)?;
+    let watermark =
+        Watermark { epoch: segment.epoch, position: segment.next_position(), group: segment.group };
+    index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
+    index.sync()?;
+    if segment.has_deletes {
+        reader.cache.clear();
+    }
+    Ok(())
+}
+
+/// Writes snapshots to sled, not durable yet when it returns.
+pub(crate) fn write_snapshots(
+    reader: &Reader,
+    snapshots: &[(ThreadId, Arc<Snapshot>)],
+) -> Result<(), StoreError> {
+    for (thread, snapshot) in snapshots {
+        // One of a stream that was deleted meanwhile would stay for ever.
+        if reader.find_head(*thread)?.is_some() {
+            let bytes = encode_snapshot(snapshot);
+            reader
+                .index
+                .with(|trees| pieces::write(&trees.snapshots, thread.as_bytes(), &bytes))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what an attempt that did not finish left behind.
+fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
+    index.with(|trees| {
+        for key in trees.chunks.range(chunk_key(base, 0)..).keys() {
+            trees.chunks.remove(key?)?;
+        }
+        for key in trees.seals.range(base.0.to_be_bytes()..).keys() {
+            trees.seals.remove(key?)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes a stream and all that belongs to it out of sled; hashes of blobs that it owned are added to `orphans`.
+fn delete(
+    reader: &Reader,
+    thread: ThreadId,
+    base: Position,
+    orphans: &mut BTreeSet<Hash>,
+) -> Result<(), StoreError> {
+    let index = &reader.index;
+    let mut seq = Seq(0);
+    let mut seen = BTreeSet::new();
+    loop {
+        let places = index.runs(thread, seq, 256)?;
+        let Some(last) = places.last() else { break };
+        for place in &places {
+            // Places at or after the base are leftovers, whose chunks are gone already.
+            if place.seal < base && seen.insert((place.seal, place.chunk)) {
+                remove_from_chunk(reader, thread, place)?;
+            }
+        }
+        if places.len() < 256 {
+            break;
+        }
+        seq = last.first.next();
+    }
+    let head = index.head(thread)?;
+    let id = thread.as_bytes();
+    let owned = index.with(|trees| {
+        for key in trees.runs.range(run_key(thread, Seq(0))..=run_key(thread, Seq(u64::MAX))).keys()
+        {
+            trees.runs.remove(key?)?;
+        }
+        pieces::remove(&trees.snapshots, id)?;
+        if let Some(head) = head {
+            trees.tags.remove(pair_key(&[head.tag.0], id))?;
+            if let Some(point) = head.fork_of {
+                trees.forks.remove(pair_key(point.parent.as_bytes(), id))?;
+            }
+        }
+        let owned = trees.owned.scan_prefix(id).keys().collect::<sled::Result<Vec<_>>>()?;
+        for key in &owned {
+            let hash = key.get(16..).unwrap_or_default();
+            trees.owners.remove(pair_key(hash, id))?;
+            trees.owned.remove(key)?;
+        }
+        trees.heads.remove(id)?;
+        Ok(owned)
+    })?;
+    orphans.extend(owned.iter().filter_map(|key| {
+        let hash: [u8; 32] = key.get(16..)?.try_into().ok()?;
+        Some(Hash::from_bytes(hash))
+    }));
+    Ok(())
+}
+
+/// Writes a chunk again without the records of one stream.
+fn remove_from_chunk(reader: &Reader, thread: ThreadId, place: &Place) -> Result<(), StoreError> {
+    let rows = match reader.read_chunk(place.seal, place.chunk) {
+        Ok(rows) => rows,
+        // What is in a chunk that cannot be read is lost either way; a delete must always work.
+        Err(StoreError::Damaged(damage)) => {
+            tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let links: Vec<Link<'_>> = rows
+        .iter()
+        .filter(|row| row.record.thread != thread)
+        .map(|row| Link { record: &row.record, before: row.before, blob: row.blob })
+        .collect();
+    let bytes = chunk::pack_one(&links);
+    reader
+        .index
+        .with(|trees| trees.chunks.insert(chunk_key(place.seal, place.chunk), bytes))
+        .map(|_| ())
+}
+
+/// Cuts the records into seals and those into chunks.
+fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
+    let mut start = 0;
+    while start < segment.records.len() {
+        let mut bytes = 0;
+        let n = segment.records[start..]
+            .iter()
+            .take_while(|record| {
+                let within = bytes < SEAL_BYTES;
+                bytes += record.as_ref().map_or(0, |record| record.payload.len() + 64);
+                within
+            })
+            .count();
+        write_seal_of(index, segment, start..start + n)?;
+        start += n;
+    }
+    Ok(())
+}
+
+fn write_seal_of(
+    index: &Index,
+    segment: &Segment,
+    range: std::ops::Range<usize>,
+) -> Result<(), StoreError> {
+    let seal = Position(segment.base.0 + range.start as u64);
+    let end = Position(segment.base.0 + range.end as u64);
+    let mut links: Vec<Link<'_>> = Vec::with_capacity(range.len());
+    for record in segment.records[range].iter().flatten() {
+        let blob = chunk::is_blob(&record.payload).then(|| Hash::of(&record.payload));
+        links.push(Link { record, before: Hash::ZERO, blob });
+        if let Some(hash) = blob {
+            write_blob(index, hash, Some(&record.payload), [Some(record.thread)])?;
+        }
+    }
+    links.sort_unstable_by_key(|link| (link.record.thread, link.record.seq));
+    let mut last: Option<(ThreadId, Hash)> = None;
+    for link in &mut links {
+        let thread = link.record.thread;
+        link.before = match last {
+            Some((of, hash)) if of == thread => hash,
+            _ => hash_before(segment, thread, link.record.seq),
+        };
+        last = Some((thread, link.record.hash));
+    }
+    let mut number = 0;
+    pack(&links, |bytes, runs| {
+        index.with(|trees| {
+            trees.chunks.insert(chunk_key(seal, number), bytes)?;
+            for run in runs {
+                let place = Place { first: run.first, seal, chunk: number, n: run.n };
+                trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
+            }
+            Ok(())
+        })?;
+        number += 1;
+        Ok::<(), StoreError>(())
+    })?;
+    index
+        .with(|trees| trees.seals.insert(seal.0.to_be_bytes(), write_seal(end, number)))
+        .map(|_| ())
+}
+
+/// The hash of the record before this one in its stream.
+fn hash_before(segment: &Segment, thread: ThreadId, seq: Seq) -> Hash {
+    let Some(part) = segment.streams.get(&thread) else { return Hash::ZERO };
+    let record = |at: usize| segment.records[part.own[at] as usize].as_ref();
+    let at = part.own.partition_point(|at| {
+        segment.records[*at as usize].as_ref().is_some_and(|record| record.seq < seq)
+    });
+    match at.checked_sub(1) {
+        Some(at) => record(at).map_or(Hash::ZERO, |record| record.hash),
+        None => part.before,
+    }
+}
+
+fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {
+    let before = index.head(thread)?;
+    let id = thread.as_bytes();
+    index.with(|trees| {
+        // The head last: as long as it is the old one, the old tag is known and can be taken away.
+        match before {
+            Some(before) if before.tag == head.tag => {}
+            Some(before) => {
+                trees.tags.insert(pair_key(&[head.tag.0], id), &[])?;
+                trees.tags.remove(pair_key(&[before.tag.0], id))?;
+            }
+            None => {
+                trees.tags.insert(pair_key(&[head.tag.0], id), &[])?;
+                if let Some(point) = head.fork_of {
+                    trees.forks.insert(pair_key(point.parent.as_bytes(), id), &[])?;
+                }
+            }
+        }
+        trees.heads.insert(id, head.encode(thread)).map(|_| ())
+    })
+}
+
+fn write_blobs(index: &Index, segment: &Segment) -> Result<(), StoreError> {
+    for (hash, blob) in &segment.blobs {
+        write_blob(index, *hash, blob.bytes.as_deref(), blob.owners.iter().copied())?;
+    }
+    Ok(())
+}
+
+fn write_blob(
+    index: &Index,
+    hash: Hash,
+    bytes: Option<&[u8]>,
+    owners: impl IntoIterator<Item = Option<ThreadId>>,
+) -> Result<(), StoreError> {
+    let is_there = index.has_blob(hash)?;
+    index.with(|trees| {
+        if let Some(bytes) = bytes.filter(|_| !is_there) {
+            pieces::write(&trees.blobs, hash.as_bytes(), bytes)?;
+        }
+        for owner in owners {
+            let id = owner.as_ref().map_or(&[][..], |owner| owner.as_bytes());
+            trees.owners.insert(pair_key(hash.as_bytes(), id), &[])?;
+            if owner.is_some() {
+                trees.owned.insert(pair_key(id, hash.as_bytes()), &[])?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn remove_orphan(index: &Index, hash: Hash) -> Result<(), StoreError> {
+    index.with(|trees| {
+        if trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_none() {
+            pieces::remove(&trees.blobs, hash.as_bytes())?;
+        }
+        Ok(())
+    })
+}
+
+fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
+    let mut out = Vec::with_capacity(snapshot.state.len() + 48);
+    out.var(snapshot.seq.0);
+    out.bytes(snapshot.hash.as_bytes());
+    out.var(snapshot.version.into());
+    let packed = lz4_flex::block::compress(&snapshot.state);
+    out.var(snapshot.state.len() as u64);
+    out.bytes(&packed);
+    out
+}
+
+/// The snapshot behind these bytes, `None` when they are not one.
+pub(crate) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
+    let mut take = crate::wire::Take(bytes);
+    let seq = Seq(take.var().ok()?);
+    let hash = Hash::from_bytes(take.array().ok()?);
+    let version = take.narrow().ok()?;
+    let n: usize = take.narrow().ok()?;
+    if n > crate::plan::PAYLOAD_BYTES_MAX {
+        return None;
+    }
+    let state = lz4_flex::block::decompress(take.0, n).ok()?;
+    Some(Snapshot { seq, hash, version, state })
+}

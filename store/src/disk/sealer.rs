@@ -1,0 +1,187 @@
+//! The thread that moves segments into sled, and the snapshots that wait to go with the next one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rethread_events::ids::ThreadId;
+
+use super::mark::Mark;
+use super::read::Reader;
+use super::seal::{seal, write_snapshots};
+use super::tail::Segment;
+use crate::contract::Snapshot;
+use crate::error::StoreError;
+
+/// How much snapshots may hold in memory before they are written without waiting for records.
+const SNAPSHOT_BYTES_DUE: usize = 4 << 20;
+
+/// How long to wait before a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_millis(250);
+
+/// What the sealer is asked to do.
+pub(crate) enum Task {
+    /// Move a segment into sled, and the snapshots that wait.
+    Seal(Arc<Segment>),
+    /// The snapshots alone.
+    Snapshots,
+}
+
+#[derive(Default)]
+struct State {
+    snapshots: HashMap<ThreadId, Arc<Snapshot>>,
+    /// Those that are being written.
+    leaving: HashMap<ThreadId, Arc<Snapshot>>,
+    snapshot_bytes: usize,
+    sealed_epoch: u64,
+    failure: Option<StoreError>,
+    /// Tasks that are not done yet.
+    n_tasks: usize,
+    closing: bool,
+}
+
+/// What the sealer shares with the writer and with readers.
+#[derive(Default)]
+pub(crate) struct Sealer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Sealer {
+    pub(crate) fn new(sealed_epoch: u64) -> Self {
+        let state = State { sealed_epoch, ..State::default() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// The last life of the journal that is in sled.
+    pub(crate) fn sealed_epoch(&self) -> u64 {
+        self.state.lock().sealed_epoch
+    }
+
+    /// Why sealing has stopped, if it has.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        self.state.lock().failure.clone()
+    }
+
+    /// Waits until everything that was asked for is done or has failed.
+    pub(crate) fn wait_until_idle(&self) {
+        let mut state = self.state.lock();
+        while state.n_tasks > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Asks for something to be done.
+    pub(crate) fn give(&self, tasks: &Sender<Task>, task: Task) {
+        self.state.lock().n_tasks += 1;
+        if tasks.send(task).is_err() {
+            // Its thread ends only after the last sender is gone.
+            tracing::error!("the sealer has stopped");
+            self.state.lock().n_tasks -= 1;
+        }
+    }
+
+    /// No more patience with a full disk.
+    pub(crate) fn close(&self) {
+        self.state.lock().closing = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) {
+        let mut state = self.state.lock();
+        state.snapshot_bytes += snapshot.state.len() + 64;
+        if let Some(old) = state.snapshots.insert(thread, Arc::new(snapshot)) {
+            state.snapshot_bytes -= old.state.len() + 64;
+        }
+    }
+
+    pub(crate) fn snapshot(&self, thread: ThreadId) -> Option<Arc<Snapshot>> {
+        let state = self.state.lock();
+        state.snapshots.get(&thread).or_else(|| state.leaving.get(&thread)).cloned()
+    }
+
+    pub(crate) fn forget_snapshot(&self, thread: ThreadId) {
+        let mut state = self.state.lock();
+        if let Some(old) = state.snapshots.remove(&thread) {
+            state.snapshot_bytes -= old.state.len() + 64;
+        }
+        state.leaving.remove(&thread);
+    }
+
+    /// Whether snapshots alone are reason enough to seal.
+    pub(crate) fn snapshots_due(&self) -> bool {
+        self.state.lock().snapshot_bytes >= SNAPSHOT_BYTES_DUE
+    }
+
+    /// Whether any snapshot waits to be written.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        !self.state.lock().snapshots.is_empty()
+    }
+
+    fn take_snapshots(&self) -> Vec<(ThreadId, Arc<Snapshot>)> {
+        let mut state = self.state.lock();
+        state.snapshot_bytes = 0;
+        let leaving = std::mem::take(&mut state.snapshots);
+        state.leaving.extend(leaving);
+        state.leaving.iter().map(|(thread, snapshot)| (*thread, Arc::clone(snapshot))).collect()
+    }
+
+    /// The loop of the sealer's thread.
+    pub(crate) fn run(&self, reader: &Reader, mark: &Mutex<Mark>, tasks: &Receiver<Task>) {
+        while let Ok(task) = tasks.recv() {
+            let done = match &task {
+                Task::Seal(segment) => self.seal(reader, mark, segment),
+                Task::Snapshots => write_snapshots(reader, &self.take_snapshots())
+                    .and_then(|()| reader.index.sync()),
+            };
+            match (done, task) {
+                (Ok(()), Task::Seal(segment)) => {
+                    let mut state = self.state.lock();
+                    state.sealed_epoch = segment.epoch;
+                    state.leaving.clear();
+                    drop(state);
+                    reader.tail.state.write().sealing = None;
+                }
+                (Ok(()), Task::Snapshots) => self.state.lock().leaving.clear(),
+                (Err(error), Task::Seal(_)) => {
+                    tracing::error!(%error, "the log cannot be moved out of the journal");
+                    self.state.lock().failure = Some(error);
+                }
+                // They are a cache: the next seal takes them along.
+                (Err(error), Task::Snapshots) => {
+                    tracing::warn!(%error, "snapshots were not written");
+                }
+            }
+            self.state.lock().n_tasks -= 1;
+            self.changed.notify_all();
+        }
+    }
+
+    fn seal(
+        &self,
+        reader: &Reader,
+        mark: &Mutex<Mark>,
+        segment: &Segment,
+    ) -> Result<(), StoreError> {
+        let snapshots = self.take_snapshots();
+        loop {
+            let done = seal(reader, segment, &snapshots)
+                .and_then(|()| mark.lock().note_sealed(segment.epoch));
+            match done {
+                Err(StoreError::Full { path }) if !self.state.lock().closing => {
+                    tracing::warn!(path = %path.display(), "the disk is full");
+                    // sled's handle is of no use from here on; it opens again when there is room.
+                    let mut state = self.state.lock();
+                    self.changed.wait_for(&mut state, FULL_RETRY);
+                    drop(state);
+                    if let Err(error) = reader.index.reopen() {
+                        tracing::warn!(%error, "the index does not open");
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+}

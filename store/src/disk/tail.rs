@@ -1,0 +1,317 @@
+//! What is durable in the journal and not yet in sled: readable by position and by stream.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use crate::head::Head;
+use crate::record::Record;
+
+/// The contents of one life of a journal file.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) epoch: u64,
+    /// The last group, once it takes no more.
+    pub(crate) group: u64,
+    /// The position of the first record.
+    pub(crate) base: Position,
+    /// By position from `base` on; `None` where a stream was deleted.
+    pub(crate) records: Vec<Option<Record>>,
+    pub(crate) streams: HashMap<ThreadId, Part>,
+    pub(crate) blobs: HashMap<Hash, TailBlob>,
+    /// `None` where a value was removed.
+    pub(crate) values: BTreeMap<String, Option<Vec<u8>>>,
+    /// Bytes of payloads, blobs and values, and of what describes them, about.
+    pub(crate) bytes: usize,
+    /// How many operations it holds.
+    pub(crate) n_entries: usize,
+    /// Whether a stream was deleted in it.
+    pub(crate) has_deletes: bool,
+}
+
+/// The part of a stream that lies in a segment.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// `None`: it was deleted.
+    pub(crate) head: Option<Head>,
+    /// What older places hold of the stream does not count: it was deleted here, and perhaps began anew.
+    pub(crate) replaces: bool,
+    /// What the first record here is chained to.
+    pub(crate) before: Hash,
+    /// Its records, as indexes into the segment's.
+    pub(crate) own: Vec<u32>,
+}
+
+/// A blob that lies in a segment.
+#[derive(Debug)]
+pub(crate) struct TailBlob {
+    /// `None`: an older place has the bytes, this one adds owners.
+    pub(crate) bytes: Option<Arc<[u8]>>,
+    pub(crate) owners: BTreeSet<Option<ThreadId>>,
+}
+
+impl Segment {
+    pub(crate) fn new(epoch: u64, base: Position) -> Self {
+        Self {
+            epoch,
+            group: 0,
+            base,
+            records: Vec::new(),
+            streams: HashMap::new(),
+            blobs: HashMap::new(),
+            values: BTreeMap::new(),
+            bytes: 0,
+            n_entries: 0,
+            has_deletes: false,
+        }
+    }
+
+    pub(crate) fn next_position(&self) -> Position {
+        Position(self.base.0 + self.records.len() as u64)
+    }
+
+    /// Adds the records of one append, in order; `head` is the stream's after them.
+    pub(crate) fn append(
+        &mut self,
+        thread: ThreadId,
+        before: Hash,
+        head: Head,
+        records: impl IntoIterator<Item = Record>,
+    ) {
+        let part = match self.streams.entry(thread) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
+                slot.insert(Part { head: None, replaces: false, before, own: Vec::new() })
+            }
+        };
+        if part.own.is_empty() {
+            part.before = before;
+        }
+        part.head = Some(head);
+        for record in records {
+            part.own.push(self.records.len() as u32);
+            self.bytes += record.payload.len() + 64;
+            self.records.push(Some(record));
+        }
+        self.n_entries += 1;
+    }
+
+    pub(crate) fn blob(&mut self, owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>>) {
+        self.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len()) + 64;
+        let blob = self
+            .blobs
+            .entry(hash)
+            .or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
+        blob.owners.insert(owner);
+        if bytes.is_some() {
+            blob.bytes = bytes;
+        }
+        self.n_entries += 1;
+    }
+
+    pub(crate) fn value(&mut self, name: String, value: Option<Vec<u8>>) {
+        self.bytes += name.len() + value.as_ref().map_or(0, Vec::len) + 64;
+        self.values.insert(name, value);
+        self.n_entries += 1;
+    }
+
+    pub(crate) fn delete(&mut self, thread: ThreadId) {
+        let gone = Part { head: None, replaces: true, before: Hash::ZERO, own: Vec::new() };
+        if let Some(part) = self.streams.insert(thread, gone) {
+            for index in part.own {
+                self.records[index as usize] = None;
+            }
+        }
+        self.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
+        self.has_deletes = true;
+        self.n_entries += 1;
+        self.bytes += 64;
+    }
+
+    /// The stream's own records here with a seq in the range.
+    fn range(&self, part: &Part, range: &Range<Seq>, limit: usize, out: &mut Vec<Record>) {
+        let seq_of = |index: &u32| self.records[*index as usize].as_ref().map(|record| record.seq);
+        let first = part.own.partition_point(|index| seq_of(index) < Some(range.start));
+        let records = part.own[first..].iter().filter_map(|i| self.records[*i as usize].as_ref());
+        out.extend(records.take_while(|record| record.seq < range.end).take(limit).cloned());
+    }
+
+    /// Whether what older places hold of the stream does not count.
+    fn replaces(&self, thread: ThreadId) -> bool {
+        self.streams.get(&thread).is_some_and(|part| part.replaces)
+    }
+
+    fn first_own(&self, part: &Part) -> Option<Seq> {
+        self.records[*part.own.first()? as usize].as_ref().map(|record| record.seq)
+    }
+}
+
+/// What the tail knows of a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Known {
+    Is(Head),
+    Deleted,
+    /// Nothing recent: sled knows.
+    No,
+}
+
+/// The stream's own records of a range, as far as the tail has them.
+#[derive(Debug)]
+pub(crate) struct TailRange {
+    pub(crate) records: Vec<Record>,
+    /// Own records before this seq are in sled.
+    pub(crate) sealed_end: Seq,
+}
+
+/// The two segments that are not in sled yet: one that is being moved there, one that takes what comes.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub(crate) state: RwLock<State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) active: Segment,
+    pub(crate) sealing: Option<Arc<Segment>>,
+}
+
+impl State {
+    /// From old to new.
+    pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.sealing.as_deref().into_iter().chain(std::iter::once(&self.active))
+    }
+
+    pub(crate) fn known(&self, thread: ThreadId) -> Known {
+        for segment in self.segments().rev() {
+            if let Some(part) = segment.streams.get(&thread) {
+                return part.head.map_or(Known::Deleted, Known::Is);
+            }
+        }
+        Known::No
+    }
+
+    /// The first position that is here.
+    pub(crate) fn base(&self) -> Position {
+        self.sealing.as_ref().map_or(self.active.base, |sealing| sealing.base)
+    }
+
+    /// Whether the bytes of a blob are here.
+    pub(crate) fn blob(&self, hash: Hash) -> Option<Arc<[u8]>> {
+        self.segments().rev().find_map(|segment| segment.blobs.get(&hash)?.bytes.clone())
+    }
+
+    /// Whether a deleted stream's claim to a blob counts no more; `sealed` is one that sled knows of.
+    pub(crate) fn is_void(&self, owner: Option<ThreadId>, sealed: bool) -> bool {
+        let Some(owner) = owner else { return false };
+        self.active.replaces(owner)
+            || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
+    }
+
+    /// Whether somebody in the tail names the blob.
+    pub(crate) fn names(&self, hash: Hash) -> bool {
+        let owns = |segment: &Segment, is_active: bool| {
+            segment.blobs.get(&hash).is_some_and(|blob| {
+                blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false))
+            })
+        };
+        owns(&self.active, true)
+            || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
+    }
+
+    pub(crate) fn has_deletes(&self) -> bool {
+        self.segments().any(|segment| segment.has_deletes)
+    }
+}
+
+impl Tail {
+    pub(crate) fn from(state: State) -> Self {
+        Self { state: RwLock::new(state) }
+    }
+
+    pub(crate) fn known(&self, thread: ThreadId) -> Known {
+        self.state.read().known(thread)
+    }
+
+    pub(crate) fn base(&self) -> Position {
+        self.state.read().base()
+    }
+
+    /// Up to `limit` records from position `from` on; the position before which they are in sled; the streams of
+    /// which what is in sled does not count.
+    pub(crate) fn records(
+        &self,
+        from: Position,
+        limit: usize,
+    ) -> (Vec<Record>, Position, HashSet<ThreadId>) {
+        let state = self.state.read();
+        let mut found = Vec::new();
+        for segment in state.segments() {
+            let skip = from.0.saturating_sub(segment.base.0);
+            let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(segment.records.len());
+            let room = limit - found.len();
+            let records = segment.records[skip..].iter().flatten();
+            if segment.epoch == state.active.epoch || !state.active.has_deletes {
+                found.extend(records.take(room).cloned());
+            } else {
+                // What was deleted since still lies in the segment that is being moved, which does not change.
+                let kept = records.filter(|record| !state.active.replaces(record.thread));
+                found.extend(kept.take(room).cloned());
+            }
+        }
+        let mut deleted = HashSet::new();
+        if from < state.base() && state.has_deletes() {
+            for segment in state.segments() {
+                let replaced = segment.streams.iter().filter(|(_, part)| part.replaces);
+                deleted.extend(replaced.map(|(thread, _)| *thread));
+            }
+        }
+        (found, state.base(), deleted)
+    }
+
+    /// The own records of a stream whose seq is in the range. Records before `sealed_end` are in sled; when some
+    /// of the range may be there, as many are given here as fit `limit` in any case.
+    pub(crate) fn range(&self, thread: ThreadId, range: &Range<Seq>, limit: usize) -> TailRange {
+        let state = self.state.read();
+        let mut found = TailRange { records: Vec::new(), sealed_end: Seq(u64::MAX) };
+        for segment in state.segments() {
+            let Some(part) = segment.streams.get(&thread) else { continue };
+            if part.replaces {
+                found = TailRange { records: Vec::new(), sealed_end: Seq(0) };
+            }
+            if let Some(first) = segment.first_own(part) {
+                found.sealed_end = found.sealed_end.min(first);
+            }
+            let room = limit - found.records.len();
+            segment.range(part, range, room, &mut found.records);
+        }
+        found
+    }
+
+    /// The stream's own records at or after a position, and whether older places may have some before them.
+    pub(crate) fn range_from(
+        &self,
+        thread: ThreadId,
+        from: Position,
+        limit: usize,
+    ) -> (Vec<Record>, bool) {
+        let state = self.state.read();
+        let (mut found, mut older) = (Vec::new(), from < state.base());
+        for segment in state.segments() {
+            let Some(part) = segment.streams.get(&thread) else { continue };
+            if part.replaces {
+                found.clear();
+                older = false;
+            }
+            let skip = from.0.saturating_sub(segment.base.0);
+            let first = part.own.partition_point(|index| u64::from(*index) < skip);
+            let own = part.own[first..].iter().filter_map(|i| segment.records[*i as usize].clone());
+            let room = limit - found.len();
+            found.extend(own.take(room));
+        }
+        (found, older)
+    }
+}

@@ -1,0 +1,210 @@
+//! Checking everything: that no seal, chunk, record or blob is missing or changed.
+
+use std::collections::HashMap;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use super::read::Reader;
+use crate::contract::{StreamInfo, Verification};
+use crate::error::{Damage, StoreError};
+use crate::record::Record;
+
+/// How many records of a stream are checked at a time.
+const RECORDS: usize = 512;
+
+/// How many streams are listed at a time.
+const STREAMS: usize = 512;
+
+/// Reads the whole log. Costs as much as that; memory grows with the number of streams, 40 bytes each.
+pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
+    let mut found = Verification::default();
+    let mut by_position = count_by_position(reader, &mut found)?;
+    let mut after = None;
+    loop {
+        let streams = match damage_of(reader.streams(after, &[], STREAMS))? {
+            Ok(streams) => streams,
+            Err(damage) => {
+                found.faults.push(damage);
+                break;
+            }
+        };
+        let Some(last) = streams.last() else { break };
+        after = Some(last.thread);
+        for info in &streams {
+            found.n_streams += 1;
+            let n = by_position.remove(&info.thread).unwrap_or(0);
+            check_stream(reader, info, n, &mut found)?;
+        }
+    }
+    let mut unlisted: Vec<ThreadId> = by_position.into_keys().collect();
+    unlisted.sort_unstable();
+    for thread in unlisted {
+        // One that began or was deleted while this was running is as it should be.
+        if reader.find_head(thread)?.is_none() && reader.index.has_runs(thread)? {
+            found.faults.push(Damage {
+                thread: Some(thread),
+                what: "the thread has records but no head".into(),
+                ..Damage::default()
+            });
+        }
+    }
+    check_blobs(reader, &mut found)?;
+    Ok(found)
+}
+
+/// Tells damage, which is a finding, from a failure to look.
+fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, StoreError> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(StoreError::Damaged(damage)) => Ok(Err(damage)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Walks along the positions; how many records of each stream there are in sled.
+fn count_by_position(
+    reader: &Reader,
+    found: &mut Verification,
+) -> Result<HashMap<ThreadId, u64>, StoreError> {
+    let mut counts = HashMap::new();
+    // What was deleted lies in sled until the next seal, and does not count.
+    let (_, end, deleted) = reader.tail.records(Position(0), 0);
+    let mut next = Position(0);
+    while next < end {
+        let missing = |until: Position| Damage {
+            position: Some(next),
+            file: Some(reader.index.file_path()),
+            what: format!("records are missing from this position to {until}"),
+            ..Damage::default()
+        };
+        let seal = match damage_of(reader.index.seal_at(next))? {
+            Ok(Some(seal)) => seal,
+            Ok(None) => {
+                found.faults.push(missing(end));
+                break;
+            }
+            Err(damage) => {
+                found.faults.push(damage);
+                break;
+            }
+        };
+        let (first, seal_end, n_chunks) = seal;
+        if first > next {
+            found.faults.push(missing(first));
+        }
+        for number in 0..n_chunks {
+            match damage_of(reader.read_chunk(first, number))? {
+                Ok(rows) => {
+                    for row in rows.iter().filter(|row| !deleted.contains(&row.record.thread)) {
+                        *counts.entry(row.record.thread).or_insert(0) += 1;
+                    }
+                }
+                Err(damage) => found.faults.push(damage),
+            }
+        }
+        next = seal_end.max(next.next());
+    }
+    Ok(counts)
+}
+
+/// Checks the chain of a stream's own records; `n_sealed` of them were found by position.
+fn check_stream(
+    reader: &Reader,
+    info: &StreamInfo,
+    n_sealed: u64,
+    found: &mut Verification,
+) -> Result<(), StoreError> {
+    let thread = info.thread;
+    let (mut next, mut hash) = match info.fork_of {
+        None => (Seq(0), Hash::ZERO),
+        Some(point) => match damage_of(reader.hash_at(point))? {
+            Ok(hash) => (point.seq.next(), hash),
+            Err(damage) => {
+                found.faults.push(Damage { thread: Some(thread), ..damage });
+                return Ok(());
+            }
+        },
+    };
+    let first = next;
+    while next <= info.last_seq {
+        let records = match reader.range(thread, next..info.last_seq.next(), RECORDS) {
+            Ok(records) => records,
+            Err(StoreError::Damaged(damage)) => {
+                found.faults.push(Damage { thread: Some(thread), ..damage });
+                return Ok(());
+            }
+            // It was deleted while this was running.
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for record in &records {
+            found.n_records += 1;
+            hash = rechain(hash, record);
+            if hash != record.hash || record.seq != next {
+                found.faults.push(Damage {
+                    thread: Some(thread),
+                    seq: Some(record.seq),
+                    position: Some(record.position),
+                    file: Some(reader.index.file_path()),
+                    what: "the record does not follow from the one before it".into(),
+                });
+                return Ok(());
+            }
+            next = next.next();
+        }
+    }
+    if hash != info.hash || n_sealed > next.0 - first.0 {
+        found.faults.push(Damage {
+            thread: Some(thread),
+            seq: Some(info.last_seq),
+            position: Some(info.last_position),
+            file: Some(reader.index.file_path()),
+            what: "the records of the thread are not those that its head was written for".into(),
+        });
+    }
+    Ok(())
+}
+
+fn rechain(before: Hash, record: &Record) -> Hash {
+    Record::chain(
+        before,
+        record.thread,
+        record.seq,
+        record.recorded_at,
+        record.trace,
+        record.kind,
+        record.version,
+        &record.payload,
+    )
+}
+
+fn check_blobs(reader: &Reader, found: &mut Verification) -> Result<(), StoreError> {
+    let hashes = match damage_of(reader.index.blob_hashes())? {
+        Ok(hashes) => hashes,
+        Err(damage) => {
+            found.faults.push(damage);
+            return Ok(());
+        }
+    };
+    for hash in hashes {
+        match reader.blob(hash) {
+            Ok(_) => {}
+            // One that was deleted while this was running has no owner any more either.
+            Err(StoreError::NotFound { .. }) => {
+                if reader.is_named(hash)? && !reader.index.owners(hash)?.is_empty() {
+                    found.faults.push(Damage {
+                        file: Some(reader.index.file_path()),
+                        what: format!("blob {hash} is missing"),
+                        ..Damage::default()
+                    });
+                }
+            }
+            Err(StoreError::Damaged(damage)) => found.faults.push(Damage {
+                what: format!("blob {hash} cannot be read: {}", damage.what),
+                ..damage
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! For the tests of this crate and of others: the contract as a suite that any backend runs, a store that fails or
+//! dies at a chosen append, and a disk that forgets what was not synced.
+
+// A check that does not hold ends the test with a panic: that is what a test is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod contract;
+mod faulty;
+mod power;
+
+use futures::executor::block_on;
+use rethread_events::ids::{Position, Seq, ThreadId, Time};
+
+pub use faulty::{Fault, FaultyStore};
+pub use power::{PowerCut, copy_as_killed};
+
+use crate::{Append, Appended, ForkPoint, Kind, NewRecord, Store, StoreError, Tag};
+
+/// The thread with that number: the same for the same number, sorted like the numbers.
+pub fn thread(number: u64) -> ThreadId {
+    ThreadId::new(1_790_000_000_000 + number, [number as u8; 10])
+}
+
+/// A record with that text, of kind 1.
+pub fn record(text: &str) -> NewRecord {
+    NewRecord {
+        kind: Kind(1),
+        version: 1,
+        recorded_at: Time::from_unix_us(1_790_000_000_000_000),
+        cause: None,
+        payload: text.as_bytes().to_vec(),
+    }
+}
+
+/// An append of one record for each text, with tag 0.
+pub fn append(thread: ThreadId, expected: u64, texts: &[&str]) -> Append {
+    Append {
+        thread,
+        expected: Seq(expected),
+        fork_of: None,
+        trace: None,
+        tag: Tag(0),
+        records: texts.iter().map(|text| record(text)).collect(),
+    }
+}
+
+/// The first append of a fork that inherits up to and with `seq`.
+pub fn fork(child: ThreadId, parent: ThreadId, seq: u64, texts: &[&str]) -> Append {
+    let fork_of = Some(ForkPoint { parent, seq: Seq(seq) });
+    Append { fork_of, ..append(child, seq + 1, texts) }
+}
+
+/// A scratch folder in memory, where there is such a place: for tests whose subject is not the disk itself.
+pub fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Numbers that look random and are the same for the same seed.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of that seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next, below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+}
+
+/// Appends and waits.
+pub fn put(store: &dyn Store, append: Append) -> Result<Appended, StoreError> {
+    block_on(store.append(append))
+}
+
+/// The texts of a stream, inherited ones included.
+pub fn texts(store: &dyn Store, thread: ThreadId) -> Vec<String> {
+    let records = store.read_stream(thread, Seq(0)..Seq(u64::MAX), usize::MAX).unwrap();
+    records.iter().map(|record| String::from_utf8_lossy(&record.payload).into_owned()).collect()
+}
+
+/// Writes a small log that has some of everything: several streams, a fork of a fork, a large payload, blobs,
+/// values, a snapshot. For golden logs.
+pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
+    for number in 1..=4 {
+        put(store, append(thread(number), 0, &["begin", "one", "two"]))?;
+    }
+    put(store, append(thread(2), 3, &[&"large ".repeat(8000)]))?;
+    put(store, fork(thread(5), thread(2), 1, &["another two"]))?;
+    put(store, fork(thread(6), thread(5), 2, &["three", "four"]))?;
+    let caused = NewRecord { cause: Some(crate::Cause::At(Position(0))), ..record("caused") };
+    put(store, Append { records: vec![caused], tag: Tag(2), ..append(thread(1), 3, &[]) })?;
+    store.put_blob(None, b"a workflow")?;
+    store.put_blob(Some(thread(3)), &[7; 40_000])?;
+    store.put_value("cursor/bill", b"12")?;
+    let info = store.stream(thread(1))?;
+    let snapshot =
+        crate::Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1, 2, 3] };
+    store.put_snapshot(thread(1), snapshot)
+}

@@ -1,0 +1,189 @@
+//! A store that fails on purpose.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use crate::{
+    Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo,
+    Subscription, Tag, Verification,
+};
+
+/// What happens at the chosen append.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// It fails with this error, nothing is written; later ones work.
+    Fails(StoreError),
+    /// The process dies before it is written: it and everything later is never answered and never written.
+    DiesBefore,
+    /// The process dies when it is written and before it is acknowledged: it and everything later is never
+    /// answered, and nothing later is written.
+    DiesAfter,
+}
+
+/// Passes everything on to another store, until the chosen append.
+///
+/// After a death, what is not an append answers `Closed`; the store behind it can be opened or used again as after
+/// a restart.
+pub struct FaultyStore {
+    behind: Arc<dyn Store>,
+    count: AtomicU64,
+    /// At which append, counted from 0, what happens.
+    plan: Mutex<Option<(u64, Fault)>>,
+    dead: Mutex<bool>,
+}
+
+impl std::fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultyStore").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl FaultyStore {
+    /// A store that does what `behind` does.
+    pub fn new(behind: Arc<dyn Store>) -> Self {
+        Self { behind, count: AtomicU64::new(0), plan: Mutex::new(None), dead: Mutex::new(false) }
+    }
+
+    /// Plans `fault` for the append number `nth`, counted from 0 since the store was made.
+    #[must_use]
+    pub fn with(self, nth: u64, fault: Fault) -> Self {
+        *self.plan.lock() = Some((nth, fault));
+        self
+    }
+
+    /// How many appends there were, failed ones included.
+    pub fn n_appends(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Whether the planned death has come.
+    pub fn is_dead(&self) -> bool {
+        *self.dead.lock()
+    }
+
+    fn alive(&self) -> Result<&dyn Store, StoreError> {
+        if self.is_dead() { Err(StoreError::Closed) } else { Ok(&*self.behind) }
+    }
+}
+
+impl Store for FaultyStore {
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        // Held while the append is passed on, so that nothing slips through after the death.
+        let mut dead = self.dead.lock();
+        if *dead {
+            return futures::future::pending().boxed();
+        }
+        let nth = self.count.fetch_add(1, Ordering::SeqCst);
+        let fault = match &*self.plan.lock() {
+            Some((at, fault)) if *at == nth => Some(fault.clone()),
+            _ => None,
+        };
+        match fault {
+            None => self.behind.append(append),
+            Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
+            Some(Fault::DiesBefore) => {
+                *dead = true;
+                futures::future::pending().boxed()
+            }
+            Some(Fault::DiesAfter) => {
+                *dead = true;
+                // Written whether or not anybody waits for it; the answer goes nowhere.
+                drop(self.behind.append(append));
+                futures::future::pending().boxed()
+            }
+        }
+    }
+
+    fn read_stream(
+        &self,
+        thread: ThreadId,
+        range: Range<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.alive()?.read_stream(thread, range, limit)
+    }
+
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.alive()?.read_all(from, limit)
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        self.alive()?.stream(thread)
+    }
+
+    fn streams(
+        &self,
+        after: Option<ThreadId>,
+        tags: &[Tag],
+        limit: usize,
+    ) -> Result<Vec<StreamInfo>, StoreError> {
+        self.alive()?.streams(after, tags, limit)
+    }
+
+    fn next_position(&self) -> Position {
+        self.behind.next_position()
+    }
+
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+        self.behind.subscribe(from, filter)
+    }
+
+    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+        self.alive()?.put_blob(owner, bytes)
+    }
+
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        self.alive()?.blob(hash)
+    }
+
+    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.alive()?.put_snapshot(thread, snapshot)
+    }
+
+    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+        self.alive()?.snapshot(thread)
+    }
+
+    fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.alive()?.put_value(name, value)
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.alive()?.value(name)
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.alive()?.values(prefix)
+    }
+
+    fn remove_value(&self, name: &str) -> Result<(), StoreError> {
+        self.alive()?.remove_value(name)
+    }
+
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+        self.alive()?.delete(thread)
+    }
+
+    fn import(
+        &self,
+        fork_of: Option<ForkPoint>,
+        tag: Tag,
+        records: Vec<Record>,
+    ) -> Result<Appended, StoreError> {
+        self.alive()?.import(fork_of, tag, records)
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        self.alive()?.verify()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.alive()?.close()
+    }
+}

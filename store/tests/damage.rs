@@ -1,0 +1,215 @@
+//! Whatever happens to a file of the log: a typed error or nothing at all, and never a silent loss, a panic or an
+//! endless wait.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, thread, write_small_log};
+use rethread_store::{Options, Record, SledStore, Store, StoreError};
+
+/// What a sound log holds.
+#[derive(Debug, Clone)]
+struct Sound {
+    streams: BTreeMap<ThreadId, Vec<Record>>,
+    records: Vec<Record>,
+    values: Vec<(String, Vec<u8>)>,
+    blobs: Vec<Hash>,
+}
+
+fn sound(store: &dyn Store) -> Sound {
+    let streams = store.streams(None, &[], 100).unwrap();
+    Sound {
+        streams: streams
+            .iter()
+            .map(|info| {
+                let range = Seq(0)..Seq(u64::MAX);
+                (info.thread, store.read_stream(info.thread, range, 1000).unwrap())
+            })
+            .collect(),
+        records: store.read_all(Position(0), 10_000).unwrap(),
+        values: store.values("").unwrap(),
+        blobs: vec![Hash::of(b"a workflow"), Hash::of(&[7; 40_000])],
+    }
+}
+
+/// Part of the log is in sled, the rest in the journal; closed in order or not.
+fn make(dir: &Path, clean: bool) -> Sound {
+    let work = scratch();
+    let store = SledStore::open(work.path(), Options::default()).unwrap();
+    write_small_log(&store).unwrap();
+    for number in 20..26 {
+        put(&store, append(thread(number), 0, &["some text"; 5])).unwrap();
+    }
+    drop(store);
+    let store = SledStore::open(work.path(), Options::default()).unwrap();
+    for number in 22..28 {
+        let next = store.stream(thread(number)).map_or(0, |info| info.last_seq.0 + 1);
+        put(&store, append(thread(number), next, &["more text"; 3])).unwrap();
+    }
+    store.put_value("late", b"value").unwrap();
+    let sound = sound(&store);
+    if clean {
+        drop(store);
+        copy_as_killed(work.path(), dir).unwrap();
+    } else {
+        // The mark is written after the acknowledgement, and nothing waits for it.
+        std::thread::sleep(Duration::from_millis(50));
+        copy_as_killed(work.path(), dir).unwrap();
+    }
+    sound
+}
+
+/// Opens and reads everything. What it says is what is damaged, if anything.
+fn look(dir: &Path, sound: &Sound) -> Result<Vec<String>, String> {
+    let store = match SledStore::open(dir, Options::default()) {
+        Ok(store) => store,
+        Err(
+            error @ (StoreError::Damaged(_) | StoreError::Format { .. } | StoreError::Io { .. }),
+        ) => {
+            return Ok(vec![error.to_string()]);
+        }
+        Err(error) => return Err(format!("opening says {error:?}")),
+    };
+    let mut found = Vec::new();
+    let mut check = |what: String, as_written: Result<bool, StoreError>| match as_written {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{what} is not what was written, silently")),
+        Err(StoreError::Damaged(damage)) => {
+            found.push(damage.to_string());
+            Ok(())
+        }
+        Err(error) => Err(format!("{what} says {error:?}")),
+    };
+    for (thread, records) in &sound.streams {
+        let read = store.read_stream(*thread, Seq(0)..Seq(u64::MAX), 1000);
+        check(format!("{thread}"), read.map(|read| read == *records))?;
+        let last = records.last().unwrap();
+        let info = store.stream(*thread);
+        check(format!("the head of {thread}"), info.map(|info| info.hash == last.hash))?;
+    }
+    let listed = store.streams(None, &[], 100);
+    check("the list".into(), listed.map(|listed| listed.len() == sound.streams.len()))?;
+    let all = store.read_all(Position(0), 10_000);
+    check("the whole log".into(), all.map(|all| all == sound.records))?;
+    check("the values".into(), store.values("").map(|values| values == sound.values))?;
+    for hash in &sound.blobs {
+        let blob = store.blob(*hash);
+        check(format!("blob {hash}"), blob.map(|blob| Hash::of(&blob) == *hash))?;
+    }
+    let verification = store.verify().map_err(|error| format!("verify says {error:?}"))?;
+    if !found.is_empty() && verification.faults.is_empty() {
+        return Err(format!("verify found nothing, though {found:?}"));
+    }
+    // Undamaged threads keep working: a new one does in any case, unless it is refused with a reason.
+    match put(&store, append(thread(77), 0, &["after the damage"])) {
+        Ok(_) | Err(StoreError::Damaged(_)) => {}
+        Err(error) => return Err(format!("an append says {error:?}")),
+    }
+    found.extend(verification.faults.iter().map(ToString::to_string));
+    let _ = store.close();
+    Ok(found)
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Does one thing to one file of a copy and looks; how many such things were noticed.
+fn try_each(clean: bool, damages: impl Fn(&[u8]) -> Vec<Option<Vec<u8>>>) -> (usize, usize) {
+    let origin = scratch();
+    let sound = make(origin.path(), clean);
+    // The copy itself is sound.
+    let copy = scratch();
+    copy_as_killed(origin.path(), copy.path()).unwrap();
+    assert_eq!(look(copy.path(), &sound), Ok(Vec::new()));
+    let (mut n, mut n_noticed) = (0, 0);
+    for file in files(origin.path()) {
+        let bytes = std::fs::read(&file).unwrap();
+        for (index, damaged) in damages(&bytes).into_iter().enumerate() {
+            let copy = scratch();
+            copy_as_killed(origin.path(), copy.path()).unwrap();
+            let name = file.strip_prefix(origin.path()).unwrap();
+            match damaged {
+                Some(bytes) => std::fs::write(copy.path().join(name), bytes).unwrap(),
+                None => std::fs::remove_file(copy.path().join(name)).unwrap(),
+            }
+            let what = format!("{}, damage {index}, clean: {clean}", name.display());
+            let (sender, receiver) = sync_channel(1);
+            let (dir, sound) = (copy.path().to_path_buf(), sound.clone());
+            let looker = std::thread::spawn(move || {
+                let _ = sender.send(look(&dir, &sound));
+            });
+            match receiver.recv_timeout(Duration::from_secs(20)) {
+                Ok(Ok(found)) => n_noticed += usize::from(!found.is_empty()),
+                Ok(Err(wrong)) => panic!("{what}: {wrong}"),
+                Err(error) => panic!("{what}: {error}"),
+            }
+            looker.join().unwrap();
+            n += 1;
+        }
+    }
+    (n, n_noticed)
+}
+
+/// About that many places, those that are not zero first, because most of a file may be.
+fn places(bytes: &[u8], n: usize) -> Vec<usize> {
+    let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    let mut places: Vec<usize> = used.iter().step_by((used.len() / n).max(1)).copied().collect();
+    places.extend((0..bytes.len()).step_by((bytes.len() / 8).max(1)));
+    places
+}
+
+fn flips(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let flipped = |at: &usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[*at] ^= 1 << (at % 8);
+        Some(bytes)
+    };
+    places(bytes, 40).iter().map(flipped).collect()
+}
+
+fn cuts(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let mut cuts: Vec<_> = places(bytes, 20).iter().map(|at| Some(bytes[..*at].to_vec())).collect();
+    cuts.push(Some(Vec::new()));
+    cuts.push(None);
+    cuts
+}
+
+#[test]
+fn flipped_bits_in_a_closed_log_are_never_silent() {
+    let (n, n_noticed) = try_each(true, flips);
+    assert!(n > 100 && n_noticed > 0, "{n_noticed} of {n}");
+}
+
+#[test]
+fn flipped_bits_in_a_killed_log_are_never_silent() {
+    let (n, n_noticed) = try_each(false, flips);
+    assert!(n > 100 && n_noticed > 0, "{n_noticed} of {n}");
+}
+
+#[test]
+fn files_of_a_closed_log_that_are_cut_or_missing_are_never_silent() {
+    let (n, n_noticed) = try_each(true, cuts);
+    assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
+}
+
+#[test]
+fn files_of_a_killed_log_that_are_cut_or_missing_are_never_silent() {
+    let (n, n_noticed) = try_each(false, cuts);
+    assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
+}

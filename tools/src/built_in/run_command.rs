@@ -1,0 +1,218 @@
+//! `run_command`: a shell command in the foreground.
+
+mod environment;
+mod group;
+mod output;
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::json::Json;
+use rethread_events::tool::Recovery;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use crate::tool::typed;
+use crate::{Tool, ToolContext, ToolOutput, WorkspaceError, schema_of};
+use group::Group;
+use output::Captured;
+
+/// How long a command may take at most, whatever the model asks for.
+const TIMEOUT_MS_MAX: u64 = 10 * 60 * 1000;
+/// How long a command may take when the model says nothing.
+const TIMEOUT_MS_DEFAULT: u64 = 2 * 60 * 1000;
+/// How long before the end of the call the command is stopped, so that the answer still has what it printed.
+const MARGIN: Duration = Duration::from_millis(500);
+/// How long a group that was asked to end has to do so before it is killed.
+const TERM: Duration = Duration::from_millis(200);
+/// How long output is waited for when the command has ended but something holds its pipes open.
+const DRAIN: Duration = Duration::from_millis(200);
+/// The bytes of output in one answer, standard output and error each.
+const STREAM_BYTES_MAX: usize = 64 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The command, as for `sh -c`. It has no input: what asks a question gets none.
+    #[schemars(length(min = 1, max = 100_000))]
+    command: String,
+    /// The folder to run it in, relative to the workspace; the workspace itself when left out.
+    #[serde(default)]
+    folder: String,
+    /// How long it may take, in milliseconds; then it is stopped.
+    #[serde(default = "timeout_ms_default")]
+    #[schemars(range(min = 1, max = TIMEOUT_MS_MAX))]
+    timeout_ms: u64,
+}
+
+fn timeout_ms_default() -> u64 {
+    TIMEOUT_MS_DEFAULT
+}
+
+/// How commands run.
+#[derive(Debug, Clone)]
+pub struct CommandOptions {
+    /// The shell, which is called with `-c` and the command. `/bin/sh` unless set.
+    pub shell: PathBuf,
+    /// Names of environment variables that commands get beside the usual ones (`PATH`, `HOME`, `LANG` and the like).
+    /// Everything else of this process' environment, and so every secret in it, is kept from them.
+    pub environment: Vec<String>,
+}
+
+impl Default for CommandOptions {
+    fn default() -> Self {
+        Self { shell: "/bin/sh".into(), environment: Vec::new() }
+    }
+}
+
+/// The tool `run_command`: a shell command in the foreground, with its output, its exit code and a time limit.
+///
+/// The command is a process group of its own. The whole group is killed when its time is up, when the call is called
+/// off or dropped, and when the command itself has ended: nothing it started stays behind. What leaves the group on
+/// purpose (`setsid`) is not found; what runs when this process is killed by force runs on.
+///
+/// No path check confines a command: it can do what the user can who runs this process. Only its folder is checked.
+/// It is `at_most_once`.
+pub fn run_command(options: CommandOptions) -> Tool {
+    let options = Arc::new(options);
+    Tool::new(
+        "run_command",
+        "Runs a shell command in the workspace and waits for its end. The answer has its output, cut in the middle \
+         when long, and its exit code. Nothing it starts in the background outlives it.",
+        schema_of::<Args>(),
+        move |arguments, cx| {
+            let options = Arc::clone(&options);
+            async move { run(&options, typed(arguments)?, cx).await }
+        },
+    )
+    .recovery(Recovery::AtMostOnce)
+    .timeout_ms(TIMEOUT_MS_MAX + MARGIN.as_millis() as u64)
+    .concurrency_max(8)
+}
+
+async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<ToolOutput, ExecutionError> {
+    let folder = folder(&args, &cx).await?;
+    let mut command = Command::new(&options.shell);
+    command
+        .arg("-c")
+        .arg(&args.command)
+        .current_dir(folder)
+        .env_clear()
+        .envs(environment::allowed(&options.environment))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| {
+        ExecutionError::new(
+            ErrorKind::Failed,
+            format!("the command was not started: {}: {error}", options.shell.display()),
+        )
+    })?;
+    let mut group = Group::of(&child)?;
+
+    let limit = match cx.timeout {
+        Some(whole) => Duration::from_millis(args.timeout_ms).min(whole.saturating_sub(MARGIN)),
+        None => Duration::from_millis(args.timeout_ms),
+    };
+    let mut stdout = Captured::new(STREAM_BYTES_MAX, cx.progress.clone());
+    let mut stderr = Captured::new(STREAM_BYTES_MAX, cx.progress.clone());
+    let end = {
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut reading = std::pin::pin!(async { tokio::join!(stdout.read(out), stderr.read(err)) });
+        let mut is_read = false;
+        let end = {
+            let mut ended = std::pin::pin!(group.leader_ended());
+            let mut up = std::pin::pin!(sleep(limit));
+            loop {
+                tokio::select! {
+                    () = &mut ended => break End::ByItself,
+                    _ = &mut reading, if !is_read => is_read = true,
+                    () = &mut up => break End::TimeUp,
+                    () = cx.cancel.cancelled() => break End::CalledOff,
+                }
+            }
+        };
+        if !matches!(end, End::ByItself) {
+            group.terminate();
+            let _ = timeout(TERM, group.leader_ended()).await;
+        }
+        // The leader has not been waited for yet, so its number still means this group and no other.
+        group.kill();
+        if !is_read {
+            let _ = timeout(DRAIN, &mut reading).await;
+        }
+        end
+    };
+    let status = reap(&mut child).await?;
+    let output = answer(&stdout, &stderr, status, &end, limit);
+    match end {
+        End::ByItself => Ok(output),
+        End::TimeUp => Err(ExecutionError::new(ErrorKind::Timeout, output.text)),
+        End::CalledOff => Err(ExecutionError::new(ErrorKind::Cancelled, output.text)),
+    }
+}
+
+enum End {
+    ByItself,
+    TimeUp,
+    CalledOff,
+}
+
+/// The folder to run in, which must exist.
+async fn folder(args: &Args, cx: &ToolContext) -> Result<PathBuf, ExecutionError> {
+    let (workspace, path) = (Arc::clone(&cx.workspace), args.folder.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        let place = workspace.resolve(&path)?;
+        match workspace.dir().metadata(place.as_path()) {
+            Ok(metadata) if metadata.is_dir() => Ok(workspace.root().join(&place.relative)),
+            Ok(_) => Err(WorkspaceError::NotAFolder { path: place.shown() }),
+            Err(source) => Err(WorkspaceError::io(&place.relative, source)),
+        }
+    });
+    match found.await {
+        Ok(found) => Ok(found?),
+        Err(_) => Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")),
+    }
+}
+
+async fn reap(child: &mut Child) -> Result<ExitStatus, ExecutionError> {
+    child
+        .wait()
+        .await
+        .map_err(|error| ExecutionError::new(ErrorKind::Internal, format!("the command cannot be waited for: {error}")))
+}
+
+fn answer(stdout: &Captured, stderr: &Captured, status: ExitStatus, end: &End, limit: Duration) -> ToolOutput {
+    use std::os::unix::process::ExitStatusExt;
+    let mut text = stdout.text();
+    let stderr_text = stderr.text();
+    if !stderr_text.is_empty() {
+        text.push_str("[standard error]\n");
+        text.push_str(&stderr_text);
+    }
+    text.push_str(&match (end, status.code(), status.signal()) {
+        (End::TimeUp, ..) => format!("[stopped after {} ms; what it did until then is done]\n", limit.as_millis()),
+        (End::CalledOff, ..) => "[called off; what it did until then is done]\n".to_owned(),
+        (End::ByItself, Some(code), _) => format!("[exit code {code}]\n"),
+        (End::ByItself, None, Some(signal)) => format!("[killed by signal {signal}]\n"),
+        (End::ByItself, None, None) => "[ended]\n".to_owned(),
+    });
+    let value = json!({
+        "exit_code": status.code(),
+        "signal": status.signal(),
+        "stdout_bytes": stdout.n_bytes(),
+        "stderr_bytes": stderr.n_bytes(),
+    });
+    ToolOutput { text, value: Some(Json(value)), ..ToolOutput::default() }
+}
+
+#[cfg(test)]
+mod tests;

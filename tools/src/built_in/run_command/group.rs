@@ -1,0 +1,60 @@
+//! A process group, killed whole.
+
+use std::time::Duration;
+
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::process::Child;
+
+/// How often it is looked whether the leader has ended.
+const LOOK_FIRST: Duration = Duration::from_micros(500);
+const LOOK_MAX: Duration = Duration::from_millis(20);
+
+/// The process group of a child that leads it. Dropping it kills the group, unless that has been done.
+///
+/// A process number is only safe to signal as long as the process has not been waited for, since the system may give
+/// it to another. So whoever waits for the child calls [`Group::kill`] first.
+pub(super) struct Group {
+    leader: Pid,
+    is_killed: bool,
+}
+
+impl Group {
+    pub(super) fn of(child: &Child) -> Result<Self, ExecutionError> {
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        match id {
+            Some(leader) => Ok(Self { leader, is_killed: false }),
+            None => Err(ExecutionError::new(ErrorKind::Internal, "the command has no process number")),
+        }
+    }
+
+    /// Returns once the leader has ended, and leaves it to be waited for.
+    pub(super) async fn leader_ended(&self) {
+        let mut pause = LOOK_FIRST;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        // An error means that there is no such child any more.
+        while let Ok(None) = waitid(WaitId::Pid(self.leader), options) {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Asks every process of the group to end.
+    pub(super) fn terminate(&self) {
+        // Nobody there to ask is what is wanted.
+        let _ = kill_process_group(self.leader, Signal::TERM);
+    }
+
+    /// Ends every process of the group. Does nothing the second time.
+    pub(super) fn kill(&mut self) {
+        if !std::mem::replace(&mut self.is_killed, true) {
+            let _ = kill_process_group(self.leader, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,87 @@
+//! The output of a command, its head and its tail, in bounded memory.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
+
+use crate::Progress;
+
+/// How often output is told as progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// What came out of one stream.
+pub(super) struct Captured {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    head_max: usize,
+    tail_max: usize,
+    n_bytes: u64,
+    progress: Progress,
+    told: Option<Instant>,
+}
+
+impl Captured {
+    /// Keeps `bytes_max` bytes: two thirds from the beginning, one from the end, where results stand.
+    pub(super) fn new(bytes_max: usize, progress: Progress) -> Self {
+        let tail_max = bytes_max / 3;
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_max: bytes_max - tail_max,
+            tail_max,
+            n_bytes: 0,
+            progress,
+            told: None,
+        }
+    }
+
+    /// Reads to the end. A stream that cannot be read has ended.
+    pub(super) async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(n_read @ 1..) = stream.read(&mut buffer).await {
+            self.take(&buffer[..n_read]);
+        }
+    }
+
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.n_bytes += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(self.head_max - self.head.len()));
+        self.head.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(self.tail_max)..];
+        let n_too_many = (self.tail.len() + rest.len()).saturating_sub(self.tail_max);
+        self.tail.drain(..n_too_many);
+        self.tail.extend(rest);
+
+        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
+            self.told = Some(Instant::now());
+            self.progress.say(String::from_utf8_lossy(bytes));
+        }
+    }
+
+    /// How many bytes came.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// All that was kept, with a line that says how much was not; it ends with a line end unless it is empty.
+    pub(super) fn text(&self) -> String {
+        let n_kept = (self.head.len() + self.tail.len()) as u64;
+        let mut bytes = self.head.clone();
+        if n_kept < self.n_bytes {
+            if !bytes.ends_with(b"\n") {
+                bytes.push(b'\n');
+            }
+            let note = format!("[{} of {} bytes left out here]\n", self.n_bytes - n_kept, self.n_bytes);
+            bytes.extend_from_slice(note.as_bytes());
+        }
+        bytes.extend(&self.tail);
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+}

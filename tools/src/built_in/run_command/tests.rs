@@ -1,0 +1,271 @@
+use std::time::Instant;
+
+use expect_test::expect;
+use serde_json::Value;
+
+use super::*;
+use crate::Progress;
+use crate::built_in::fixture::Fixture;
+
+fn fixture() -> Fixture {
+    Fixture::new([run_command(CommandOptions::default())])
+}
+
+async fn run_it(f: &Fixture, command: &str) -> String {
+    f.call("run_command", json!({ "command": command })).await
+}
+
+/// Whether a process is there and not just waiting to be buried.
+fn is_running(id: &str) -> bool {
+    match std::fs::read_to_string(format!("/proc/{id}/stat")) {
+        Ok(stat) => !stat.rsplit(") ").next().unwrap().starts_with('Z'),
+        Err(_) => false,
+    }
+}
+
+async fn is_gone(id: &str) {
+    let begun = Instant::now();
+    while is_running(id) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "process {id} is still running");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The process numbers that a command has written into a file, once it is there.
+async fn ids(f: &Fixture, file: &str, n: usize) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(f.path(file)).unwrap_or_default();
+        let ids: Vec<_> = text.lines().map(str::to_owned).collect();
+        if ids.len() == n && text.ends_with('\n') {
+            return ids;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{file} did not come");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_answers_with_its_output_and_its_exit_code() {
+    let f = fixture();
+    expect![[r#"
+        out
+        [standard error]
+        err
+        [exit code 3]
+    "#]]
+    .assert_eq(&run_it(&f, "echo out; printf err >&2; exit 3").await);
+    expect![[r#"
+        [exit code 0]
+    "#]]
+    .assert_eq(&run_it(&f, "true").await);
+    expect![[r#"
+        [killed by signal 9]
+    "#]]
+    .assert_eq(&run_it(&f, "kill -KILL $$").await);
+    let arguments = json!({ "command": "printf 123; exit 1" });
+    let output = f.registry.call("run_command", arguments, f.cx()).await.unwrap();
+    expect![[r#"{"exit_code":1,"signal":null,"stdout_bytes":3,"stderr_bytes":0}"#]]
+        .assert_eq(&output.value.unwrap().0.to_string());
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_workspace_or_a_folder_of_it() {
+    let f = fixture();
+    f.write("sub/file", "here");
+    assert_eq!(run_it(&f, "cat sub/file").await, "here\n[exit code 0]\n");
+    let arguments = |folder: &str| json!({ "command": "cat file", "folder": folder });
+    assert_eq!(f.call("run_command", arguments("sub")).await, "here\n[exit code 0]\n");
+    for (folder, error) in [
+        ("..", "denied: `..` is outside the workspace; use a path inside it, relative to its folder"),
+        ("none", "not_found: there is nothing at `none`"),
+        ("sub/file", "invalid_arguments: `sub/file` leads through something that is not a folder"),
+    ] {
+        assert_eq!(f.call("run_command", arguments(folder)).await, error);
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_asks_gets_no_answer() {
+    let f = fixture();
+    assert_eq!(run_it(&f, "read answer; echo \"got $?\"").await, "got 1\n[exit code 0]\n");
+}
+
+#[tokio::test]
+async fn a_command_does_not_see_what_it_need_not() {
+    let f = Fixture::new([run_command(CommandOptions {
+        environment: vec!["CARGO_MANIFEST_DIR".into()],
+        ..CommandOptions::default()
+    })]);
+    // Cargo sets this for tests; it stands for everything that nobody allowed.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let text = run_it(&f, "env").await;
+    let names: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    assert!(names.contains(&"PATH") && names.contains(&"CARGO_MANIFEST_DIR"), "{text}");
+    const BY_THE_SHELL: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+    for name in names {
+        let is_known = environment::allowed(&["CARGO_MANIFEST_DIR".into()]).iter().any(|(n, _)| n == name);
+        assert!(is_known || BY_THE_SHELL.contains(&name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_prints_without_end_is_stopped_and_its_output_is_bounded() {
+    let f = fixture();
+    let arguments = json!({ "command": "yes", "timeout_ms": 1000 });
+    let text = f.call("run_command", arguments).await;
+    assert!(text.starts_with("timeout: y\ny\n"), "{}", &text[..40]);
+    assert!(text.ends_with("y\n[stopped after 1000 ms; what it did until then is done]\n"));
+    assert!(text.len() < 2 * STREAM_BYTES_MAX, "{}", text.len());
+}
+
+#[tokio::test]
+async fn long_output_keeps_its_head_and_tail() {
+    let f = fixture();
+    let text = run_it(&f, "echo begin; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end").await;
+    assert!(text.starts_with("begin\nxxx") && text.ends_with("xxx\nend\n[exit code 0]\n"));
+    assert!(text.contains("\n[934475 of 1000011 bytes left out here]\n"), "{}", text.replace('x', ""));
+}
+
+/// Writes its number and that of a process it starts into `ids`; neither ends when asked to.
+const STUBBORN: &str =
+    "trap '' TERM INT HUP; sleep 1000 & echo $$ > ids; echo $! >> ids; while :; do wait; sleep 1; done";
+
+#[tokio::test]
+async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
+    let f = fixture();
+    let arguments = json!({ "command": STUBBORN, "timeout_ms": 2000 });
+    let text = f.call("run_command", arguments).await;
+    assert_eq!(text, "timeout: [stopped after 2000 ms; what it did until then is done]\n");
+    for id in ids(&f, "ids", 2).await {
+        is_gone(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_is_called_off_is_killed_with_all_it_started() {
+    let f = fixture();
+    let cx = f.cx();
+    let cancel = cx.cancel.clone();
+    let answer = f.registry.call("run_command", json!({ "command": STUBBORN }), cx);
+    let (answer, ids) = tokio::join!(answer, async {
+        let ids = ids(&f, "ids", 2).await;
+        cancel.cancel();
+        ids
+    });
+    assert_eq!(answer.unwrap_err().kind, ErrorKind::Cancelled);
+    for id in ids {
+        is_gone(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_whose_call_is_dropped_is_killed_with_all_it_started() {
+    let f = fixture();
+    let answer = tokio::spawn(f.registry.call("run_command", json!({ "command": STUBBORN }), f.cx()));
+    let ids = ids(&f, "ids", 2).await;
+    assert!(ids.iter().all(|id| is_running(id)));
+    answer.abort();
+    for id in ids {
+        is_gone(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_does_not_outlive_it() {
+    let f = fixture();
+    let text = run_it(&f, "sleep 1000 & echo $! > ids; echo done").await;
+    assert_eq!(text, "done\n[exit code 0]\n");
+    for id in ids(&f, "ids", 1).await {
+        is_gone(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_left_the_group_does_not_hold_up_the_answer() {
+    let f = fixture();
+    // It keeps the pipes open; where there is no `setsid`, there is nothing to show.
+    let text =
+        run_it(&f, "setsid sh -c 'echo $$ > ids; exec sleep 30' & while [ ! -s ids ]; do :; done; echo out").await;
+    assert_eq!(text, "out\n[exit code 0]\n");
+    for id in ids(&f, "ids", 1).await {
+        let id = id.parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_calls_own_limit_leaves_time_to_say_what_was_printed() {
+    let f = fixture();
+    let cx = f.cx().timeout(MARGIN + Duration::from_millis(1500));
+    let arguments = json!({ "command": "echo half; sleep 1000" });
+    let error = f.registry.call("run_command", arguments, cx).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(!error.retryable);
+    assert_eq!(error.message, "half\n[stopped after 1500 ms; what it did until then is done]\n");
+}
+
+#[tokio::test]
+async fn output_is_told_while_it_comes() {
+    let f = fixture();
+    let (tell, told) = std::sync::mpsc::channel();
+    let cx = f.cx().progress(Progress::new(move |text| tell.send(text).unwrap()));
+    let arguments = json!({ "command": "echo first; read answer" });
+    f.registry.call("run_command", arguments, cx).await.unwrap();
+    assert_eq!(told.recv().unwrap(), "first\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_that_comes_fast_is_told_now_and_then() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut captured = Captured::new(100, Progress::new(move |text| tell.send(text).unwrap()));
+    captured.take(b"1");
+    captured.take(b"2");
+    tokio::time::advance(Duration::from_millis(499)).await;
+    captured.take(b"3");
+    tokio::time::advance(Duration::from_millis(1)).await;
+    captured.take(b"4");
+    drop(captured);
+    assert_eq!(told.iter().collect::<Vec<_>>(), ["1", "4"]);
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_start_is_an_error() {
+    let f = fixture();
+    let text = run_it(&f, "a\0b").await;
+    assert!(text.starts_with("failed: the command was not started: /bin/sh: "), "{text}");
+    let options = CommandOptions { shell: "/no/such/shell".into(), ..CommandOptions::default() };
+    let f = Fixture::new([run_command(options)]);
+    let text = run_it(&f, "true").await;
+    assert!(text.starts_with("failed: the command was not started: /no/such/shell: "), "{text}");
+}
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_refused() {
+    let f = fixture();
+    for arguments in [
+        json!({}),
+        json!({ "command": "" }),
+        json!({ "command": ["ls"] }),
+        json!({ "command": "x".repeat(100_001) }),
+        json!({ "command": "ls", "timeout_ms": 0 }),
+        json!({ "command": "ls", "timeout_ms": 10_000_000 }),
+        Value::Null,
+    ] {
+        let text = f.call("run_command", arguments).await;
+        assert!(text.starts_with("invalid_arguments: "), "{text}");
+    }
+}
+
+#[test]
+fn output_that_just_fits_is_whole() {
+    let mut captured = Captured::new(9, Progress::default());
+    for part in ["abc", "def", "ghi"] {
+        captured.take(part.as_bytes());
+    }
+    assert_eq!(captured.text(), "abcdefghi\n");
+    captured.take(b"j\n");
+    assert_eq!(captured.text(), "abcdef\n[2 of 11 bytes left out here]\nij\n");
+    captured.take("é".repeat(100).as_bytes());
+    assert!(captured.text().starts_with("abcdef\n[202 of 211 bytes left out here]\n"));
+}

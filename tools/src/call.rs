@@ -1,0 +1,183 @@
+//! One attempt at one call, from its arguments to its answer.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::tool::Recovery;
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::schema::Arguments;
+use crate::tool::Answer;
+use crate::{SchemaError, Tool, ToolContext, head_and_tail};
+
+/// How long a tool has to end by itself once it is told to, before its future is dropped.
+const GRACE: Duration = Duration::from_millis(500);
+/// The bytes of an error's text; a model and a log read it.
+const ERROR_BYTES_MAX: usize = 16 * 1024;
+
+/// A tool as a registry keeps it: with its schema compiled and its free places counted.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) tool: Tool,
+    arguments: Arguments,
+    places: Arc<Semaphore>,
+}
+
+impl Registered {
+    pub(crate) fn new(tool: Tool) -> Result<Self, SchemaError> {
+        let arguments = Arguments::compile(&tool.spec().parameters.0)?;
+        let n_places = tool.limits().concurrency_max.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(Self { tool, arguments, places: Arc::new(Semaphore::new(n_places)) })
+    }
+
+    /// Makes one attempt. Ends with the tool's answer, or an error, at the latest [`GRACE`] after the time is up
+    /// (twice that time if all places are taken at first). Dropping it calls the tool off.
+    pub(crate) async fn call(self: Arc<Self>, arguments: Value, mut cx: ToolContext) -> Answer {
+        cx.check()?;
+        self.arguments.check(&arguments)?;
+        let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
+        cx.timeout = Some(timeout);
+        // The context keeps the place as well: for a thread that goes on when this future is gone.
+        let place = Arc::new(self.place(&cx.cancel, timeout).await?);
+        cx.hold(Arc::clone(&place));
+
+        // A token of its own, so that the end of this call's time does not call off what else hangs on the caller's.
+        let cancel = cx.cancel.child_token();
+        let called_off = std::mem::replace(&mut cx.cancel, cancel.clone());
+        let _when_dropped = cancel.clone().drop_guard();
+
+        let tool = self.tool.clone();
+        let mut work = Contained::new(async move { tool.run(arguments, cx).await });
+        let stopped = tokio::select! {
+            biased;
+            ended = &mut work => return self.finish(ended),
+            () = called_off.cancelled() => {
+                ExecutionError::new(ErrorKind::Cancelled, "the call was called off")
+            }
+            () = sleep(timeout) => self.timed_out(timeout),
+        };
+        cancel.cancel();
+        match tokio::time::timeout(GRACE, &mut work).await {
+            // It got to its end after all; to deny what has happened would be wrong.
+            Ok(Ok(Ok(output))) => self.finish(Ok(Ok(output))),
+            Ok(Ok(Err(error))) if error.kind != ErrorKind::Cancelled => {
+                Err(stopped.caused_by(head_and_tail(&error.message, ERROR_BYTES_MAX)))
+            }
+            Ok(Err(panic)) => Err(stopped.caused_by(format!("panicked: {}", panic_text(&*panic)))),
+            Ok(Ok(Err(_))) | Err(_) => Err(stopped),
+        }
+    }
+
+    async fn place(&self, cancel: &CancellationToken, wait: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
+        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let busy = || {
+            ExecutionError::retryable(
+                ErrorKind::Overloaded,
+                format!(
+                    "`{}` was not started: {} calls of it were running for all of {} ms",
+                    self.tool.name(),
+                    self.tool.limits().concurrency_max,
+                    wait.as_millis()
+                ),
+            )
+        };
+        tokio::select! {
+            permit = Arc::clone(&self.places).acquire_owned() => permit.map_err(|_| busy()),
+            () = cancel.cancelled() => {
+                Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it began"))
+            }
+            () = sleep(wait) => Err(busy()),
+        }
+    }
+
+    fn finish(&self, ended: Result<Answer, Panic>) -> Answer {
+        match ended {
+            Ok(Ok(mut output)) => {
+                output.limit(self.tool.limits().output_bytes_max);
+                Ok(output)
+            }
+            Ok(Err(mut error)) => {
+                if error.message.len() > ERROR_BYTES_MAX {
+                    error.message = head_and_tail(&error.message, ERROR_BYTES_MAX);
+                }
+                Err(error)
+            }
+            Err(panic) => {
+                let text = panic_text(&*panic);
+                tracing::error!(tool = self.tool.name(), panic = %text, "a tool panicked");
+                Err(ExecutionError::new(ErrorKind::Panicked, format!("`{}` crashed: {text}", self.tool.name())))
+            }
+        }
+    }
+
+    fn timed_out(&self, timeout: Duration) -> ExecutionError {
+        let text = format!("`{}` was stopped after {} ms", self.tool.name(), timeout.as_millis());
+        match self.tool.declared_recovery() {
+            Recovery::Safe | Recovery::Idempotent => ExecutionError::retryable(ErrorKind::Timeout, text),
+            Recovery::AtMostOnce => {
+                ExecutionError::new(ErrorKind::Timeout, format!("{text}; what it had done until then is done"))
+            }
+        }
+    }
+}
+
+type Panic = Box<dyn Any + Send>;
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text.as_str(),
+        (None, None) => "a panic without a text",
+    };
+    head_and_tail(text, 1024)
+}
+
+/// A future whose panics are answers, those of its destructors included.
+struct Contained<F>(Option<Pin<Box<F>>>);
+
+impl<F: Future> Contained<F> {
+    fn new(future: F) -> Self {
+        Self(Some(Box::pin(future)))
+    }
+}
+
+impl<F: Future> Future for Contained<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = self.0.as_mut() else { return Poll::Pending };
+        let polled = AssertUnwindSafe(future).catch_unwind().poll_unpin(cx);
+        if polled.is_ready() {
+            // Dropped here, so that a panic of its destructors is contained as well.
+            drop_quietly(self.0.take());
+        }
+        polled
+    }
+}
+
+impl<F> Drop for Contained<F> {
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
+    }
+}
+
+fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        tracing::error!(panic = %panic_text(&*panic), "a tool panicked while it was being dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What a tool is given beside its arguments.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use crate::Workspace;
+
+/// The bytes of one progress message; what is over is cut off.
+const PROGRESS_BYTES_MAX: usize = 4 * 1024;
+
+/// The circumstances of one attempt at one call. Cheap to clone.
+///
+/// A tool that starts work of its own (a thread, a task) moves a clone into it: the tool counts as busy, against its
+/// `concurrency_max`, until the last clone is dropped.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The idempotency key: the same for every attempt at this call, different for every other call. Empty when the
+    /// caller has none to give.
+    pub key: Arc<str>,
+    /// The folder the tool may work in.
+    pub workspace: Arc<Workspace>,
+    /// Cancelled when the call is called off, when its time is up and when nobody waits for it any more.
+    pub cancel: CancellationToken,
+    /// Where the tool says how far it is.
+    pub progress: Progress,
+    /// The number of this attempt; 1 is the first.
+    pub attempt: u32,
+    /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry keeps it, and always
+    /// tells it to the tool.
+    pub timeout: Option<Duration>,
+    permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl ToolContext {
+    /// A first attempt without key, progress or a time limit of its own.
+    pub fn new(workspace: impl Into<Arc<Workspace>>) -> Self {
+        Self {
+            key: "".into(),
+            workspace: workspace.into(),
+            cancel: CancellationToken::new(),
+            progress: Progress::default(),
+            attempt: 1,
+            timeout: None,
+            permit: None,
+        }
+    }
+
+    /// Sets the idempotency key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// Sets the token that calls the call off.
+    #[must_use]
+    pub fn cancel(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Sets where progress goes.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Sets the number of the attempt.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Sets how long the attempt may take, instead of the tool's own limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {
+        self.permit = Some(permit);
+    }
+
+    /// An error once the call has been called off. Blocking work asks this every few milliseconds.
+    pub fn check(&self) -> Result<(), ExecutionError> {
+        if self.cancel.is_cancelled() {
+            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("key", &self.key)
+            .field("attempt", &self.attempt)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a tool says how far it is. The default says it to nobody.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
+
+impl Progress {
+    /// Hands each message to `listener`, on the thread of the tool, which waits for it: it must be quick and must
+    /// not block.
+    pub fn new(listener: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(listener)))
+    }
+
+    /// Says how far the tool is. Messages over 4 KiB are cut.
+    pub fn say(&self, message: impl Into<String>) {
+        if let Some(listener) = &self.0 {
+            let mut message = message.into();
+            message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
+            listener(message);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(listener)" } else { "Progress(nobody)" })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a tool answers.
+
+use rethread_events::json::Json;
+use rethread_events::message::Part;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What a tool answers: text for the model, and beside it whatever else there is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolOutput {
+    /// What the model reads.
+    pub text: String,
+    /// The same as a value, where the tool has one.
+    pub value: Option<Json>,
+    /// Pictures and documents, after the text.
+    pub parts: Vec<Part>,
+    /// How many bytes the output limit took away; 0 when it is whole.
+    pub bytes_cut: u64,
+}
+
+impl ToolOutput {
+    /// An answer of text alone.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// An answer that is a value; its text is the value's JSON.
+    pub fn json(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_value(value).map(Self::from)
+    }
+
+    /// The same answer with a picture or document behind the text.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// All of it as the content of a tool message: the text, if there is any, then the parts.
+    pub fn into_content(self) -> Vec<Part> {
+        let mut content = Vec::with_capacity(self.parts.len() + 1);
+        if !self.text.is_empty() || self.parts.is_empty() {
+            content.push(Part::text(self.text));
+        }
+        content.extend(self.parts);
+        content
+    }
+
+    /// Keeps the text, the value and the parts within `bytes_max` each. The text keeps its head and tail; a value
+    /// or a part that does not fit goes, and the text says so: half of a picture is worth nothing.
+    pub(crate) fn limit(&mut self, bytes_max: usize) {
+        if self.text.len() > bytes_max {
+            let text = head_and_tail(&self.text, bytes_max);
+            self.bytes_cut += self.text.len().saturating_sub(text.len()) as u64;
+            self.text = text;
+        }
+        if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > bytes_max) {
+            self.value = None;
+            self.bytes_cut += bytes as u64;
+        }
+        let mut room = bytes_max;
+        let mut n_dropped = 0;
+        self.parts.retain(|part| {
+            let bytes = json_bytes(part);
+            let fits = bytes <= room;
+            if fits {
+                room -= bytes;
+            } else {
+                n_dropped += 1;
+                self.bytes_cut += bytes as u64;
+            }
+            fits
+        });
+        if n_dropped > 0 {
+            self.text.push_str(&format!("\n[{n_dropped} attachments left out: the limit is {bytes_max} bytes]"));
+        }
+    }
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for ToolOutput {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<Value> for ToolOutput {
+    /// The text is the value's JSON; of a JSON string, the string itself.
+    fn from(value: Value) -> Self {
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Self { text, value: Some(Json(value)), ..Self::default() }
+    }
+}
+
+/// The first and the last part of a text that is longer than `bytes_max`, with a line between them that says how much
+/// is missing; a shorter text as it is. Cut at line ends where there is one near, never inside a character. The tail
+/// gets a third of the room, because commands print their result last.
+///
+/// The result may be longer than `bytes_max` by the length of that line, which is under 100 bytes.
+pub fn head_and_tail(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let tail_max = bytes_max / 3;
+    let head_max = bytes_max - tail_max;
+
+    let mut head = &text[..text.floor_char_boundary(head_max)];
+    if let Some(end) = head.rfind('\n').filter(|end| *end >= head_max / 2) {
+        head = &head[..=end];
+    }
+    let mut tail = &text[text.ceil_char_boundary(text.len() - tail_max)..];
+    if let Some(end) = tail.find('\n').filter(|end| *end < tail_max / 2) {
+        tail = &tail[end + 1..];
+    }
+
+    let missing = text.len() - head.len() - tail.len();
+    let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{line_end}[{missing} of {} bytes left out here]\n{tail}", text.len())
+}
+
+/// The length of a value's JSON, counted without building it.
+fn json_bytes(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A value that cannot be written as JSON has no length that fits.
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+use super::*;
+
+#[test]
+fn a_short_text_is_left_alone() {
+    assert_eq!(head_and_tail("abc", 3), "abc");
+}
+
+#[test]
+fn a_long_text_keeps_whole_lines_of_its_head_and_tail() {
+    let text = (1..=100).map(|n| format!("line {n}\n")).collect::<String>();
+    let cut = head_and_tail(&text, 60);
+    expect_test::expect![[r#"
+        line 1
+        line 2
+        line 3
+        line 4
+        line 5
+        [740 of 792 bytes left out here]
+        line 99
+        line 100
+    "#]]
+    .assert_eq(&cut);
+}
+
+#[test]
+fn a_cut_never_splits_a_character() {
+    let text = "é".repeat(1000);
+    for bytes_max in 0..40 {
+        let cut = head_and_tail(&text, bytes_max);
+        assert!(cut.len() <= bytes_max + 100, "{cut}");
+        assert!(cut.contains("left out here"));
+    }
+}
+
+#[test]
+fn the_limit_holds_for_text_value_and_parts() {
+    let mut output = ToolOutput::from(Value::from("x".repeat(10_000)))
+        .with_part(Part::text("small"))
+        .with_part(Part::text("y".repeat(10_000)));
+    output.limit(1000);
+    assert!(output.text.len() < 1200, "{}", output.text.len());
+    assert_eq!(output.value, None);
+    assert_eq!(output.parts, [Part::text("small")]);
+    assert!(output.text.ends_with("[1 attachments left out: the limit is 1000 bytes]"));
+    assert!(output.bytes_cut > 28_000, "{}", output.bytes_cut);
+}
+
+#[test]
+fn what_fits_is_not_touched() {
+    let mut output = ToolOutput::from(serde_json::json!({ "n": 1 })).with_part(Part::text("p"));
+    let before = output.clone();
+    output.limit(100);
+    assert_eq!(output, before);
+}
+
+#[test]
+fn an_answer_always_has_content() {
+    assert_eq!(ToolOutput::default().into_content(), [Part::text("")]);
+    assert_eq!(ToolOutput::default().with_part(Part::text("p")).into_content(), [Part::text("p")]);
+}

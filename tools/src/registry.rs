@@ -1,0 +1,239 @@
+//! The tools of a process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{Hash, ToolName};
+use rethread_events::message::ToolSpec;
+use serde_json::Value;
+
+use crate::call::Registered;
+use crate::tool::Answer;
+use crate::{SchemaError, Tool, ToolContext};
+
+/// How many tools a registry holds.
+const N_TOOLS_MAX: usize = 4096;
+/// The length of a name; longer ones are refused by some providers.
+const NAME_BYTES_MAX: usize = 64;
+/// How many catalogues are kept; a process has about as many as it has kinds of agent.
+const N_CATALOGUES_MAX: usize = 256;
+/// How many names the error for an unknown tool lists.
+const N_NAMES_SHOWN_MAX: usize = 40;
+
+/// The tools of a process. Cheap to clone, and every clone is the same registry. Reading takes no lock.
+#[derive(Debug, Clone, Default)]
+pub struct Registry(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    list: ArcSwap<List>,
+    /// Held while the list is replaced.
+    writing: Mutex<()>,
+}
+
+/// The registry at one moment. A change makes a new one, and with it the catalogues begin anew.
+#[derive(Debug, Default)]
+struct List {
+    tools: BTreeMap<ToolName, Arc<Registered>>,
+    catalogues: ArcSwap<HashMap<Box<[ToolName]>, Arc<Catalogue>>>,
+}
+
+/// A tool that cannot be registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The name is taken.
+    #[error("there is a tool `{name}` already; unregister it first, or give one of them another name")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// The name would not be accepted by every provider.
+    #[error("`{name}` cannot be a tool's name: 1 to 64 of the characters a-z A-Z 0-9 _ -")]
+    Name {
+        /// The name, cut to 80 characters.
+        name: String,
+    },
+    /// The schema of its arguments is of no use.
+    #[error("tool `{name}` cannot be registered")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: SchemaError,
+    },
+    /// There are too many.
+    #[error("tool `{name}` cannot be registered: there are {N_TOOLS_MAX} already")]
+    Full {
+        /// The tool.
+        name: String,
+    },
+}
+
+/// Names that no tool has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no such tools: {}", names.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", "))]
+pub struct UnknownTools {
+    /// The names, sorted.
+    pub names: Vec<ToolName>,
+}
+
+/// Some tools as a model sees them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalogue {
+    /// The tools, sorted by name, each once.
+    pub specs: Arc<[ToolSpec]>,
+    /// BLAKE3 of [`Catalogue::canonical_json`].
+    pub hash: Hash,
+}
+
+impl Catalogue {
+    fn new(specs: Vec<ToolSpec>) -> Self {
+        let hash = *blake3::hash(canonical(&specs).as_bytes()).as_bytes();
+        Self { specs: specs.into(), hash: Hash::from_bytes(hash) }
+    }
+
+    /// The list of tools as JSON with the keys of every object sorted and no white space: the same bytes for the
+    /// same tools, whoever wrote their schemas.
+    pub fn canonical_json(&self) -> String {
+        canonical(&self.specs)
+    }
+}
+
+fn canonical(specs: &[ToolSpec]) -> String {
+    let mut value = serde_json::json!(specs);
+    value.sort_all_objects();
+    value.to_string()
+}
+
+impl Registry {
+    /// A registry without tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool. Costs the compiling of its schema and a copy of the list.
+    pub fn register(&self, tool: Tool) -> Result<(), RegisterError> {
+        self.insert(tool, false)
+    }
+
+    /// Adds a tool in the place of one of the same name, if there is one. Calls of the old one that are running end
+    /// as they began.
+    pub fn replace(&self, tool: Tool) -> Result<(), RegisterError> {
+        self.insert(tool, true)
+    }
+
+    fn insert(&self, tool: Tool, may_replace: bool) -> Result<(), RegisterError> {
+        let name = ToolName::from(tool.name());
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let text = name.as_str();
+        if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(allowed) {
+            return Err(RegisterError::Name { name: text.chars().take(80).collect() });
+        }
+        let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
+
+        let _writing = self.0.writing.lock();
+        let mut tools = self.0.list.load().tools.clone();
+        if !may_replace && tools.contains_key(&name) {
+            return Err(RegisterError::Taken { name: name.to_string() });
+        }
+        if tools.len() >= N_TOOLS_MAX && !tools.contains_key(&name) {
+            return Err(RegisterError::Full { name: name.to_string() });
+        }
+        tools.insert(name, Arc::new(tool));
+        self.0.list.store(Arc::new(List { tools, ..List::default() }));
+        Ok(())
+    }
+
+    /// Takes a tool out and hands it back. Calls of it that are running end as they began.
+    pub fn unregister(&self, name: &str) -> Option<Tool> {
+        let _writing = self.0.writing.lock();
+        let mut tools = self.0.list.load().tools.clone();
+        let removed = tools.remove(name)?;
+        self.0.list.store(Arc::new(List { tools, ..List::default() }));
+        Some(removed.tool.clone())
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<Tool> {
+        self.0.list.load().tools.get(name).map(|registered| registered.tool.clone())
+    }
+
+    /// All tools, sorted by name.
+    pub fn list(&self) -> Vec<Tool> {
+        self.0.list.load().tools.values().map(|registered| registered.tool.clone()).collect()
+    }
+
+    /// These tools as a model sees them, in whatever order and how often they are named. Kept until the registry
+    /// changes, so asking again costs a look-up.
+    pub fn catalogue(&self, names: &[ToolName]) -> Result<Arc<Catalogue>, UnknownTools> {
+        let mut names = names.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        let list = self.0.list.load();
+        if let Some(known) = list.catalogues.load().get(names.as_slice()) {
+            return Ok(Arc::clone(known));
+        }
+
+        let mut specs = Vec::with_capacity(names.len());
+        let mut unknown = Vec::new();
+        for name in &names {
+            match list.tools.get(name) {
+                Some(registered) => specs.push(registered.tool.spec().clone()),
+                None => unknown.push(name.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(UnknownTools { names: unknown });
+        }
+        let catalogue = Arc::new(Catalogue::new(specs));
+        list.catalogues.rcu(|known| {
+            let mut known = if known.len() < N_CATALOGUES_MAX { (**known).clone() } else { HashMap::new() };
+            known.insert(names.clone().into(), Arc::clone(&catalogue));
+            known
+        });
+        Ok(catalogue)
+    }
+
+    /// Makes one attempt at one call: checks the arguments against the schema, waits for a free place
+    /// (`concurrency_max`), runs the tool and keeps its limits. It never panics, whatever the tool does.
+    ///
+    /// The future stands alone (`'static`), must be polled inside a tokio runtime with timers, and ends at the latest
+    /// half a second after the tool's time is up, plus the same time again if it had to wait for a place. When the
+    /// time is up or `cx.cancel` is cancelled, the tool is told and has half a second to end by itself; an answer it
+    /// gives then still counts. Dropping the future calls the tool off at once.
+    ///
+    /// # Errors
+    /// `unknown_tool`, `invalid_arguments`: the model can mend it. `overloaded`: nothing was started. `timeout`:
+    /// retryable unless the tool is `at_most_once`. `cancelled`, `panicked`, and what the tool itself reports.
+    pub fn call(
+        &self,
+        name: &str,
+        arguments: Value,
+        cx: ToolContext,
+    ) -> impl Future<Output = Answer> + Send + 'static + use<> {
+        let found = match self.0.list.load().tools.get(name) {
+            Some(registered) => Ok(Arc::clone(registered)),
+            None => Err(self.unknown(name)),
+        };
+        async move { found?.call(arguments, cx).await }
+    }
+
+    fn unknown(&self, name: &str) -> ExecutionError {
+        let list = self.0.list.load();
+        let mut known: Vec<_> = list.tools.keys().take(N_NAMES_SHOWN_MAX).map(ToolName::as_str).collect();
+        if list.tools.len() > N_NAMES_SHOWN_MAX {
+            known.push("…");
+        }
+        let name: String = name.chars().take(80).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`; the tools are: {known}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! One tool: what a model sees of it, its limits, and the function behind it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::json::Json;
+use rethread_events::message::ToolSpec;
+use rethread_events::tool::Recovery;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{ToolContext, ToolOutput, schema_of};
+
+pub(crate) type Answer = Result<ToolOutput, ExecutionError>;
+type Run = dyn Fn(Value, ToolContext) -> BoxFuture<'static, Answer> + Send + Sync;
+
+/// Limits of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolOptions {
+    /// How long one attempt may take. 60 s unless set.
+    pub timeout_ms: u64,
+    /// How often a call is tried again after an error that allows it. Who calls does the repeating; the registry
+    /// makes one attempt. 0 unless set.
+    pub retries: u32,
+    /// How long to wait before that. 1 s unless set.
+    pub retry_delay_ms: u64,
+    /// How many calls run at once in this process; the others wait, at most `timeout_ms`. 16 unless set, never less
+    /// than 1.
+    pub concurrency_max: usize,
+    /// The bytes of an answer's text, of its value and of its attachments, each. What is over is left out, and the
+    /// text says so. 1 MiB unless set.
+    pub output_bytes_max: usize,
+}
+
+impl Default for ToolOptions {
+    fn default() -> Self {
+        Self {
+            timeout_ms: 60_000,
+            retries: 0,
+            retry_delay_ms: 1_000,
+            concurrency_max: 16,
+            output_bytes_max: 1024 * 1024,
+        }
+    }
+}
+
+/// A tool: a name, a description and a schema for the model, limits, and a function. Cheap to clone.
+///
+/// Unless told otherwise a tool is `at_most_once`: it is taken to change the world.
+#[derive(Clone)]
+pub struct Tool {
+    spec: Arc<ToolSpec>,
+    recovery: Recovery,
+    options: ToolOptions,
+    run: Arc<Run>,
+}
+
+impl Tool {
+    /// A tool from an async function. Its schema is made from `A`; doc comments on the fields of `A` are what the
+    /// model reads about them.
+    ///
+    /// The function must not block: a call that blocks its thread cannot be stopped, and whoever shares the thread
+    /// waits too. Work that blocks belongs into [`Tool::from_blocking_fn`]. When the time is up or the call is called
+    /// off, `cx.cancel` is cancelled, and shortly after the future is dropped.
+    pub fn from_fn<A, O, F, Fut>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: Into<ToolOutput>,
+        F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ExecutionError>> + Send + 'static,
+    {
+        Self::new(name, description, schema_of::<A>(), move |arguments, cx| {
+            let work = typed(arguments).map(|arguments| function(arguments, cx));
+            async move { Ok(work?.await?.into()) }
+        })
+    }
+
+    /// A tool from a function that blocks: files, locks, long computation. It runs on a thread of its own.
+    ///
+    /// A thread cannot be stopped from outside. The function asks [`ToolContext::check`] every few milliseconds;
+    /// one that does not goes on after its call has been answered with a timeout, and counts against
+    /// `concurrency_max` until it returns.
+    pub fn from_blocking_fn<A, O, F>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Into<ToolOutput>,
+        F: Fn(A, ToolContext) -> Result<O, ExecutionError> + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        Self::new(name, description, schema_of::<A>(), move |arguments, cx| {
+            let function = Arc::clone(&function);
+            async move {
+                let arguments = typed::<A>(arguments)?;
+                blocking(move || function(arguments, cx).map(Into::into)).await
+            }
+        })
+    }
+
+    /// A tool with a schema of its own, for functions that are known only at run time. The registry checks arguments
+    /// against the schema before it calls.
+    pub fn new<F, Fut>(name: impl Into<String>, description: impl Into<String>, parameters: Value, function: F) -> Self
+    where
+        F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Answer> + Send + 'static,
+    {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: Some(description.into()).filter(|text| !text.is_empty()),
+            parameters: Json(parameters),
+        };
+        Self {
+            spec: Arc::new(spec),
+            recovery: Recovery::default(),
+            options: ToolOptions::default(),
+            run: Arc::new(move |arguments, cx| function(arguments, cx).boxed()),
+        }
+    }
+
+    /// Says what may be done with a call whose answer was lost. `at_most_once` unless set.
+    #[must_use]
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.recovery = recovery;
+        self
+    }
+
+    /// Sets all limits.
+    #[must_use]
+    pub fn options(mut self, options: ToolOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets [`ToolOptions::timeout_ms`].
+    #[must_use]
+    pub fn timeout_ms(mut self, timeout_ms: u64) -> Self {
+        self.options.timeout_ms = timeout_ms;
+        self
+    }
+
+    /// Sets [`ToolOptions::retries`].
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = retries;
+        self
+    }
+
+    /// Sets [`ToolOptions::retry_delay_ms`].
+    #[must_use]
+    pub fn retry_delay_ms(mut self, retry_delay_ms: u64) -> Self {
+        self.options.retry_delay_ms = retry_delay_ms;
+        self
+    }
+
+    /// Sets [`ToolOptions::concurrency_max`].
+    #[must_use]
+    pub fn concurrency_max(mut self, concurrency_max: usize) -> Self {
+        self.options.concurrency_max = concurrency_max;
+        self
+    }
+
+    /// Sets [`ToolOptions::output_bytes_max`].
+    #[must_use]
+    pub fn output_bytes_max(mut self, output_bytes_max: usize) -> Self {
+        self.options.output_bytes_max = output_bytes_max;
+        self
+    }
+
+    /// Its name, unique in a registry.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What a model sees of it.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// What may be done with a call whose answer was lost.
+    pub fn declared_recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &ToolOptions {
+        &self.options
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.options.timeout_ms)
+    }
+
+    /// The bare function: nothing is checked, limited or contained.
+    pub(crate) fn run(&self, arguments: Value, cx: ToolContext) -> BoxFuture<'static, Answer> {
+        (self.run)(arguments, cx)
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("spec", &self.spec)
+            .field("recovery", &self.recovery)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` on a thread where it may block, and comes back with its answer or its panic.
+pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(answer) => answer,
+        Err(error) => match error.try_into_panic() {
+            // It is contained where every panic of a tool is.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")),
+        },
+    }
+}
+
+/// The arguments as the function wants them. They have passed the schema, so what fails here is what a schema cannot
+/// say.
+pub(crate) fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, ExecutionError> {
+    // A function without arguments takes `()`, whose JSON is null.
+    let arguments = match arguments {
+        Value::Object(map) if map.is_empty() => {
+            return serde_json::from_value(Value::Object(map))
+                .or_else(|error| serde_json::from_value(Value::Null).map_err(|_| error))
+                .map_err(unfit);
+        }
+        other => other,
+    };
+    serde_json::from_value(arguments).map_err(unfit)
+}
+
+fn unfit(error: serde_json::Error) -> ExecutionError {
+    ExecutionError::new(ErrorKind::InvalidArguments, format!("the arguments do not fit: {error}"))
+}

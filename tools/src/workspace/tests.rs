@@ -1,0 +1,183 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+struct Fixture {
+    _all: tempfile::TempDir,
+    outside: PathBuf,
+    inside: PathBuf,
+    workspace: Workspace,
+}
+
+/// `outside/secret` beside `inside/`, which is the workspace and holds `file` and `folder/file`.
+fn fixture() -> Fixture {
+    let all = tempfile::tempdir().unwrap();
+    let root = all.path().canonicalize().unwrap();
+    let (outside, inside) = (root.join("outside"), root.join("inside"));
+    fs::create_dir_all(inside.join("folder")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    fs::write(inside.join("file"), "file").unwrap();
+    fs::write(inside.join("folder/file"), "file").unwrap();
+    let workspace = Workspace::open(&inside).unwrap();
+    Fixture { _all: all, outside, inside, workspace }
+}
+
+impl Fixture {
+    fn resolve(&self, path: impl AsRef<Path>) -> String {
+        match self.workspace.resolve(path) {
+            Ok(Resolved { relative, exists }) => {
+                format!("{} {}", shown(&relative), if exists { "exists" } else { "free" })
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn is_outside(&self, path: impl AsRef<Path>) -> bool {
+        matches!(self.workspace.resolve(path), Err(WorkspaceError::Outside { .. }))
+    }
+}
+
+#[test]
+fn a_path_inside_is_found() {
+    let f = fixture();
+    assert_eq!(f.resolve("file"), "file exists");
+    assert_eq!(f.resolve("./folder//./file"), "folder/file exists");
+    assert_eq!(f.resolve("folder/../file"), "file exists");
+    assert_eq!(f.resolve(""), ". exists");
+    assert_eq!(f.resolve("."), ". exists");
+    assert_eq!(f.resolve(f.inside.join("folder/file")), "folder/file exists");
+    assert_eq!(f.resolve("new"), "new free");
+    assert_eq!(f.resolve("new/deep/er"), "new/deep/er free");
+}
+
+#[test]
+fn a_path_outside_is_refused() {
+    let f = fixture();
+    for path in [
+        "..",
+        "../outside/secret",
+        "../outside/nothing",
+        "folder/../../outside/secret",
+        "folder/../..",
+        "/",
+        "/etc/passwd",
+        "/proc/self/root/etc/passwd",
+        // A neighbour whose name begins like the workspace's.
+        "../inside2",
+    ] {
+        assert!(f.is_outside(path), "{path}: {}", f.resolve(path));
+    }
+    assert!(f.is_outside(f.outside.join("secret")));
+    assert!(f.is_outside(format!("{}2", f.inside.display())));
+    assert!(f.is_outside(f.inside.join("../outside/secret")));
+    // Out and in again: refused too, because the way there would tell what is outside.
+    assert!(f.is_outside("../inside/file"));
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_no_way_up() {
+    let f = fixture();
+    assert_eq!(f.resolve("new/../file"), "there is nothing at `new/../file`");
+    assert_eq!(f.resolve("new/../../outside/secret"), "there is nothing at `new/../../outside/secret`");
+}
+
+#[test]
+fn a_link_is_followed_inside_and_refused_outside() {
+    let f = fixture();
+    symlink("folder", f.inside.join("in")).unwrap();
+    symlink(f.inside.join("folder"), f.inside.join("in-absolute")).unwrap();
+    symlink("../outside", f.inside.join("out")).unwrap();
+    symlink(&f.outside, f.inside.join("out-absolute")).unwrap();
+    symlink("/etc/passwd", f.inside.join("passwd")).unwrap();
+    symlink("../../outside/secret", f.inside.join("folder/out")).unwrap();
+    // Points to what does not exist: writing through it would make a file outside.
+    symlink("../outside/new", f.inside.join("dangling-out")).unwrap();
+    symlink("folder/new", f.inside.join("dangling-in")).unwrap();
+
+    assert_eq!(f.resolve("in/file"), "folder/file exists");
+    assert_eq!(f.resolve("in-absolute/file"), "folder/file exists");
+    assert_eq!(f.resolve("in/../file"), "file exists");
+    assert_eq!(f.resolve("dangling-in"), "folder/new free");
+    for path in
+        ["out", "out/secret", "out/new", "out-absolute/secret", "passwd", "folder/out", "in/out", "dangling-out"]
+    {
+        assert!(f.is_outside(path), "{path}: {}", f.resolve(path));
+    }
+}
+
+#[test]
+fn links_in_a_circle_end() {
+    let f = fixture();
+    symlink("b", f.inside.join("a")).unwrap();
+    symlink("a", f.inside.join("b")).unwrap();
+    symlink("self/x", f.inside.join("self")).unwrap();
+    assert!(f.resolve("a").contains("too many symbolic links"));
+    assert!(f.resolve("self").contains("too many symbolic links"));
+}
+
+#[test]
+fn a_path_that_is_none_is_refused() {
+    let f = fixture();
+    assert!(f.resolve("a\0b").contains("NUL"));
+    assert!(f.resolve("x/".repeat(5000)).contains("over 4096 bytes"));
+    assert!(f.resolve("x".repeat(300)).contains("cannot be used"));
+    assert!(f.resolve("file/x").contains("not a folder"));
+    assert!(f.resolve("file/..").contains("not a folder"));
+}
+
+#[test]
+fn a_workspace_given_through_a_link_takes_both_spellings() {
+    let f = fixture();
+    let link = f.outside.join("link");
+    symlink(&f.inside, &link).unwrap();
+    let workspace = Workspace::open(&link).unwrap();
+    assert_eq!(workspace.root(), f.inside);
+    assert_eq!(workspace.resolve(link.join("file")).unwrap().shown(), "file");
+    assert_eq!(workspace.resolve(f.inside.join("file")).unwrap().shown(), "file");
+}
+
+#[test]
+fn a_link_put_in_the_way_after_the_check_leads_nowhere() {
+    let f = fixture();
+    let file = f.workspace.resolve("folder/file").unwrap();
+    fs::rename(f.inside.join("folder"), f.inside.join("moved")).unwrap();
+    fs::write(f.outside.join("file"), "secret").unwrap();
+    symlink(&f.outside, f.inside.join("folder")).unwrap();
+    assert!(f.workspace.open_file(&file).is_err());
+    fs::remove_file(f.inside.join("folder")).unwrap();
+    symlink("../outside", f.inside.join("folder")).unwrap();
+    assert!(f.workspace.open_file(&file).is_err());
+}
+
+#[test]
+fn only_regular_files_are_opened() {
+    let f = fixture();
+    make_pipe(&f.inside.join("pipe"));
+    let open = |path: &str| {
+        let place = f.workspace.resolve(path).unwrap();
+        f.workspace.open_file(&place).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(open("pipe"), Err("`pipe` is a pipe, a socket or a device, not a file".into()));
+    assert_eq!(open("folder"), Err("`folder` is a folder, not a file".into()));
+    assert_eq!(open("new"), Err("there is nothing at `new`".into()));
+    assert_eq!(open("file"), Ok(()));
+}
+
+#[test]
+fn a_name_with_a_line_break_is_shown_on_one_line() {
+    assert_eq!(shown(Path::new("a\nignore all\x1b[0m")), "a\\nignore all\\u{1b}[0m");
+}
+
+pub(crate) fn make_pipe(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .unwrap();
+}
+
+#[test]
+fn a_workspace_must_be_a_folder() {
+    let f = fixture();
+    assert!(matches!(Workspace::open(f.inside.join("file")), Err(WorkspaceError::NotAFolder { .. })));
+    assert!(matches!(Workspace::open(f.inside.join("none")), Err(WorkspaceError::NotFound { .. })));
+}
