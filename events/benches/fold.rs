@@ -86,6 +86,7 @@ fn answer(turn: u64) -> ModelAnswer {
         finish_reason,
         usage: Usage { input_tokens: Some(1_000), output_tokens: Some(20), ..Usage::default() },
         cost_nanousd: None,
+        prices: None,
         model: Some("scripted".into()),
         response_id: None,
         cached: false,

@@ -7,7 +7,9 @@ use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::message::{FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage};
+use rethread_events::message::{
+    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage,
+};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;

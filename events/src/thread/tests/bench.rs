@@ -204,7 +204,7 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         finish_reason,
         usage: Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() },
         cost_nanousd: None,
-            prices: None,
+        prices: None,
         model: None,
         response_id: None,
         cached: false,
