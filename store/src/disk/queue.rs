@@ -75,6 +75,8 @@ struct State {
     bytes: usize,
     next_ticket: u64,
     closed: bool,
+    /// Why nothing is taken, where that is so for good.
+    refusal: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -87,7 +89,13 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false };
+        let state = State {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            next_ticket: 0,
+            closed: false,
+            refusal: None,
+        };
         Self {
             fences: Fences::default(),
             state: Mutex::new(state),
@@ -118,6 +126,9 @@ impl Queue {
         if state.closed {
             return Some(StoreError::Closed);
         }
+        if let Some(error) = &state.refusal {
+            return Some(error.clone());
+        }
         if let Op::Append(addition, _) = op
             && self.fences.is_raised(addition.thread)
         {
@@ -138,6 +149,11 @@ impl Queue {
             }
             (_, answer) => answer.failed(error),
         }
+    }
+
+    /// Answers everything from now on with this error.
+    pub(crate) fn refuse_all(&self, error: StoreError) {
+        self.state.lock().refusal = Some(error);
     }
 
     /// A failure that comes before anything is queued.
