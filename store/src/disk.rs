@@ -467,7 +467,7 @@ impl Store for SledStore {
         records: Vec<Record>,
     ) -> Result<Appended, StoreError> {
         let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
-        plan::append_fits(bytes)?;
+        plan::import_fits(bytes)?;
         let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;
         appended.ok_or(StoreError::Closed)
     }

@@ -165,7 +165,7 @@ impl Queue {
     /// queue is closed and empty.
     pub(crate) fn take(
         &self,
-        out: &mut Vec<Waiting>,
+        out: &mut VecDeque<Waiting>,
         bytes_max: usize,
         patience: Duration,
     ) -> bool {
@@ -175,6 +175,11 @@ impl Queue {
                 return false;
             }
             self.arrived.wait_for(&mut state, patience);
+        }
+        // What was taken before is written and released by now, so these are the bytes that wait.
+        if out.is_empty() && state.bytes <= bytes_max {
+            std::mem::swap(out, &mut state.waiting);
+            return true;
         }
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {
