@@ -111,6 +111,10 @@ pub(crate) fn check_fork(point: ForkPoint, parent: Option<&Head>) -> Result<(), 
     Ok(())
 }
 
+pub(crate) fn nothing() -> StoreError {
+    StoreError::Invalid("an import needs at least one record".into())
+}
+
 pub(crate) fn no_thread(thread: ThreadId) -> StoreError {
     StoreError::NotFound { what: "thread", name: thread.to_string() }
 }
@@ -244,7 +248,7 @@ pub(crate) fn import(
     records: Vec<Record>,
 ) -> Result<Addition, StoreError> {
     let Some(first) = records.first() else {
-        return Err(StoreError::Invalid("an import needs at least one record".into()));
+        return Err(nothing());
     };
     let (thread, trace, first_position) = (first.thread, first.trace, first.position);
     let expected = fork_of.map_or(Seq(0), |point| point.seq.next());

@@ -202,13 +202,13 @@ impl Writer {
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
-                    return Err(StoreError::Invalid("an import needs at least one record".into()));
+                    return Err(plan::nothing());
                 };
                 let head = self.head(thread)?;
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                Ok(self.import(addition, before, stamp, group, out))
+                self.import(addition, before, stamp, group, out).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
@@ -262,28 +262,21 @@ impl Writer {
         stamp: &Stamp,
         group: &mut Group,
         out: &mut Vec<u8>,
-    ) -> Change {
+    ) -> Option<Change> {
         let begin = group.next;
-        let (mut before, mut head) = (before, None);
-        let mut parts = addition.split(begin, GROUP_BYTES_MAX).into_iter().peekable();
-        loop {
-            let Some(part) = parts.next() else {
-                // A split has at least one part, so this is never reached.
-                return Change::Value { name: String::new(), value: None };
-            };
+        let (mut before, mut head, mut last) = (before, None, None);
+        for part in addition.split(begin, GROUP_BYTES_MAX) {
             let body = Body::append(&part);
             let change = self.add(&part, &body, before, head, stamp, group, out);
-            match change {
-                Change::Append { thread, before, head, records, .. } if parts.peek().is_none() => {
-                    return Change::Append { thread, before, head, records, first: begin };
-                }
-                Change::Append { head: next, .. } => {
-                    (before, head) = (next.hash, Some(next));
-                    group.changes.push((change, None));
-                }
-                other => return other,
+            if let Change::Append { head: next, .. } = &change {
+                (before, head) = (next.hash, Some(*next));
             }
+            group.changes.extend(last.replace(change).map(|earlier| (earlier, None)));
         }
+        if let Some(Change::Append { first, .. }) = &mut last {
+            *first = begin;
+        }
+        last
     }
 
     fn before(
