@@ -10,7 +10,7 @@ mod memory;
 mod plan;
 mod record;
 mod subscription;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod wire;
 

@@ -237,3 +237,6 @@ fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
         .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
         .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))
 }
+
+#[cfg(test)]
+mod tests;
