@@ -369,7 +369,7 @@ impl Store for MemoryStore {
         records: Vec<Record>,
     ) -> Result<Appended, StoreError> {
         let Some(first) = records.first() else {
-            return Err(StoreError::Invalid("an import needs at least one record".into()));
+            return Err(plan::nothing());
         };
         let thread = first.thread;
         self.write(|state| {

@@ -270,3 +270,6 @@ fn read_append(take: &mut Take<'_>, trace: TraceId) -> Result<Addition, Malforme
     }
     Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, records, payloads })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,10 +6,9 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::files::{Files, LogFile, failed};
@@ -83,7 +82,8 @@ pub(crate) struct Index {
     cache_bytes: u64,
     files: Files,
     open: RwLock<Option<Arc<Open>>>,
-    closed: AtomicBool,
+    /// What to say while it is not open.
+    absent: Mutex<StoreError>,
 }
 
 struct Open {
@@ -109,15 +109,16 @@ fn is_lock(error: &StoreError) -> bool {
 impl Index {
     /// Opens the database in `dir`, made when it is not there.
     pub(crate) fn open(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
-        let index = Self {
-            dir: dir.into(),
-            cache_bytes,
-            files,
-            open: RwLock::new(None),
-            closed: AtomicBool::new(false),
-        };
+        let full = StoreError::Full { path: dir.into() };
+        let index = Self::absent(dir, cache_bytes, files, full);
         index.reopen()?;
         Ok(index)
+    }
+
+    /// A database that is not open and answers everything with this error.
+    pub(crate) fn absent(dir: &Path, cache_bytes: u64, files: Files, error: StoreError) -> Self {
+        let (dir, absent) = (dir.into(), Mutex::new(error));
+        Self { dir, cache_bytes, files, open: RwLock::new(None), absent }
     }
 
     /// Opens the database again after it failed.
@@ -179,16 +180,12 @@ impl Index {
     }
 
     fn current(&self) -> Result<Arc<Open>, StoreError> {
-        // It is closed only while a full disk keeps it from being opened again.
-        self.open.read().clone().ok_or_else(|| match self.closed.load(Ordering::Relaxed) {
-            true => StoreError::Closed,
-            false => StoreError::Full { path: self.dir.clone() },
-        })
+        self.open.read().clone().ok_or_else(|| self.absent.lock().clone())
     }
 
     /// Lets go of the database.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        self.closed.store(true, Ordering::Relaxed);
+        *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();
         self.guarded(|| {
             drop(open);

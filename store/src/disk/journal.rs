@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rethread_events::ids::{Hash, Position, TraceId};
 
+use super::care::Care;
 use super::files::{Files, LogFile, failed};
 use super::frame::{Body, Entry, HEADER_BYTES, Header, Stamp, header};
 use crate::error::{Damage, StoreError};
@@ -60,6 +61,7 @@ impl Journal {
         dir: &Path,
         files: &Files,
         sealed_epoch: u64,
+        care: &mut Care,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let files = [files.open(&dir.join(NAMES[0]))?, files.open(&dir.join(NAMES[1]))?];
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
@@ -67,7 +69,7 @@ impl Journal {
             let failed = |source| failed(file.path(), source);
             let bytes = file.read_all(2 * FILE_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
-            found.extend(scan(index, &bytes, file.path(), sealed_epoch)?);
+            found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
             // A killed process may have left what is not on the disk yet, and it is about to be shown.
             file.sync().map_err(failed)?;
         }
@@ -174,6 +176,7 @@ fn scan(
     bytes: &[u8],
     path: &Path,
     sealed_epoch: u64,
+    care: &mut Care,
 ) -> Result<Option<Recovered>, StoreError> {
     let first = header(bytes).filter(Header::is_begin);
     if first.is_some_and(|first| first.stamp.epoch <= sealed_epoch) {
@@ -212,7 +215,7 @@ fn scan(
         }
         found.group_max = found.group_max.max(group);
         if group_start > found.end && group > found.last_group {
-            return Err(StoreError::Damaged(Damage {
+            care.met(Damage {
                 position: Some(position),
                 file: Some(path.into()),
                 what: format!(
@@ -220,7 +223,8 @@ fn scan(
                     found.end
                 ),
                 ..Damage::default()
-            }));
+            })?;
+            break;
         }
     }
     Ok(first.map(|_| found))
@@ -233,3 +237,6 @@ fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
         .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
         .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) tail: Tail,
     pub(crate) index: Index,
     pub(crate) cache: Cache,
+    /// Lists what can be listed, where the rest cannot be read at all.
+    pub(crate) is_salvage: bool,
 }
 
 impl Reader {
@@ -301,7 +303,11 @@ impl Reader {
         }
         let mut after = after;
         loop {
-            let (ids, complete_to) = self.index.listed(after, tags, limit.saturating_add(1))?;
+            let listed = self.index.listed(after, tags, limit.saturating_add(1));
+            let (ids, complete_to) = match listed {
+                Err(StoreError::Damaged(_)) if self.is_salvage => break,
+                listed => listed?,
+            };
             for thread in ids {
                 if recent.contains_key(&thread) {
                     continue;

@@ -1,7 +1,7 @@
 //! The one thread that writes: takes everything that waits, checks it, makes it durable with one write and one
 //! sync, shows it to readers and answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -62,7 +62,7 @@ struct Known {
 
 /// What a group will change once it is durable.
 enum Change {
-    Append { thread: ThreadId, before: Hash, head: Head, records: Vec<Record> },
+    Append { thread: ThreadId, before: Hash, head: Head, records: Vec<Record>, first: Position },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
     Delete { thread: ThreadId },
@@ -71,7 +71,8 @@ enum Change {
 /// A group on its way.
 #[derive(Default)]
 struct Group {
-    changes: Vec<(Change, Answer)>,
+    /// With who waits for them; of several that belong together only the last has somebody.
+    changes: Vec<(Change, Option<Answer>)>,
     /// What was remembered of the heads it changes, to be put back when it fails.
     undo: Vec<(ThreadId, Option<Known>)>,
     next: Position,
@@ -109,7 +110,7 @@ impl Writer {
 
     /// Works until the queue is closed and empty; gives back the journal.
     pub(crate) fn run(mut self) -> Journal {
-        let mut waiting = Vec::new();
+        let mut waiting = VecDeque::new();
         while self.queue.take(&mut waiting, GROUP_BYTES_MAX, IDLE) {
             if waiting.is_empty() {
                 self.tidy();
@@ -139,7 +140,7 @@ impl Writer {
             }
             let thread = thread_of(&op);
             match self.plan(op, ticket, &stamp, &mut group, &mut out) {
-                Ok(change) => group.changes.push((change, answer)),
+                Ok(change) => group.changes.push((change, Some(answer))),
                 Err(error) => {
                     self.fail(thread, answer, error);
                 }
@@ -201,14 +202,13 @@ impl Writer {
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
-                    return Err(StoreError::Invalid("an import needs at least one record".into()));
+                    return Err(plan::nothing());
                 };
                 let head = self.head(thread)?;
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                let body = Body::append(&addition);
-                Ok(self.add(&addition, &body, before, head, stamp, group, out))
+                self.import(addition, before, stamp, group, out).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
@@ -250,7 +250,33 @@ impl Writer {
         body.write(&Stamp { before, trace: next.trace, ..at(stamp, group.next) }, out);
         group.next = next.last_position.next();
         self.remember(addition.thread, Some(next), group);
-        Change::Append { thread: addition.thread, before, head: next, records }
+        let first = Position(group.next.0 - addition.n_records());
+        Change::Append { thread: addition.thread, before, head: next, records, first }
+    }
+
+    /// An import is written in one group and in several frames, because it may be larger than one may be.
+    fn import(
+        &mut self,
+        addition: Addition,
+        before: Hash,
+        stamp: &Stamp,
+        group: &mut Group,
+        out: &mut Vec<u8>,
+    ) -> Option<Change> {
+        let begin = group.next;
+        let (mut before, mut head, mut last) = (before, None, None);
+        for part in addition.split(begin, GROUP_BYTES_MAX) {
+            let body = Body::append(&part);
+            let change = self.add(&part, &body, before, head, stamp, group, out);
+            if let Change::Append { head: next, .. } = &change {
+                (before, head) = (next.hash, Some(*next));
+            }
+            group.changes.extend(last.replace(change).map(|earlier| (earlier, None)));
+        }
+        if let Some(Change::Append { first, .. }) = &mut last {
+            *first = begin;
+        }
+        last
     }
 
     fn before(
@@ -324,7 +350,9 @@ impl Writer {
                 Change::Append { thread, .. } => Some(thread),
                 Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
             };
-            self.fail(thread, answer, error.clone());
+            if let Some(answer) = answer {
+                self.fail(thread, answer, error.clone());
+            }
         }
     }
 
@@ -338,9 +366,9 @@ impl Writer {
             for (change, answer) in group.changes {
                 let mut appended = None;
                 match change {
-                    Change::Append { thread, before, head, records } => {
+                    Change::Append { thread, before, head, records, first } => {
                         appended = Some(Appended {
-                            first_position: active.next_position(),
+                            first_position: first,
                             last_position: head.last_position,
                             last_seq: head.last_seq,
                             hash: head.hash,
@@ -355,7 +383,7 @@ impl Writer {
                         self.sealer.forget_snapshot(thread);
                     }
                 }
-                answers.push((answer, appended));
+                answers.extend(answer.map(|answer| (answer, appended)));
             }
         }
         self.next = group.next;

@@ -50,6 +50,7 @@ macro_rules! contract_tests {
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
             an_import_that_was_changed_is_refused
+            an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
             a_subscription_to_one_stream_sees_only_that
             a_subscription_filters_by_kind
@@ -681,6 +682,29 @@ pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
     }
     assert!(all(backend.store()).is_empty());
     backend.store().import(None, Tag(0), exported).unwrap();
+}
+
+/// Otherwise what grew over a long time could not be brought back.
+pub fn an_import_may_be_larger_than_an_append(backend: &mut dyn Backend) {
+    for seq in 0..36 {
+        let payload = vec![seq as u8; 2 << 20];
+        let big = NewRecord { payload, cause: Some(Cause::At(Position(seq / 2))), ..record("") };
+        put(backend.store(), Append { records: vec![big], ..append(thread(1), seq, &[]) }).unwrap();
+    }
+    let exported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+    backend.store().delete(thread(1)).unwrap();
+    let appended = backend.store().import(None, Tag(0), exported.clone()).unwrap();
+    assert_eq!((appended.first_position, appended.last_position), (Position(36), Position(71)));
+    for _ in 0..2 {
+        let imported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+        assert_eq!(imported.len(), 36);
+        for (before, after) in exported.iter().zip(&imported).skip(1) {
+            assert_eq!(before.hash, after.hash);
+            assert_eq!(after.cause, before.cause.map(|cause| Position(cause.0 + 36)));
+        }
+        backend.reopen();
+    }
+    put(backend.store(), append(thread(1), 36, &["goes on"])).unwrap();
 }
 
 /// No gap and no duplicate at the seam.

@@ -92,7 +92,9 @@ impl PowerCut {
         target: &Path,
         mut keeps: impl FnMut() -> bool,
     ) -> io::Result<()> {
-        let images = self.state.lock().clone();
+        let mut images = self.state.lock().clone();
+        // Without a sync nothing of it is sure.
+        images.entry(dir.join("index/db")).or_default();
         copy_tree(dir, target)?;
         for (path, image) in images {
             let Ok(name) = path.strip_prefix(dir) else { continue };
