@@ -29,6 +29,13 @@ pub(crate) fn measure(records: &[NewRecord]) -> Result<usize, StoreError> {
     for (index, record) in records.iter().enumerate() {
         payload_fits(record.payload.len())?;
         total += record.payload.len() + 32;
+        if let Some(Cause::Own(_)) = record.cause
+            && index > 0
+        {
+            return Err(StoreError::Invalid(format!(
+                "record {index} of an append names its cause by seq, which only the first may"
+            )));
+        }
         if let Some(Cause::SameAppend(cause)) = record.cause
             && cause as usize >= index
         {
@@ -119,6 +126,24 @@ pub(crate) fn no_thread(thread: ThreadId) -> StoreError {
     StoreError::NotFound { what: "thread", name: thread.to_string() }
 }
 
+/// Where the last appends of a stream begin, the newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recent([Option<(Seq, Position)>; 4]);
+
+impl Recent {
+    /// An append was placed.
+    pub(crate) fn push(&mut self, first: Seq, position: Position) {
+        self.0.rotate_right(1);
+        self.0[0] = Some((first, position));
+    }
+
+    /// The position of a record of one of these appends.
+    fn position(&self, seq: Seq) -> Option<Position> {
+        let (first, position) = self.0.iter().flatten().find(|(first, _)| *first <= seq)?;
+        Some(Position(position.0 + (seq.0 - first.0)))
+    }
+}
+
 /// Payloads of an append, shared with whoever reads them later.
 pub(crate) type Payloads = Vec<Arc<[u8]>>;
 
@@ -160,6 +185,7 @@ impl Addition {
         &self,
         head: Option<&Head>,
         before: Hash,
+        recent: &Recent,
         first: Position,
         mut each: impl FnMut(Record),
     ) -> Head {
@@ -197,9 +223,10 @@ impl Addition {
                 version: new.version,
                 recorded_at: new.recorded_at,
                 trace,
-                cause: new.cause.map(|cause| match cause {
-                    Cause::At(position) => position,
-                    Cause::SameAppend(index) => Position(first.0 + u64::from(index)),
+                cause: new.cause.and_then(|cause| match cause {
+                    Cause::At(position) => Some(position),
+                    Cause::SameAppend(index) => Some(Position(first.0 + u64::from(index))),
+                    Cause::Own(seq) => recent.position(seq),
                 }),
                 hash: next.hash,
                 payload: Arc::clone(payload),

@@ -118,6 +118,7 @@ impl Journal {
             position,
             before: Hash::ZERO,
             trace: TraceId::from_bytes([0; 16]),
+            cause: None,
         };
         if self.offset == 0 {
             Body::begin().write(&stamp, out);

@@ -14,7 +14,7 @@ use super::mark::{self, Mark, Reached};
 use super::tail::{Known, Segment, State, Tail};
 use crate::error::{Damage, StoreError};
 use crate::head::Head;
-use crate::plan::Addition;
+use crate::plan::{Addition, Recent};
 
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
@@ -271,7 +271,7 @@ fn replay(
             };
             let mut records = Vec::with_capacity(addition.records.len());
             let next = addition
-                .place(head.as_ref(), stamp.before, position, |record| records.push(record));
+                .place(head.as_ref(), stamp.before, &Recent::default(), position, |record| records.push(record));
             state.active.append(addition.thread, stamp.before, next, records);
         }
         Entry::Blob { owner, hash, bytes } => state.active.blob(owner, hash, bytes),

@@ -22,7 +22,7 @@ use crate::contract::{Appended, ForkPoint};
 use crate::error::StoreError;
 use crate::follow::Progress;
 use crate::head::Head;
-use crate::plan::{self, Addition};
+use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
@@ -56,6 +56,7 @@ pub(crate) struct Writer {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     head: Option<Head>,
+    recent: Recent,
     /// The life of the journal in which it was last changed: until that is in sled, it must be remembered.
     epoch: u64,
 }
@@ -228,7 +229,7 @@ impl Writer {
                     return Err(StoreError::InUse { thread, forks });
                 }
                 Body::delete(thread).write(&at(stamp, group.next), out);
-                self.remember(thread, None, group);
+                self.remember(thread, None, Recent::default(), group);
                 Ok(Change::Delete { thread })
             }
         }
@@ -246,10 +247,13 @@ impl Writer {
         out: &mut Vec<u8>,
     ) -> Change {
         let mut records = Vec::with_capacity(addition.records.len());
-        let next = addition.place(head.as_ref(), before, group.next, |record| records.push(record));
-        body.write(&Stamp { before, trace: next.trace, ..at(stamp, group.next) }, out);
+        let mut recent = self.heads.get(&addition.thread).map(|known| known.recent).unwrap_or_default();
+        let next = addition.place(head.as_ref(), before, &recent, group.next, |record| records.push(record));
+        recent.push(addition.expected, group.next);
+        let cause = records.first().and_then(|record| record.cause);
+        body.write(&Stamp { before, trace: next.trace, cause, ..at(stamp, group.next) }, out);
         group.next = next.last_position.next();
-        self.remember(addition.thread, Some(next), group);
+        self.remember(addition.thread, Some(next), recent, group);
         let first = Position(group.next.0 - addition.n_records());
         Change::Append { thread: addition.thread, before, head: next, records, first }
     }
@@ -318,12 +322,12 @@ impl Writer {
             return Ok(known.head);
         }
         let head = self.reader.find_head(thread)?;
-        self.heads.insert(thread, Known { head, epoch: self.sealer.sealed_epoch() });
+        self.heads.insert(thread, Known { head, recent: Recent::default(), epoch: self.sealer.sealed_epoch() });
         Ok(head)
     }
 
-    fn remember(&mut self, thread: ThreadId, head: Option<Head>, group: &mut Group) {
-        let known = Known { head, epoch: self.journal.epoch() };
+    fn remember(&mut self, thread: ThreadId, head: Option<Head>, recent: Recent, group: &mut Group) {
+        let known = Known { head, recent, epoch: self.journal.epoch() };
         group.undo.push((thread, self.heads.insert(thread, known)));
     }
 

@@ -29,6 +29,7 @@ macro_rules! contract_tests {
             a_wrong_expectation_is_a_conflict_and_writes_nothing
             appends_can_be_queued_before_the_one_before_is_answered
             what_is_queued_behind_a_failed_append_fails_too
+            a_cause_may_be_named_before_it_has_a_position
             what_makes_no_sense_is_refused
             what_is_too_large_is_refused
             a_stream_is_read_in_ranges
@@ -154,6 +155,31 @@ pub fn appends_can_be_queued_before_the_one_before_is_answered(backend: &mut dyn
     backend.reopen();
     let expected: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     assert_eq!(texts(backend.store(), thread(1)), expected);
+}
+
+/// A caller that does not wait names what came before by its seq.
+pub fn a_cause_may_be_named_before_it_has_a_position(backend: &mut dyn Backend) {
+    let store = backend.store();
+    put(store, append(thread(9), 0, &["another"])).unwrap();
+    let follows = |seq: u64, cause: u64| {
+        let mut append = append(thread(1), seq, &["follows"]);
+        append.records[0].cause = Some(Cause::Own(Seq(cause)));
+        append
+    };
+    let queued = [append(thread(1), 0, &["a", "b", "c"]), follows(3, 1), follows(4, 2), follows(5, 3)];
+    let answers: Vec<_> = queued.into_iter().map(|append| store.append(append)).collect();
+    for answer in answers {
+        futures::executor::block_on(answer).unwrap();
+    }
+    let mut second = append(thread(1), 6, &["x", "y"]);
+    second.records[1].cause = Some(Cause::Own(Seq(0)));
+    assert!(matches!(put(store, second), Err(StoreError::Invalid(_))));
+    for _ in 0..2 {
+        let read = backend.store().read_stream(thread(1), Seq(3)..Seq(6), 10).unwrap();
+        let causes: Vec<_> = read.iter().map(|record| record.cause).collect();
+        assert_eq!(causes, [2, 3, 4].map(|position| Some(Position(position))));
+        backend.reopen();
+    }
 }
 
 /// Even where the later expectation would hold.

@@ -27,6 +27,7 @@ fn frame() -> (Vec<u8>, Addition) {
         position: Position(10),
         before: Hash::of(b"before"),
         trace: thread.into(),
+        cause: Some(Position(4)),
     };
     let mut out = Vec::new();
     Body::append(&addition).write(&stamp, &mut out);
