@@ -89,6 +89,8 @@ pub enum Auth {
     Default,
     /// In a header `api-key`, as Azure wants it.
     ApiKey,
+    /// As a bearer token, where the protocol does it otherwise.
+    Bearer,
     /// Not at all, for a server of one's own.
     None,
 }

@@ -363,19 +363,29 @@ impl Profiles {
 fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
     let azure = base.host_str().is_some_and(|host| host.ends_with(".azure.com"));
     let api_key_header = profile.auth == Auth::ApiKey || azure;
+    let api_version = profile.api_version.clone();
     match profile.provider {
+        Provider::OpenaiResponses => {
+            Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version })
+        }
+        Provider::Anthropic => {
+            Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer })
+        }
+        Provider::Gemini => Arc::new(wire::gemini::Gemini),
         Provider::GeminiOpenai => Arc::new(wire::openai_chat::OpenaiChat {
             gemini: true,
             api_key_header,
-            api_version: profile.api_version.clone(),
+            api_version,
             reasoning_field: profile.reasoning_field.clone(),
         }),
-        _ => Arc::new(wire::openai_chat::OpenaiChat {
-            gemini: false,
-            api_key_header,
-            api_version: profile.api_version.clone(),
-            reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
-        }),
+        Provider::OpenaiChat | Provider::Mock | Provider::Human => {
+            Arc::new(wire::openai_chat::OpenaiChat {
+                gemini: false,
+                api_key_header,
+                api_version,
+                reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
+            })
+        }
     }
 }
 

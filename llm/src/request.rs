@@ -113,6 +113,13 @@ impl Request {
         self.messages.iter().filter(|m| m.role == Role::Assistant).count()
     }
 
+    /// Whether any tool is on offer, one of the provider's own (in `extra`) included.
+    pub fn has_tools(&self) -> bool {
+        let own =
+            || self.extra.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
+        !self.tools.is_empty() || own()
+    }
+
     /// Whether the request can be put into words at all. What only the provider can know (whether the model exists,
     /// whether a temperature is in range) is left to it.
     ///

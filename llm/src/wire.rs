@@ -1,9 +1,12 @@
 //! How each provider says things: one file or folder per protocol, behind two traits.
 
+pub(crate) mod anthropic;
 pub(crate) mod draft;
 pub(crate) mod fault;
+pub(crate) mod gemini;
 pub(crate) mod json;
 pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
 
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value};

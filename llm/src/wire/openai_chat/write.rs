@@ -28,9 +28,6 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
 }
 
 fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if request.tools.is_empty() {
-        return;
-    }
     let tools: Vec<Value> = request
         .tools
         .iter()
@@ -44,7 +41,12 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             json!({ "type": "function", "function": function })
         })
         .collect();
-    body.insert("tools".into(), tools.into());
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
+    if !request.has_tools() {
+        return;
+    }
     if let Some(choice) = &request.tool_choice {
         let choice = match choice {
             ToolChoice::Auto => "auto".into(),
