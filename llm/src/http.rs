@@ -283,8 +283,14 @@ impl HttpClient {
             let piece = match self.piece(&mut answer, wait).await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
-                // The answer is whole: what broke afterwards does not matter.
-                Err(_) if events.progress != Progress::More => break,
+                // The answer is whole: what broke afterwards does not matter, unless its figures were still to come.
+                // A server that only keeps the connection open has none to send.
+                Err(e)
+                    if events.progress != Progress::More
+                        && (e.kind == ErrorKind::Timeout || events.assembler.has_figures()) =>
+                {
+                    break;
+                }
                 Err(mut error) => {
                     if error.kind == ErrorKind::Connection && total > 0 {
                         error.kind = ErrorKind::StreamInterrupted;

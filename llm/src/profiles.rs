@@ -1,7 +1,7 @@
 //! The profiles of a configuration, and the clients made from them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,13 +10,18 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
+use crate::answers::{AnswerStore, Cached, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
+use crate::fallback::Fallback;
 use crate::http::{self, HttpClient, HttpParts};
+use crate::limit::Limited;
 use crate::mock::{Mock, ScriptError};
-use crate::profile::{Auth, Profile};
+use crate::prices::{self, PriceTable};
+use crate::profile::{Auth, CacheProfile, Profile};
 use crate::provider::Provider;
-use crate::retry::Retrying;
+use crate::relay::{HumanRelay, Relay};
+use crate::retry::{RetryStats, Retrying};
 use crate::secret::Key;
 use crate::wire::{self, Wire};
 
@@ -80,6 +85,15 @@ pub enum ProfileError {
         #[source]
         source: ScriptError,
     },
+    /// The answer cache cannot be opened.
+    #[error("profile `{profile}`: the answer cache cannot be opened")]
+    Cache {
+        /// Which profile.
+        profile: String,
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
     /// The shared HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
     Http(#[source] LlmError),
@@ -96,6 +110,11 @@ pub struct Profiles {
     env: Box<Env>,
     http: OnceLock<reqwest::Client>,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
+    retrying: Mutex<HashMap<String, Arc<Retrying>>>,
+    stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
+    cache_folder: Option<PathBuf>,
+    relay: Option<Arc<dyn Relay>>,
+    table: Arc<PriceTable>,
 }
 
 /// The part of `rethread.toml` that is read here; other tables belong to others.
@@ -120,7 +139,12 @@ impl Profiles {
             default,
             env: Box::new(|name| std::env::var(name).ok()),
             http: OnceLock::new(),
-            clients: Mutex::new(HashMap::new()),
+            clients: Mutex::default(),
+            retrying: Mutex::default(),
+            stores: Mutex::default(),
+            cache_folder: None,
+            relay: None,
+            table: PriceTable::built_in(),
         }
     }
 
@@ -155,6 +179,32 @@ impl Profiles {
     ) -> Self {
         self.env = Box::new(env);
         self
+    }
+
+    /// Keeps answers in this folder, for profiles that ask for a cache and name no folder.
+    #[must_use]
+    pub fn with_cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache_folder = Some(folder.into());
+        self
+    }
+
+    /// Asks people through `relay`, for profiles whose provider is `human`.
+    #[must_use]
+    pub fn with_relay(mut self, relay: Arc<dyn Relay>) -> Self {
+        self.relay = Some(relay);
+        self
+    }
+
+    /// Takes prices and abilities of models from this table instead of the built-in one.
+    #[must_use]
+    pub fn with_prices(mut self, table: Arc<PriceTable>) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// What the attempts of a profile came to so far; none when it was never used.
+    pub fn retry_stats(&self, name: &str) -> Option<RetryStats> {
+        self.retrying.lock().get(name).map(|client| client.stats())
     }
 
     /// Adds a profile, or replaces the one of that name along with its client.
@@ -250,9 +300,58 @@ impl Profiles {
     }
 
     fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        let bare = self.bare(name, profile)?;
-        let retrying: Arc<dyn Client> = Arc::new(Retrying::new(bare, profile.retry.clone()));
-        Ok(Arc::new(layered::Profiled::new(profile.clone(), retrying)))
+        let first = self.alone(name, profile)?;
+        if profile.fallback.is_empty() {
+            return Ok(first);
+        }
+        // One step only: the fallbacks of a fallback are not followed, so that no list can go in circles.
+        let mut others = Vec::with_capacity(profile.fallback.len());
+        for other in &profile.fallback {
+            let profile = self.get(other)?;
+            others.push((self.alone(other, profile)?, profile.model.clone()));
+        }
+        Ok(Arc::new(Fallback::new(first, others)))
+    }
+
+    /// The client of a profile without its fallbacks, from the inside out: one attempt, its limits, attempts again,
+    /// what the profile says and what it costs, answers known already.
+    fn alone(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+        let mut client = self.bare(name, profile)?;
+        if profile.limits.limits_anything() {
+            client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
+        }
+        let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
+        self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
+        let mut client: Arc<dyn Client> = retrying;
+        let base = self.base_url(profile);
+        let host = Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let list = prices::list_of(profile.provider, host.as_deref());
+        client = Arc::new(layered::Priced::new(client, profile, Arc::clone(&self.table), list));
+        if let Some(cache) = &profile.cache {
+            let store = self.store(name, cache)?;
+            client = Arc::new(Cached::new(client, store, format!("{} {base}", profile.provider)));
+        }
+        Ok(Arc::new(layered::Profiled::new(profile.clone(), client)))
+    }
+
+    /// The cache of a profile; profiles with the same folder share it.
+    fn store(&self, name: &str, cache: &CacheProfile) -> Result<Arc<AnswerStore>, ProfileError> {
+        let Some(folder) = cache.folder.as_ref().or(self.cache_folder.as_ref()) else {
+            return Err(ProfileError::Value {
+                profile: name.into(),
+                field: "cache.folder",
+                why: "is missing, and nobody said where answers are kept".into(),
+            });
+        };
+        let mut stores = self.stores.lock();
+        if let Some(store) = stores.get(folder) {
+            return Ok(Arc::clone(store));
+        }
+        let store = AnswerStore::open(folder, cache.bounds)
+            .map_err(|source| ProfileError::Cache { profile: name.into(), source })?;
+        let store = Arc::new(store);
+        stores.insert(folder.clone(), Arc::clone(&store));
+        Ok(store)
     }
 
     /// The client that makes one attempt.
@@ -267,7 +366,19 @@ impl Profiles {
                 };
                 Ok(Arc::new(mock))
             }
-            _ => Ok(Arc::new(self.http_client(name, profile)?)),
+            Provider::Human => match &self.relay {
+                Some(relay) => Ok(Arc::new(HumanRelay::new(Arc::clone(relay)))),
+                None => Err(ProfileError::Value {
+                    profile: name.into(),
+                    field: "provider",
+                    why: "is human, and there is nobody to ask here".into(),
+                }),
+            },
+            Provider::OpenaiChat
+            | Provider::OpenaiResponses
+            | Provider::Anthropic
+            | Provider::Gemini
+            | Provider::GeminiOpenai => Ok(Arc::new(self.http_client(name, profile)?)),
         }
     }
 

@@ -82,6 +82,12 @@ pub(crate) trait Assembler: Send {
     /// Takes the next event.
     fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
 
+    /// Whether the figures that were asked for have come, so that a connection that breaks after the end of the
+    /// answer costs nothing.
+    fn has_figures(&self) -> bool {
+        true
+    }
+
     /// The stream ended.
     fn finish(self: Box<Self>) -> Result<Response, LlmError>;
 }

@@ -74,6 +74,7 @@ pub(crate) fn response(
         finish_reason: finish.0,
         finish_reason_raw: finish.1,
         usage,
+        provider: cx.provider.into(),
         model: model.filter(|m| !m.is_empty()),
         response_id: response_id.filter(|id| !id.is_empty()),
         request_id: None,

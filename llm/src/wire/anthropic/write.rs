@@ -7,8 +7,11 @@ use super::NAME;
 use crate::request::{Request, ResponseFormat};
 use crate::wire::{draft, merge_extra};
 
-/// The longest answer when the request does not say: the provider wants a figure, and every model takes this one.
-const MAX_TOKENS: u64 = 4_096;
+/// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
+/// at most.
+const MAX_TOKENS: u64 = 16_384;
+/// The longest answer of a model nobody knows.
+const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The room for the answer beside the thoughts, when the request does not say.
 const BESIDE_THOUGHTS: u64 = 4_096;
 
@@ -252,7 +255,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
         }
     };
     let budget = thinking.as_ref().and_then(|t| t["budget_tokens"].as_u64()).unwrap_or(0);
-    let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { MAX_TOKENS };
+    let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { longest(&request.model) };
     body.insert("max_tokens".into(), request.max_tokens.unwrap_or(default).into());
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -274,6 +277,12 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
         output.insert("effort".into(), effort.into());
     }
     put("output_config", (!output.is_empty()).then_some(Value::Object(output)));
+}
+
+fn longest(model: &str) -> u64 {
+    let info = crate::prices::PriceTable::built_in().model_info(NAME, model);
+    info.and_then(|info| info.output_tokens_max)
+        .map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
 }
 
 /// Whether a model takes an effort in words: from generation 4.6 on, and Opus 4.5. By the first two numbers of its
