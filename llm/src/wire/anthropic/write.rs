@@ -187,8 +187,11 @@ fn source(media: &Media, default_type: &str) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(data), _) if media_type.starts_with("text/") => {
             use base64::Engine as _;
-            let bytes = base64::engine::general_purpose::STANDARD.decode(data.as_bytes()).ok()?;
-            let text = String::from_utf8_lossy(&bytes);
+            // What is no base64 was text to begin with.
+            let text = match base64::engine::general_purpose::STANDARD.decode(data.as_bytes()) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(_) => data.to_string(),
+            };
             Some(json!({ "type": "text", "media_type": "text/plain", "data": text }))
         }
         (Some(data), _) => {
@@ -241,10 +244,15 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
     let budget =
         request.reasoning.as_ref().and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
     let effort = request.reasoning.as_ref().and_then(|r| r.effort.as_deref());
+    let shown =
+        request.reasoning.as_ref().and_then(|r| r.summary.as_deref()).filter(|s| *s != "none");
+    // Newer models take the effort in words, beside the thinking or without it; older ones only think by a budget.
     let thinking = match (budget, effort) {
         (Some(budget), _) => Some(json!({ "type": "enabled", "budget_tokens": budget })),
-        (None, Some("none" | "minimal")) | (None, None) => None,
-        (None, Some(_)) if takes_effort(&request.model) => Some(json!({ "type": "adaptive" })),
+        (None, _) if takes_effort(&request.model) => {
+            shown.map(|_| json!({ "type": "adaptive", "display": "summarized" }))
+        }
+        (None, Some("none" | "minimal") | None) => None,
         (None, Some(effort)) => {
             let budget = match effort {
                 "low" => 2_048,

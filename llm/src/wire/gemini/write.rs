@@ -162,8 +162,10 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
                 // A function without a description is refused by some models.
                 let description = tool.description.as_deref().unwrap_or(&tool.name);
                 out.insert("description".into(), description.into());
-                let parameters = draft::schema(&tool.parameters);
-                out.insert("parametersJsonSchema".into(), schema::lower(&parameters));
+                if draft::declared(&tool.parameters).is_some() {
+                    let parameters = schema::lower(&draft::schema(&tool.parameters));
+                    out.insert("parametersJsonSchema".into(), parameters);
+                }
                 Value::Object(out)
             })
             .collect();

@@ -125,6 +125,6 @@ impl Assembler for ChatStream {
     }
 
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {
-        if self.ended { self.answer.response(self.cx) } else { Err(self.cx.interrupted()) }
+        if self.ended { Ok(self.answer.response(self.cx)) } else { Err(self.cx.interrupted()) }
     }
 }

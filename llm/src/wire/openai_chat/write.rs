@@ -37,7 +37,9 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             if let Some(description) = &tool.description {
                 function.insert("description".into(), description.as_str().into());
             }
-            function.insert("parameters".into(), draft::schema(&tool.parameters));
+            if let Some(schema) = draft::declared(&tool.parameters) {
+                function.insert("parameters".into(), schema.clone());
+            }
             json!({ "type": "function", "function": function })
         })
         .collect();

@@ -121,6 +121,9 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
         Role::User | Role::Tool => {
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
+                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
+                    Some(data.0.clone())
+                }
                 _ => None,
             }));
             let content = content(&message.content);
@@ -148,7 +151,13 @@ fn push_answer(message: &Message, input: &mut Vec<Value>) {
         input.append(waiting);
         let mut item = Map::new();
         item.insert("role".into(), "assistant".into());
-        item.insert("content".into(), texts.concat().into());
+        let content = match texts.as_slice() {
+            [text] => (*text).into(),
+            texts => {
+                texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect()
+            }
+        };
+        item.insert("content".into(), content);
         if let Some(phase) = phase.take() {
             item.insert("phase".into(), phase);
         }
@@ -240,13 +249,21 @@ fn content(parts: &[Part]) -> Value {
                 Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
             }
             Part::Document(media) => file(media),
-            Part::Opaque { provider, data } if provider == NAME => Some(data.0.clone()),
+            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
+                Some(data.0.clone())
+            }
             Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => {
                 None
             }
         })
         .collect();
     if list.is_empty() { Value::Null } else { list.into() }
+}
+
+/// Whether an opaque item is a part of a message; the others are items of their own.
+fn is_content(data: &Value) -> bool {
+    let kind = data.get("type").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.starts_with("input_"))
 }
 
 fn file(media: &Media) -> Option<Value> {
