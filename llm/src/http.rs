@@ -18,7 +18,7 @@ use crate::secret::Key;
 use crate::wire::Wire;
 
 mod attempt;
-mod reading;
+pub(crate) mod reading;
 
 /// Limits of one attempt. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -107,3 +107,6 @@ pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Val
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
