@@ -54,24 +54,36 @@ impl Default for HttpLimits {
 /// An HTTP client for providers, to be shared by everything in a process: it holds the connections.
 ///
 /// # Errors
-/// When the system's certificates cannot be read.
+/// When no client can be made at all. On a machine without certificates there is one that reaches plain `http://`
+/// addresses, such as a model server next door, and trusts nobody else.
 pub fn shared(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
-    reqwest::Client::builder()
-        .connect_timeout(connect_timeout)
-        .pool_idle_timeout(Duration::from_secs(60))
-        .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
-        // A redirect to another host would take the key there: only the headers that HTTP itself knows are dropped
-        // on the way, and some providers have headers of their own.
-        .redirect(reqwest::redirect::Policy::custom(|attempt| {
-            let same = attempt.previous().last().is_some_and(|from| {
-                from.host_str() == attempt.url().host_str()
-                    && from.port_or_known_default() == attempt.url().port_or_known_default()
-                    && from.scheme() == attempt.url().scheme()
-            });
-            if same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
-        }))
+    let builder = || {
+        reqwest::Client::builder()
+            .connect_timeout(connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(60))
+            .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
+            .redirect(same_host_only())
+    };
+    builder()
         .build()
+        .or_else(|error| {
+            tracing::warn!(error = chain(&error), "only http:// addresses can be reached");
+            builder().tls_certs_only(std::iter::empty()).build()
+        })
         .map_err(|e| LlmError::new(ErrorKind::Connection, "http", chain(&e)))
+}
+
+/// A redirect to another host would take the key there: only the headers that HTTP itself knows are dropped on the
+/// way, and some providers have headers of their own.
+fn same_host_only() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let same = attempt.previous().last().is_some_and(|from| {
+            from.host_str() == attempt.url().host_str()
+                && from.port_or_known_default() == attempt.url().port_or_known_default()
+                && from.scheme() == attempt.url().scheme()
+        });
+        if same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
+    })
 }
 
 /// A provider reached over HTTP. Every call is one attempt.

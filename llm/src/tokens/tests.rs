@@ -79,7 +79,9 @@ fn tools_and_images_count() {
         }}),
     );
     assert_eq!(counter.tools(&[]), 0);
-    assert!(counter.tools(&[bare.clone()]) < counter.tools(&[rich.clone()]));
+    assert!(
+        counter.tools(std::slice::from_ref(&bare)) < counter.tools(std::slice::from_ref(&rich))
+    );
     assert_eq!(
         counter.tools(&[bare.clone(), rich.clone()]) + 12,
         counter.tools(&[bare]) + counter.tools(&[rich])

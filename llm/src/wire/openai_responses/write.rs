@@ -91,7 +91,8 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
         put("reasoning", (!reasoning.is_empty()).then_some(Value::Object(reasoning)));
     }
     // The next turn has to bring the reasoning back; only what is asked for comes in a form that can be brought.
-    if is_reasoning_model(&request.model) {
+    // A chat model of a thinking family does not think and refuses the wish.
+    if is_reasoning_model(&request.model) && !request.model.contains("-chat") {
         put("include", Some(json!(["reasoning.encrypted_content"])));
     }
 }
