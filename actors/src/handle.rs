@@ -27,7 +27,7 @@ use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
 use crate::recorded::RecordedEvent;
-use crate::thread_actor::{Begin, Halt, Tell};
+use crate::thread_actor::{Begin, Halt, Look, Tell};
 
 /// How many records are read at a time.
 const PAGE: usize = 512;
@@ -380,9 +380,13 @@ impl ThreadHandle {
         loop {
             let waiting = inner.activity.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
-            if !inner.is_live(self.id) {
+            if let Some(actor) = inner.actor(self.id) {
+                actor.do_send(Look);
+            } else {
                 let loaded = self.load(None).await?;
-                if loaded.state.is_ended() {
+                let status = loaded.state.status();
+                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest;
+                if status.is_ended() || at_rest {
                     return Ok(Outcome::new(loaded.state, loaded.last_position));
                 }
                 self.start_up()?;

@@ -50,6 +50,11 @@ pub(crate) struct Tell {
     pub(crate) reply: Option<Reply>,
 }
 
+/// Somebody waits for the thread, who may have come after it last said where it stands.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Look;
+
 /// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
 /// becomes durable.
 #[derive(Message)]
@@ -142,6 +147,14 @@ impl Handler<Tell> for ThreadActor {
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
         self.tell(message.input, message.reply, ctx);
+    }
+}
+
+impl Handler<Look> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
+        self.rest(ctx);
     }
 }
 
@@ -469,7 +482,7 @@ impl ThreadActor {
             live.snapshot = live.thread.state().last_seq();
             keep_snapshot(&self.inner, live);
         }
-        if live.running.is_empty() {
+        if live.running.is_empty() && live.idle.is_none() {
             if !live.stirred {
                 return self.put_away(ctx);
             }
@@ -497,6 +510,13 @@ impl ThreadActor {
     }
 
     fn leave(&mut self, ctx: &mut Context<Self>) {
+        let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
+        self.go(ctx);
+        // Behind the going: who asks later finds nobody here and looks into the log.
+        self.inner.activity.left(self.id, ended);
+    }
+
+    fn go(&mut self, ctx: &mut Context<Self>) {
         self.mode = Mode::Gone;
         self.inner.forget(self.id, &ctx.address());
         ctx.stop();
@@ -512,6 +532,7 @@ impl ThreadActor {
                 }
             }
         }
+        self.go(ctx);
         match error {
             // There will be room again: the thread is not given up, and whoever waits for it waits on.
             RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }) => {
@@ -519,7 +540,6 @@ impl ThreadActor {
             }
             _ => self.inner.activity.failed(self.id, error),
         }
-        self.leave(ctx);
     }
 }
 

@@ -1,0 +1,71 @@
+//! Tools of all three recovery classes, alone and several at once.
+
+use expect_test::expect;
+
+use crate::support::{World, block_on, check, scripted, workflow};
+
+#[test]
+fn a_model_uses_tools_of_all_classes() {
+    let script = "{tool_calls: [{name: look, arguments: {text: seen}}]}, \
+                  {tool_calls: [{name: put, arguments: {text: stored}}]}, \
+                  {tool_calls: [{name: pay, arguments: {text: paid}}]}, {text: done}";
+    check(&scripted("look, put, pay", script), "go", &expect![[""]]);
+}
+
+#[test]
+fn tools_of_one_answer_run_side_by_side_and_answer_in_order() {
+    block_on(async {
+        let world = World::new().await;
+        let script = "{tool_calls: [{name: wait_pay, arguments: {text: first}}, \
+                      {name: look, arguments: {text: second}}]}, {text: done}";
+        let thread = world.start(&scripted("wait_pay, look", script), "go").await;
+        world.tally.called("wait_pay", 1).await;
+        world.tally.called("look", 1).await;
+        world.tally.gate().open();
+        let outcome = thread.outcome().await.unwrap();
+        let results: Vec<_> = outcome.state.to_json()["tool_calls"].as_array().cloned().unwrap_or_default();
+        assert!(results.is_empty(), "they are under the variables");
+        let calls = outcome.state.tool_calls();
+        let names: Vec<_> = calls.as_array().unwrap().iter().map(|call| call["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["wait_pay", "look"]);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_tool_node_runs_its_tool() {
+    let node = "nodes: [{id: pay, tool: {tool_name: pay, parameters: {text: 'for {{ input }}'}}}]";
+    check(&workflow(node), "lunch", &expect![[""]]);
+}
+
+#[test]
+fn a_model_is_told_of_a_tool_that_fails() {
+    let script = "{tool_calls: [{name: fail, arguments: {text: 'no paper'}}]}, {match: 'no paper', text: sorry}";
+    check(&scripted("fail", script), "print", &expect![[""]]);
+}
+
+#[test]
+fn a_model_is_told_of_arguments_that_do_not_fit_and_of_tools_that_it_was_not_offered() {
+    let script = "{tool_calls: [{name: look, arguments: {text: 7}}, {name: pay, arguments: {}}, \
+                  {name: look, arguments_raw: '{\"text'}]}, {text: sorry}";
+    check(&scripted("look", script), "go", &expect![[""]]);
+}
+
+#[test]
+fn a_tool_says_how_far_it_is() {
+    let script = "{tool_calls: [{name: report, arguments: {text: all}}]}, {text: done}";
+    check(&scripted("report", script), "go", &expect![[""]]);
+}
+
+#[test]
+fn every_call_has_a_key_of_its_own() {
+    block_on(async {
+        let world = World::new().await;
+        let script = "{tool_calls: [{name: pay, arguments: {text: a}}, {name: pay, arguments: {text: a}}]}, {text: done}";
+        let workflow = scripted("pay", script);
+        world.run(&workflow, "go").await;
+        world.run(&workflow, "go").await;
+        assert_eq!(world.tally.of("pay"), (4, 4));
+        world.end().await;
+    });
+}
