@@ -55,6 +55,11 @@ pub(crate) struct Tell {
 #[rtype(result = "()")]
 pub(crate) struct Look;
 
+/// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct PutAway;
+
 /// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
 /// becomes durable.
 #[derive(Message)]
@@ -155,6 +160,14 @@ impl Handler<Look> for ThreadActor {
 
     fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
         self.rest(ctx);
+    }
+}
+
+impl Handler<PutAway> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: PutAway, ctx: &mut Context<Self>) {
+        self.put_away(ctx);
     }
 }
 
@@ -411,7 +424,9 @@ impl ThreadActor {
                 };
                 let state = live.thread.state().clone();
                 let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel: cancel.clone() };
-                let answer = handler.handle(request, cx);
+                let handler = handler.clone();
+                // A panic of the handler itself is contained as one of its future is.
+                let answer = async move { handler.handle(request, cx).await };
                 actix_rt::spawn(async move {
                     let answer = tokio::select! {
                         biased;
@@ -475,6 +490,10 @@ impl ThreadActor {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.inner.activity.at_rest(self.id, rest, ended);
         }
+        if (ended || live.running.is_empty()) && !live.stirred {
+            // It was brought back for somebody, whose message is handled first.
+            return ctx.notify(PutAway);
+        }
         if ended || live.halting && live.running.is_empty() {
             return self.put_away(ctx);
         }
@@ -483,9 +502,6 @@ impl ThreadActor {
             keep_snapshot(&self.inner, live);
         }
         if live.running.is_empty() && live.idle.is_none() {
-            if !live.stirred {
-                return self.put_away(ctx);
-            }
             let wait = Duration::from_millis(self.inner.limits.passivate_after_ms);
             live.idle = Some(ctx.run_later(wait, |actor, ctx| actor.put_away(ctx)));
         }

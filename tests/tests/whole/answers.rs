@@ -7,7 +7,17 @@ use crate::support::{World, block_on, check, llm, scripted, workflow};
 
 #[test]
 fn a_model_answers() {
-    check(&scripted("", "{text: 'Hello, Ada!'}"), "Ada", &expect![[""]]);
+    check(&scripted("", "{text: 'Hello, Ada!'}"), "Ada", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED work try 1
+        2 LLM_EXECUTION_REQUEST
+        3 LLM_CALL_REQUESTED iteration 1
+        4 LLM_CALL_COMPLETED call 3: "Hello, Ada!"
+        5 LLM_EXECUTION_COMPLETED
+        6 NODE_COMPLETED work
+        7 THREAD_COMPLETED
+        completed: "Hello, Ada!"
+    "#]]);
 }
 
 #[test]
@@ -17,12 +27,38 @@ fn nodes_follow_each_other_and_see_what_was_said() {
         llm("first", "", "{text: one}"),
         llm("second", "", "{match: two, text: 'not this'}, {text: 'after {{ input }}'}")
     ));
-    check(&two, "go", &expect![[""]]);
+    check(&two, "go", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED first try 1
+        2 LLM_EXECUTION_REQUEST
+        3 LLM_CALL_REQUESTED iteration 1
+        4 LLM_CALL_COMPLETED call 3: "one"
+        5 LLM_EXECUTION_COMPLETED
+        6 NODE_COMPLETED first
+        7 NODE_STARTED second try 1
+        8 LLM_EXECUTION_REQUEST
+        9 LLM_CALL_REQUESTED iteration 1
+        10 LLM_CALL_COMPLETED call 9: "after {{ input }}"
+        11 LLM_EXECUTION_COMPLETED
+        12 NODE_COMPLETED second
+        13 THREAD_COMPLETED
+        completed: "after {{ input }}"
+    "#]]);
 }
 
 #[test]
 fn a_model_that_fails_fails_the_thread() {
-    check(&scripted("", "{error: {kind: authentication, message: 'no such key'}}"), "Ada", &expect![[""]]);
+    check(&scripted("", "{error: {kind: authentication, message: 'no such key'}}"), "Ada", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED work try 1
+        2 LLM_EXECUTION_REQUEST
+        3 LLM_CALL_REQUESTED iteration 1
+        4 LLM_CALL_FAILED call 3: authentication
+        5 LLM_EXECUTION_FAILED
+        6 NODE_FAILED work try 1: authentication
+        7 THREAD_FAILED authentication
+        error: mock: authentication: no such key (authentication)
+    "#]]);
 }
 
 #[test]
@@ -30,7 +66,19 @@ fn a_failed_node_is_tried_again() {
     let again = workflow(
         "nodes: [{id: work, retry: {max_attempts: 2, backoff_ms: 1}, tool: {tool_name: fail, parameters: {text: no}}}]",
     );
-    check(&again, "go", &expect![[""]]);
+    check(&again, "go", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED work try 1
+        2 TOOL_EXECUTION_REQUEST fail {"text":"no"}
+        3 TOOL_EXECUTION_FAILED call 2: failed
+        4 NODE_FAILED work try 1: failed, again
+        5 NODE_STARTED work try 2
+        6 TOOL_EXECUTION_REQUEST fail {"text":"no"}
+        7 TOOL_EXECUTION_FAILED call 6: failed
+        8 NODE_FAILED work try 2: failed
+        9 THREAD_FAILED failed
+        error: no (failed)
+    "#]]);
 }
 
 #[test]

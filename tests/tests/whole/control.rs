@@ -42,7 +42,18 @@ fn a_cancelled_thread_calls_off_what_runs_and_closes_every_call() {
         thread.cancel(Some("no longer needed".into())).await.unwrap();
         let outcome = thread.outcome().await.unwrap();
         assert_eq!(outcome.status, Status::Cancelled);
-        expect![[""]].assert_eq(&print_log(&thread).await);
+        expect![[r#"
+            0 THREAD_STARTED
+            1 NODE_STARTED work try 1
+            2 LLM_EXECUTION_REQUEST
+            3 LLM_CALL_REQUESTED iteration 1
+            4 LLM_CALL_COMPLETED call 3: "" wait_look
+            5 TOOL_EXECUTION_REQUEST wait_look {"text":"paid"}
+            6 TOOL_EXECUTION_FAILED call 5: cancelled
+            7 LLM_EXECUTION_FAILED
+            8 NODE_FAILED work try 1: cancelled
+            9 THREAD_CANCELLED
+        "#]].assert_eq(&print_log(&thread).await);
         let error = thread.cancel(None).await.expect_err("it has ended");
         assert!(error.is_conflict(), "{error}");
         world.end().await;

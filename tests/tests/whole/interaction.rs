@@ -10,14 +10,19 @@ use crate::support::{World, block_on, check, llm, print_log, workflow};
 pub(crate) fn approval() -> Arc<Workflow> {
     workflow(&format!(
         "nodes: [{{id: ask, user_interaction: {{operation_type: UPDATE_VARIABLES, prompt: 'Pay {{{{ input }}}}?', \
-         variables: [{{variable_name: approved, expression: 'input'}}]}}}}, {}]",
+         variables: [{{variable_name: approved, expression: '{{{{ input }}}}'}}]}}}}, {}]",
         llm("work", "", "{text: done}")
     ))
 }
 
 #[test]
 fn a_thread_waits_for_a_person() {
-    check(&approval(), "7 €", &expect![[""]]);
+    check(&approval(), "7 €", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED ask try 1
+        2 USER_INTERACTION_REQUESTED Pay 7 €?
+        waiting: null
+    "#]]);
 }
 
 #[test]
@@ -36,7 +41,21 @@ fn an_answer_takes_effect_once() {
 
         let error = thread.respond(question, false).await.expect_err("it was answered otherwise");
         assert!(error.is_conflict(), "{error}");
-        expect![[""]].assert_eq(&print_log(&thread).await);
+        expect![[r#"
+            0 THREAD_STARTED
+            1 NODE_STARTED ask try 1
+            2 USER_INTERACTION_REQUESTED Pay 7 €?
+            3 USER_INTERACTION_RESPONDED true
+            4 USER_INTERACTION_PROCESSED
+            5 NODE_COMPLETED ask
+            6 NODE_STARTED work try 1
+            7 LLM_EXECUTION_REQUEST
+            8 LLM_CALL_REQUESTED iteration 1
+            9 LLM_CALL_COMPLETED call 8: "done"
+            10 LLM_EXECUTION_COMPLETED
+            11 NODE_COMPLETED work
+            12 THREAD_COMPLETED
+        "#]].assert_eq(&print_log(&thread).await);
         world.end().await;
     });
 }
@@ -59,7 +78,7 @@ fn an_answer_that_cannot_be_used_leaves_the_question_open() {
         let world = World::new().await;
         let numbers = workflow(
             "nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'How many?', \
-             variables: [{variable_name: n, expression: 'input.count + 1'}]}}]",
+             variables: [{variable_name: n, expression: '{{ input.count + 1 }}'}]}}]",
         );
         let (thread, outcome) = world.run(&numbers, "go").await;
         let question = outcome.state.interaction().unwrap().id;
@@ -95,7 +114,14 @@ fn a_question_runs_out_of_time() {
         let world = World::new().await;
         let thread = world.start(&soon, "go").await;
         assert_eq!(thread.outcome().await.unwrap().status, Status::Error);
-        expect![[""]].assert_eq(&print_log(&thread).await);
+        expect![[r#"
+            0 THREAD_STARTED
+            1 NODE_STARTED ask try 1
+            2 USER_INTERACTION_REQUESTED Quick?
+            3 USER_INTERACTION_FAILED Timeout
+            4 NODE_FAILED ask try 1: timeout
+            5 THREAD_FAILED timeout
+        "#]].assert_eq(&print_log(&thread).await);
         world.end().await;
     });
 }

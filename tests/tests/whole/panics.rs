@@ -14,7 +14,21 @@ use crate::support::{Tally, World, block_on, check, print_log, scripted};
 #[test]
 fn a_tool_that_panics_has_failed() {
     let script = "{tool_calls: [{name: crash, arguments: {text: 'index out of bounds'}}]}, {text: sorry}";
-    check(&scripted("crash", script), "go", &expect![[""]]);
+    check(&scripted("crash", script), "go", &expect![[r#"
+        0 THREAD_STARTED
+        1 NODE_STARTED work try 1
+        2 LLM_EXECUTION_REQUEST
+        3 LLM_CALL_REQUESTED iteration 1
+        4 LLM_CALL_COMPLETED call 3: "" crash
+        5 TOOL_EXECUTION_REQUEST crash {"text":"index out of bounds"}
+        6 TOOL_EXECUTION_FAILED call 5: panicked
+        7 LLM_CALL_REQUESTED iteration 2
+        8 LLM_CALL_COMPLETED call 7: "sorry"
+        9 LLM_EXECUTION_COMPLETED
+        10 NODE_COMPLETED work
+        11 THREAD_COMPLETED
+        completed: "sorry"
+    "#]]);
 }
 
 #[test]
