@@ -464,14 +464,16 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        let mut ended = false;
-        let events = records.flatten().take_while(move |event| {
-            let go_on = !ended;
-            ended |= match event {
-                Ok(event) => ends_the_thread(&event.event),
-                Err(_) => true,
+        let events = futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
+            if end == End::Here {
+                return None;
+            }
+            let event = records.next().await?;
+            let end = match &event {
+                Ok(event) => end.after(event, id),
+                Err(_) => End::Here,
             };
-            futures::future::ready(go_on)
+            Some((event, (records, end)))
         });
         Events::new(events.boxed())
     }
@@ -715,8 +717,29 @@ fn past_and_future(
         .boxed()
 }
 
-fn ends_the_thread(event: &Event) -> bool {
-    matches!(event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_))
+/// Whether the events of a thread have come to their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    /// In the part that a fork inherits; what says that it was forked comes behind it.
+    Inherited,
+    Here,
+}
+
+impl End {
+    fn after(self, recorded: &RecordedEvent, thread: ThreadId) -> Self {
+        let ends = matches!(
+            recorded.event,
+            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_)
+        );
+        match (self, recorded.record.thread == thread) {
+            (Self::NotYet, false) if ends => Self::Inherited,
+            (Self::NotYet, true) if ends => Self::Here,
+            (Self::NotYet, _) => Self::NotYet,
+            (Self::Inherited, false) => Self::Inherited,
+            (Self::Inherited, true) | (Self::Here, _) => Self::Here,
+        }
+    }
 }
 
 fn stream(store: &dyn Store, id: ThreadId) -> Result<StreamInfo, RuntimeError> {

@@ -102,6 +102,8 @@ struct Live {
     /// The seq of the last snapshot.
     snapshot: Option<Seq>,
     idle: Option<SpawnHandle>,
+    /// Whether its first append has not been acknowledged yet.
+    fresh: bool,
     /// Whether anything happened since it came back. One that only looked whether there was something to do need not
     /// stay.
     stirred: bool,
@@ -211,7 +213,8 @@ impl ThreadActor {
             }
         };
         let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
-        self.mode = Mode::Live(Box::new(Live::new(thread, expected, Position(0), Hash::ZERO, None)));
+        let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
+        self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
         self.append(events, now, None, fork_of, Some(reply), ctx);
         self.pump(ctx);
     }
@@ -330,6 +333,7 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
+        live.fresh = false;
         live.durable = live.durable.max(end);
         live.last_position = live.last_position.max(appended.last_position);
         if live.durable == end {
@@ -541,20 +545,23 @@ impl ThreadActor {
     /// What was not acknowledged is void: the machine is thrown away, and the thread comes back from the log.
     fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
-        if let Mode::Live(live) = &mut self.mode {
-            for (_, reply) in live.under_way.drain(..) {
-                if let Some(reply) = reply {
-                    let _ = reply.send(Err(error.clone()));
-                }
-            }
-        }
+        let (fresh, under_way) = match &mut self.mode {
+            Mode::Live(live) => (live.fresh, std::mem::take(&mut live.under_way)),
+            Mode::Beginning(_) | Mode::Loading | Mode::Gone => (false, VecDeque::new()),
+        };
         self.go(ctx);
         match error {
+            // It never began. Whoever took it for the thread of that id looks into the log.
+            _ if fresh => self.inner.activity.left(self.id, true),
             // There will be room again: the thread is not given up, and whoever waits for it waits on.
             RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }) => {
                 self.inner.timers.set(self.id, Inner::now().plus_ms(RETRY_AFTER_MS));
             }
             _ => self.inner.activity.failed(self.id, error),
+        }
+        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        for reply in under_way.into_iter().filter_map(|(_, reply)| reply) {
+            let _ = reply.send(Err(error.clone()));
         }
     }
 }
@@ -572,6 +579,7 @@ impl Live {
             alarm: None,
             snapshot,
             idle: None,
+            fresh: false,
             stirred: false,
             halting: false,
         }
