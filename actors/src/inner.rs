@@ -170,6 +170,11 @@ impl Inner {
         self.live.len()
     }
 
+    /// The actor of a thread, if it is live.
+    pub(crate) fn actor(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
+        self.live.get(&id).map(|live| live.clone())
+    }
+
     /// Whether the thread is live.
     pub(crate) fn is_live(&self, id: ThreadId) -> bool {
         self.live.contains_key(&id)
