@@ -483,14 +483,15 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        let mut ended = false;
-        let events = records.flatten().take_while(move |event| {
-            let go_on = !ended;
-            ended |= match event {
+        // The end is known with the last event: nothing more will come that could be waited for.
+        let events = futures::stream::unfold(Some(records.flatten().boxed()), |records| async {
+            let mut records = records?;
+            let event = records.next().await?;
+            let ended = match &event {
                 Ok(event) => ends_the_thread(&event.event),
                 Err(_) => true,
             };
-            futures::future::ready(go_on)
+            Some((event, (!ended).then_some(records)))
         });
         Events::new(events.boxed())
     }
