@@ -483,15 +483,12 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        // The end is known with the last event: nothing more will come that could be waited for.
+        // After the last event there is no waiting for another.
         let events = futures::stream::unfold(Some(records.flatten().boxed()), |records| async {
             let mut records = records?;
             let event = records.next().await?;
-            let ended = match &event {
-                Ok(event) => ends_the_thread(&event.event),
-                Err(_) => true,
-            };
-            Some((event, (!ended).then_some(records)))
+            let is_last = event.as_ref().map_or(true, |event| ends_the_thread(&event.event));
+            Some((event, (!is_last).then_some(records)))
         });
         Events::new(events.boxed())
     }

@@ -64,3 +64,8 @@ pub use rethread_llm as llm;
 pub use rethread_store as store;
 pub use rethread_tools as tools;
 pub use rethread_tools::{Tool, ToolContext, ToolOutput};
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -228,7 +228,11 @@ impl ThreadActor {
             return;
         };
         let now = Inner::now();
-        let cause = cause_of(&input).and_then(|call| live.positions.get(&call).copied()).map(Cause::At);
+        let cause = cause_of(&input).map(|call| match live.positions.get(&call) {
+            Some(position) => Cause::At(*position),
+            // Its request is still under way, and has no position that is known here.
+            None => Cause::Own(call.0),
+        });
         let around = Surroundings { now, tools: &*self.inner };
         let stepped = if self.inner.observing {
             live.thread.note(input, &around)
@@ -283,8 +287,15 @@ impl ThreadActor {
         let expected = Seq(end.0 - events.len() as u64);
         let mut records = Vec::with_capacity(events.len());
         for (i, event) in events.iter().enumerate() {
-            // Within one decision each event follows from the one before it.
-            let cause = if i == 0 { cause } else { Some(Cause::SameAppend(i as u32 - 1)) };
+            // Within one decision each event follows from the one before it; several of one kind in a row, such as
+            // the tool calls of one answer, follow from the same one.
+            let kind = event.event_type().code;
+            let before = events[..i].iter().rposition(|other| other.event_type().code != kind);
+            let cause = match before {
+                Some(before) if i > 0 => Some(Cause::SameAppend(before as u32)),
+                _ if i == 0 => cause,
+                _ => None,
+            };
             match new_record(event, now, cause) {
                 Ok(record) => records.push(record),
                 Err(error) => {

@@ -80,7 +80,7 @@ async fn call(
         let _ = thread.try_send(Tell { input: Input::ToolProgress { call, attempt, message }, reply: None });
     });
     let cx = ToolContext::new(workspace)
-        .key(run.call.key(id))
+        .key(run.key(id))
         .attempt(run.attempt)
         .progress(progress)
         .timeout(Duration::from_millis(run.options.timeout_ms))

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answers::CacheLimits;
 use crate::http::HttpLimits;
+use crate::limit::RateLimits;
 use crate::mock::MockScript;
 use crate::provider::Provider;
 use crate::request::{ReasoningOptions, Request, ResponseFormat};
+use crate::response::UnitPrices;
 use crate::retry::RetryPolicy;
 
 /// A named way to a model.
@@ -72,12 +75,36 @@ pub struct Profile {
     /// When and how often to ask again.
     #[serde(default)]
     pub retry: RetryPolicy,
+    /// How often and how much may be asked.
+    #[serde(default)]
+    pub limits: RateLimits,
+    /// Answers are kept on disk and given again to the same request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheProfile>,
+    /// What the model costs, in nano-dollars per million tokens; wins over the price table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<UnitPrices>,
+    /// The longest conversation the model takes, in tokens; wins over the table of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens_max: Option<u64>,
     /// Profiles to turn to, in order, when this one stays down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
     /// The script of a mock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<MockScript>,
+}
+
+/// Where and how long answers are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheProfile {
+    /// The folder; the one that [`Profiles::with_cache_folder`](crate::Profiles::with_cache_folder) gave when
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// Its bounds.
+    pub bounds: CacheLimits,
 }
 
 /// How the key is shown to the server.
@@ -89,6 +116,8 @@ pub enum Auth {
     Default,
     /// In a header `api-key`, as Azure wants it.
     ApiKey,
+    /// As a bearer token, where the protocol does it otherwise.
+    Bearer,
     /// Not at all, for a server of one's own.
     None,
 }
@@ -145,6 +174,10 @@ impl Profile {
             params: Params::default(),
             http: HttpLimits::default(),
             retry: RetryPolicy::default(),
+            limits: RateLimits::default(),
+            cache: None,
+            prices: None,
+            context_tokens_max: None,
             fallback: Vec::new(),
             script: None,
         }

@@ -187,7 +187,9 @@ impl Retrying {
     async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
         let mut watcher = Watcher { inner: cx.listener, began: false };
-        let mut attempt = cx.attempt;
+        // Attempts are numbered through from whoever asked before; how many are left is our own count.
+        let first = cx.attempt;
+        let mut attempt = first;
         loop {
             self.hold_back(deadline).await;
             let started = Instant::now();
@@ -211,7 +213,7 @@ impl Retrying {
                 }
                 Err(error) => error,
             };
-            let wait_ms = self.next_wait(attempt, &error, watcher.began, deadline);
+            let wait_ms = self.next_wait(attempt - first + 1, &error, watcher.began, deadline);
             self.note(Some(&error), wait_ms);
             watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
             let Some(wait_ms) = wait_ms else { return Err(error) };

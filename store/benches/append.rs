@@ -1,5 +1,7 @@
 //! What the log costs, beside the bare disk in the same run: prints a table, decides nothing.
 
+#![allow(clippy::print_stdout)]
+
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;

@@ -10,7 +10,7 @@ mod memory;
 mod plan;
 mod record;
 mod subscription;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod wire;
 
@@ -20,6 +20,8 @@ pub use contract::{
 pub use disk::{Options, SledStore, Watcher};
 pub use error::{Damage, StoreError};
 pub use memory::MemoryStore;
-pub use plan::{APPEND_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
+pub use plan::{
+    APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX,
+};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use subscription::Subscription;

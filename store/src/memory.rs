@@ -17,7 +17,7 @@ use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
 use crate::follow::{Progress, Source, follow};
 use crate::head::Head;
-use crate::plan::{self, Addition};
+use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
 use crate::subscription::Subscription;
 
@@ -48,6 +48,7 @@ struct State {
 #[derive(Debug)]
 struct Stream {
     head: Head,
+    recent: Recent,
     /// Positions of its own records.
     own: Vec<usize>,
     snapshot: Option<Snapshot>,
@@ -107,19 +108,22 @@ impl State {
     fn add(&mut self, addition: &Addition) -> Result<Appended, StoreError> {
         let thread = addition.thread;
         let head = self.streams.get(&thread).map(|stream| stream.head);
+        let mut recent = self.streams.get(&thread).map(|stream| stream.recent).unwrap_or_default();
         let before = self.hash_before(thread, addition.expected, addition.fork_of, head)?;
         let first = Position(self.records.len() as u64);
         let records = &mut self.records;
         let next =
-            addition.place(head.as_ref(), before, first, |record| records.push(Some(record)));
+            addition.place(head.as_ref(), before, &recent, first, |record| records.push(Some(record)));
+        recent.push(addition.expected, first);
         let own = first.0 as usize..self.records.len();
         self.streams
             .entry(thread)
             .and_modify(|stream| {
                 stream.head = next;
+                stream.recent = recent;
                 stream.own.extend(own.clone());
             })
-            .or_insert_with(|| Stream { head: next, own: own.clone().collect(), snapshot: None });
+            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshot: None });
         Ok(Appended {
             first_position: first,
             last_position: next.last_position,
@@ -369,7 +373,7 @@ impl Store for MemoryStore {
         records: Vec<Record>,
     ) -> Result<Appended, StoreError> {
         let Some(first) = records.first() else {
-            return Err(StoreError::Invalid("an import needs at least one record".into()));
+            return Err(plan::nothing());
         };
         let thread = first.thread;
         self.write(|state| {

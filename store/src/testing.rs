@@ -50,6 +50,12 @@ pub fn fork(child: ThreadId, parent: ThreadId, seq: u64, texts: &[&str]) -> Appe
     Append { fork_of, ..append(child, seq + 1, texts) }
 }
 
+/// A scratch folder in memory, where there is such a place: for tests whose subject is not the disk itself.
+pub fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Numbers that look random and are the same for the same seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);

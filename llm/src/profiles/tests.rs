@@ -90,3 +90,54 @@ fn a_profile_fills_in_what_a_request_leaves_open() {
     assert_eq!(request.extra["user"], "u");
     assert!(!profile.changes(&request), "doing it twice changes nothing");
 }
+
+fn ask(client: &Arc<dyn Client>) -> crate::Response {
+    let message =
+        rethread_events::message::Message::text(rethread_events::message::Role::User, "hi");
+    let request = crate::Request::new("", vec![Arc::new(message)]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client.call(&request, crate::CallContext::new("", &mut ()))).unwrap()
+}
+
+#[test]
+fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+        [profiles.first]
+        provider = "mock"
+        model = "m1"
+        fallback = ["second"]
+        script = { answers = [{ error = { kind = "overloaded" } }] }
+        retry = { attempts_max = 2, base_ms = 1, strategy = "fixed", jitter = "none" }
+
+        [profiles.second]
+        provider = "mock"
+        model = "m2"
+        script = { answers = [{ text = "hello", usage = { input_tokens = 1000, output_tokens = 10 } }] }
+        limits = { requests_per_minute = 60, algorithm = "sliding_window" }
+        prices = { input = 1_000_000_000, output = 2_000_000_000 }
+        context_tokens_max = 4096
+        cache = {}
+    "#;
+    let profiles = Profiles::from_toml(text).unwrap().with_cache_folder(folder.path());
+    let client = profiles.client("first").unwrap();
+    let response = ask(&client);
+    assert_eq!((response.text().as_str(), response.model.as_deref()), ("hello", Some("m2")));
+    assert_eq!(response.cost.unwrap().nanousd, 1_020_000);
+    let again = ask(&client);
+    assert_eq!((again.cached, again.cost.unwrap().nanousd), (true, 0));
+    assert_eq!(profiles.retry_stats("first").unwrap().attempts, 4);
+    assert_eq!(profiles.retry_stats("second").unwrap().attempts, 1, "the second answer was known");
+    let info = profiles.client("second").unwrap().model_info("").unwrap();
+    assert_eq!((info.model.as_str(), info.context_tokens_max), ("m2", Some(4096)));
+}
+
+#[test]
+fn a_body_can_be_had_without_sending_it_and_without_a_key() {
+    let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
+    let request: crate::Request =
+        serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();
+    let body = profiles.body("fast", &request).unwrap().unwrap();
+    expect![[r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#]]
+        .assert_eq(&body.to_string());
+}

@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::json;
 use crate::error::{ErrorKind, LlmError};
 
+/// How much of an answer that is not JSON (a gateway's page) an error carries, in bytes.
+const PAGE_BYTES_MAX: usize = 500;
+
 /// The error behind an HTTP answer that is not a success.
 pub(crate) fn from_answer(
     provider: &str,
@@ -18,8 +21,11 @@ pub(crate) fn from_answer(
 ) -> LlmError {
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = if value.is_null() {
-        let text = plain(&String::from_utf8_lossy(body));
-        let text = if text.is_empty() { "no explanation".to_owned() } else { text };
+        let text = String::from_utf8_lossy(body);
+        let text = match text.trim() {
+            "" => "no explanation",
+            text => crate::error::cut(text, PAGE_BYTES_MAX),
+        };
         LlmError::new(by_status(status), provider, text)
     } else {
         from_value(provider, Some(status), &value)
@@ -90,7 +96,10 @@ fn message_of(inner: &Value, outer: &Value) -> String {
             .find_map(|key| readable(inner.get(*key)?))
             .or_else(|| readable(outer.get("message")?))
             .or_else(|| readable(outer.get("detail")?))
-            .unwrap_or_else(|| inner.to_string()),
+            .unwrap_or_else(|| match inner {
+                Value::Null => "the provider reports a failure and gives no reason".to_owned(),
+                other => other.to_string(),
+            }),
     };
     // A router puts the words of the provider behind it here.
     if let Some(raw) = inner.get("metadata").and_then(|m| readable(m.get("raw")?))
@@ -256,23 +265,5 @@ fn millis(ms: f64) -> Option<u64> {
     (ms.is_finite() && (0.0..3.2e10).contains(&ms)).then_some(ms.ceil() as u64)
 }
 
-/// The words of a page of HTML, or the text as it is.
-fn plain(text: &str) -> String {
-    if !text.contains('<') {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars().take(20_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                out.push(' ');
-            }
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    out
-}
+#[cfg(test)]
+mod tests;

@@ -72,3 +72,6 @@ impl Cache {
         *self.state.lock() = State::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

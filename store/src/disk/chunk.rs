@@ -247,3 +247,6 @@ fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

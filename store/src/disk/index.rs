@@ -6,9 +6,9 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::files::{Files, LogFile, failed};
@@ -82,7 +82,8 @@ pub(crate) struct Index {
     cache_bytes: u64,
     files: Files,
     open: RwLock<Option<Arc<Open>>>,
-    closed: AtomicBool,
+    /// What to say while it is not open.
+    absent: Mutex<StoreError>,
 }
 
 struct Open {
@@ -94,18 +95,30 @@ struct Open {
 /// sled now and then reports damage that is not there after a crash: this often it is asked.
 const OPEN_TRIES: u32 = 3;
 
+/// sled's threads let go of its file a little after the handle is gone. Nobody else can hold it: the log's own lock
+/// is held by now.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+fn is_lock(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io { source, .. } => source.to_string().contains("could not acquire lock"),
+        _ => false,
+    }
+}
+
 impl Index {
     /// Opens the database in `dir`, made when it is not there.
     pub(crate) fn open(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
-        let index = Self {
-            dir: dir.into(),
-            cache_bytes,
-            files,
-            open: RwLock::new(None),
-            closed: AtomicBool::new(false),
-        };
+        let full = StoreError::Full { path: dir.into() };
+        let index = Self::absent(dir, cache_bytes, files, full);
         index.reopen()?;
         Ok(index)
+    }
+
+    /// A database that is not open and answers everything with this error.
+    pub(crate) fn absent(dir: &Path, cache_bytes: u64, files: Files, error: StoreError) -> Self {
+        let (dir, absent) = (dir.into(), Mutex::new(error));
+        Self { dir, cache_bytes, files, open: RwLock::new(None), absent }
     }
 
     /// Opens the database again after it failed.
@@ -113,7 +126,7 @@ impl Index {
         let mut open = self.open.write();
         // The old handle holds a lock on the file.
         drop(open.take());
-        let mut tries = 0;
+        let (mut tries, begun) = (0, Instant::now());
         loop {
             tries += 1;
             match self.open_once() {
@@ -123,7 +136,10 @@ impl Index {
                 }
                 Err(StoreError::Damaged(damage)) if tries < OPEN_TRIES => {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => return Err(error),
             }
@@ -164,16 +180,12 @@ impl Index {
     }
 
     fn current(&self) -> Result<Arc<Open>, StoreError> {
-        // It is closed only while a full disk keeps it from being opened again.
-        self.open.read().clone().ok_or_else(|| match self.closed.load(Ordering::Relaxed) {
-            true => StoreError::Closed,
-            false => StoreError::Full { path: self.dir.clone() },
-        })
+        self.open.read().clone().ok_or_else(|| self.absent.lock().clone())
     }
 
     /// Lets go of the database.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        self.closed.store(true, Ordering::Relaxed);
+        *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();
         self.guarded(|| {
             drop(open);
@@ -423,11 +435,19 @@ impl Index {
         keys.iter().map(hash).collect::<Result<_, _>>().map_err(self.malformed("a blob"))
     }
 
-    /// Whether anybody names the blob.
-    pub(crate) fn is_owned(&self, hash: Hash) -> Result<bool, StoreError> {
-        self.with(|trees| {
-            Ok(trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_some())
-        })
+    /// Who names the blob.
+    pub(crate) fn owners(&self, hash: Hash) -> Result<Vec<Option<ThreadId>>, StoreError> {
+        let keys = self.with(|trees| {
+            trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>()
+        })?;
+        let owner = |key: &sled::IVec| match key.get(32..) {
+            Some([]) => Ok(None),
+            Some(id) => {
+                id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed)
+            }
+            None => Err(Malformed),
+        };
+        keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
     }
 
     /// Whether sled holds records of the stream.

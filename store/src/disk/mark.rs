@@ -87,3 +87,6 @@ fn read(slot: &[u8]) -> Result<(u64, Reached), Malformed> {
     }
     Ok((count, reached))
 }
+
+#[cfg(test)]
+mod tests;

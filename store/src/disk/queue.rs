@@ -75,6 +75,8 @@ struct State {
     bytes: usize,
     next_ticket: u64,
     closed: bool,
+    /// Why nothing is taken, where that is so for good.
+    refusal: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -87,7 +89,13 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false };
+        let state = State {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            next_ticket: 0,
+            closed: false,
+            refusal: None,
+        };
         Self {
             fences: Fences::default(),
             state: Mutex::new(state),
@@ -118,6 +126,9 @@ impl Queue {
         if state.closed {
             return Some(StoreError::Closed);
         }
+        if let Some(error) = &state.refusal {
+            return Some(error.clone());
+        }
         if let Op::Append(addition, _) = op
             && self.fences.is_raised(addition.thread)
         {
@@ -140,6 +151,11 @@ impl Queue {
         }
     }
 
+    /// Answers everything from now on with this error.
+    pub(crate) fn refuse_all(&self, error: StoreError) {
+        self.state.lock().refusal = Some(error);
+    }
+
     /// A failure that comes before anything is queued.
     pub(crate) fn refuse(&self, thread: ThreadId, error: StoreError) -> Refusal {
         self.fences.raise(thread, error)
@@ -149,7 +165,7 @@ impl Queue {
     /// queue is closed and empty.
     pub(crate) fn take(
         &self,
-        out: &mut Vec<Waiting>,
+        out: &mut VecDeque<Waiting>,
         bytes_max: usize,
         patience: Duration,
     ) -> bool {
@@ -159,6 +175,11 @@ impl Queue {
                 return false;
             }
             self.arrived.wait_for(&mut state, patience);
+        }
+        // What was taken before is written and released by now, so these are the bytes that wait.
+        if out.is_empty() && state.bytes <= bytes_max {
+            std::mem::swap(out, &mut state.waiting);
+            return true;
         }
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {

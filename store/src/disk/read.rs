@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) tail: Tail,
     pub(crate) index: Index,
     pub(crate) cache: Cache,
+    /// Lists what can be listed, where the rest cannot be read at all.
+    pub(crate) is_salvage: bool,
 }
 
 impl Reader {
@@ -301,7 +303,11 @@ impl Reader {
         }
         let mut after = after;
         loop {
-            let (ids, complete_to) = self.index.listed(after, tags, limit.saturating_add(1))?;
+            let listed = self.index.listed(after, tags, limit.saturating_add(1));
+            let (ids, complete_to) = match listed {
+                Err(StoreError::Damaged(_)) if self.is_salvage => break,
+                listed => listed?,
+            };
             for thread in ids {
                 if recent.contains_key(&thread) {
                     continue;
@@ -344,7 +350,8 @@ impl Reader {
             .map(|(child, _)| *child)
             .collect();
         let sealed = self.index.forks(thread)?;
-        forks.extend(sealed.into_iter().filter(|child| recent.get(child) != Some(&None)));
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
+        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
         Ok(forks.into_iter().take(16).collect())
     }
 
@@ -366,6 +373,20 @@ impl Reader {
         Ok(self.index.has_owner(hash, owner)? && self.index.has_blob(hash)?)
     }
 
+    /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
+    pub(crate) fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
+        let sealed = {
+            let state = self.tail.state.read();
+            if !state.has_deletes() || state.names(hash) {
+                return Ok(true);
+            }
+            drop(state);
+            self.index.owners(hash)?
+        };
+        let state = self.tail.state.read();
+        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(owner, true)))
+    }
+
     pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
         if self.tail.state.read().blob(hash).is_some() {
             return Ok(true);
@@ -374,6 +395,9 @@ impl Reader {
     }
 
     pub(crate) fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        if !self.is_named(hash)? {
+            return Err(StoreError::NotFound { what: "blob", name: hash.to_string() });
+        }
         if let Some(bytes) = self.tail.state.read().blob(hash) {
             return Ok(bytes.to_vec());
         }

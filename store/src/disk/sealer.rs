@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -37,6 +37,8 @@ struct State {
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
+    /// Tasks that are not done yet.
+    n_tasks: usize,
     closing: bool,
 }
 
@@ -63,10 +65,22 @@ impl Sealer {
         self.state.lock().failure.clone()
     }
 
-    /// Waits until something was sealed or sealing has failed, but not longer.
-    pub(crate) fn wait(&self, patience: Duration) {
+    /// Waits until everything that was asked for is done or has failed.
+    pub(crate) fn wait_until_idle(&self) {
         let mut state = self.state.lock();
-        self.changed.wait_for(&mut state, patience);
+        while state.n_tasks > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Asks for something to be done.
+    pub(crate) fn give(&self, tasks: &Sender<Task>, task: Task) {
+        self.state.lock().n_tasks += 1;
+        if tasks.send(task).is_err() {
+            // Its thread ends only after the last sender is gone.
+            tracing::error!("the sealer has stopped");
+            self.state.lock().n_tasks -= 1;
+        }
     }
 
     /// No more patience with a full disk.
@@ -140,6 +154,7 @@ impl Sealer {
                     tracing::warn!(%error, "snapshots were not written");
                 }
             }
+            self.state.lock().n_tasks -= 1;
             self.changed.notify_all();
         }
     }

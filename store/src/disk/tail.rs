@@ -140,6 +140,11 @@ impl Segment {
         out.extend(records.take_while(|record| record.seq < range.end).take(limit).cloned());
     }
 
+    /// Whether what older places hold of the stream does not count.
+    fn replaces(&self, thread: ThreadId) -> bool {
+        self.streams.get(&thread).is_some_and(|part| part.replaces)
+    }
+
     fn first_own(&self, part: &Part) -> Option<Seq> {
         self.records[*part.own.first()? as usize].as_ref().map(|record| record.seq)
     }
@@ -199,6 +204,24 @@ impl State {
         self.segments().rev().find_map(|segment| segment.blobs.get(&hash)?.bytes.clone())
     }
 
+    /// Whether a deleted stream's claim to a blob counts no more; `sealed` is one that sled knows of.
+    pub(crate) fn is_void(&self, owner: Option<ThreadId>, sealed: bool) -> bool {
+        let Some(owner) = owner else { return false };
+        self.active.replaces(owner)
+            || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
+    }
+
+    /// Whether somebody in the tail names the blob.
+    pub(crate) fn names(&self, hash: Hash) -> bool {
+        let owns = |segment: &Segment, is_active: bool| {
+            segment.blobs.get(&hash).is_some_and(|blob| {
+                blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false))
+            })
+        };
+        owns(&self.active, true)
+            || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
+    }
+
     pub(crate) fn has_deletes(&self) -> bool {
         self.segments().any(|segment| segment.has_deletes)
     }
@@ -230,7 +253,14 @@ impl Tail {
             let skip = from.0.saturating_sub(segment.base.0);
             let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(segment.records.len());
             let room = limit - found.len();
-            found.extend(segment.records[skip..].iter().flatten().take(room).cloned());
+            let records = segment.records[skip..].iter().flatten();
+            if segment.epoch == state.active.epoch || !state.active.has_deletes {
+                found.extend(records.take(room).cloned());
+            } else {
+                // What was deleted since still lies in the segment that is being moved, which does not change.
+                let kept = records.filter(|record| !state.active.replaces(record.thread));
+                found.extend(kept.take(room).cloned());
+            }
         }
         let mut deleted = HashSet::new();
         if from < state.base() && state.has_deletes() {

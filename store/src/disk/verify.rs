@@ -191,7 +191,7 @@ fn check_blobs(reader: &Reader, found: &mut Verification) -> Result<(), StoreErr
             Ok(_) => {}
             // One that was deleted while this was running has no owner any more either.
             Err(StoreError::NotFound { .. }) => {
-                if reader.index.is_owned(hash)? {
+                if reader.is_named(hash)? && !reader.index.owners(hash)?.is_empty() {
                     found.faults.push(Damage {
                         file: Some(reader.index.file_path()),
                         what: format!("blob {hash} is missing"),

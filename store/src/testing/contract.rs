@@ -29,6 +29,7 @@ macro_rules! contract_tests {
             a_wrong_expectation_is_a_conflict_and_writes_nothing
             appends_can_be_queued_before_the_one_before_is_answered
             what_is_queued_behind_a_failed_append_fails_too
+            a_cause_may_be_named_before_it_has_a_position
             what_makes_no_sense_is_refused
             what_is_too_large_is_refused
             a_stream_is_read_in_ranges
@@ -50,6 +51,7 @@ macro_rules! contract_tests {
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
             an_import_that_was_changed_is_refused
+            an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
             a_subscription_to_one_stream_sees_only_that
             a_subscription_filters_by_kind
@@ -153,6 +155,31 @@ pub fn appends_can_be_queued_before_the_one_before_is_answered(backend: &mut dyn
     backend.reopen();
     let expected: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     assert_eq!(texts(backend.store(), thread(1)), expected);
+}
+
+/// A caller that does not wait names what came before by its seq.
+pub fn a_cause_may_be_named_before_it_has_a_position(backend: &mut dyn Backend) {
+    let store = backend.store();
+    put(store, append(thread(9), 0, &["another"])).unwrap();
+    let follows = |seq: u64, cause: u64| {
+        let mut append = append(thread(1), seq, &["follows"]);
+        append.records[0].cause = Some(Cause::Own(Seq(cause)));
+        append
+    };
+    let queued = [append(thread(1), 0, &["a", "b", "c"]), follows(3, 1), follows(4, 2), follows(5, 3)];
+    let answers: Vec<_> = queued.into_iter().map(|append| store.append(append)).collect();
+    for answer in answers {
+        futures::executor::block_on(answer).unwrap();
+    }
+    let mut second = append(thread(1), 6, &["x", "y"]);
+    second.records[1].cause = Some(Cause::Own(Seq(0)));
+    assert!(matches!(put(store, second), Err(StoreError::Invalid(_))));
+    for _ in 0..2 {
+        let read = backend.store().read_stream(thread(1), Seq(3)..Seq(6), 10).unwrap();
+        let causes: Vec<_> = read.iter().map(|record| record.cause).collect();
+        assert_eq!(causes, [2, 3, 4].map(|position| Some(Position(position))));
+        backend.reopen();
+    }
 }
 
 /// Even where the later expectation would hold.
@@ -681,6 +708,29 @@ pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
     }
     assert!(all(backend.store()).is_empty());
     backend.store().import(None, Tag(0), exported).unwrap();
+}
+
+/// Otherwise what grew over a long time could not be brought back.
+pub fn an_import_may_be_larger_than_an_append(backend: &mut dyn Backend) {
+    for seq in 0..36 {
+        let payload = vec![seq as u8; 2 << 20];
+        let big = NewRecord { payload, cause: Some(Cause::At(Position(seq / 2))), ..record("") };
+        put(backend.store(), Append { records: vec![big], ..append(thread(1), seq, &[]) }).unwrap();
+    }
+    let exported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+    backend.store().delete(thread(1)).unwrap();
+    let appended = backend.store().import(None, Tag(0), exported.clone()).unwrap();
+    assert_eq!((appended.first_position, appended.last_position), (Position(36), Position(71)));
+    for _ in 0..2 {
+        let imported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+        assert_eq!(imported.len(), 36);
+        for (before, after) in exported.iter().zip(&imported).skip(1) {
+            assert_eq!(before.hash, after.hash);
+            assert_eq!(after.cause, before.cause.map(|cause| Position(cause.0 + 36)));
+        }
+        backend.reopen();
+    }
+    put(backend.store(), append(thread(1), 36, &["goes on"])).unwrap();
 }
 
 /// No gap and no duplicate at the seam.

@@ -4,7 +4,7 @@
 use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, LlmError};
+use crate::error::LlmError;
 use crate::response::Response;
 use crate::wire::{AnswerContext, draft, json};
 
@@ -55,7 +55,7 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
     if answer.calls.is_empty() {
         answer.legacy_call(message);
     }
-    answer.response(cx)
+    Ok(answer.response(cx))
 }
 
 /// The choice of index 0, or the first.
@@ -199,7 +199,7 @@ impl Answer {
     }
 
     /// The neutral answer.
-    pub(super) fn response(self, cx: AnswerContext) -> Result<Response, LlmError> {
+    pub(super) fn response(self, cx: AnswerContext) -> Response {
         let mut content = Vec::new();
         let wants_details = self
             .details
@@ -238,14 +238,7 @@ impl Answer {
             });
         }
         let finish = finish_reason(self.finish.as_deref(), has_calls);
-        if finish == FinishReason::Error && content.is_empty() {
-            return Err(LlmError::new(
-                ErrorKind::Server,
-                cx.provider,
-                "the provider ended the answer with an error",
-            ));
-        }
-        Ok(draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx))
+        draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx)
     }
 }
 

@@ -120,7 +120,11 @@ impl Assembler for ChatStream {
         Ok(if self.ended { Progress::Ending } else { Progress::More })
     }
 
+    fn has_figures(&self) -> bool {
+        self.answer.usage.output_tokens.is_some()
+    }
+
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {
-        if self.ended { self.answer.response(self.cx) } else { Err(self.cx.interrupted()) }
+        if self.ended { Ok(self.answer.response(self.cx)) } else { Err(self.cx.interrupted()) }
     }
 }

@@ -28,9 +28,6 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
 }
 
 fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if request.tools.is_empty() {
-        return;
-    }
     let tools: Vec<Value> = request
         .tools
         .iter()
@@ -40,11 +37,18 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             if let Some(description) = &tool.description {
                 function.insert("description".into(), description.as_str().into());
             }
-            function.insert("parameters".into(), draft::schema(&tool.parameters));
+            if let Some(schema) = draft::declared(&tool.parameters) {
+                function.insert("parameters".into(), schema.clone());
+            }
             json!({ "type": "function", "function": function })
         })
         .collect();
-    body.insert("tools".into(), tools.into());
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
+    if !request.has_tools() {
+        return;
+    }
     if let Some(choice) = &request.tool_choice {
         let choice = match choice {
             ToolChoice::Auto => "auto".into(),
