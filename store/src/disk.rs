@@ -7,6 +7,7 @@
 //!                                                                   then the journal file is used again
 //! ```
 
+mod answer;
 mod cache;
 mod care;
 mod chunk;

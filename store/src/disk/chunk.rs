@@ -51,16 +51,20 @@ pub(crate) fn pack<E>(
     mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut rest = links;
+    // What compressed well so far probably goes on to: packing twice costs as much as it saves.
+    let mut target = CHUNK_RAW_BYTES;
     while !rest.is_empty() {
-        let (raw, runs, n) = gather(rest, CHUNK_RAW_BYTES);
-        let mut packed = (seal(&raw), runs, n);
-        if packed.0.len() > CHUNK_BYTES_MAX {
-            // It hardly gets smaller by compression: fewer records then, so that it fits without any.
-            let (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
-            packed = (seal(&raw), runs, n);
+        let (mut raw, mut runs, mut n) = gather(rest, target);
+        let mut chunk = seal(&raw);
+        if chunk.len() > CHUNK_BYTES_MAX {
+            // Fewer records then, so that they fit without any compression.
+            (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
+            chunk = seal(&raw);
         }
-        each(packed.0, packed.1)?;
-        rest = &rest[packed.2..];
+        target = (CHUNK_BYTES_MAX * 7 / 8 * raw.len() / chunk.len())
+            .clamp(CHUNK_SAFE_RAW_BYTES, CHUNK_RAW_BYTES);
+        each(chunk, runs)?;
+        rest = &rest[n..];
     }
     Ok(())
 }

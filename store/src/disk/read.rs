@@ -237,6 +237,14 @@ impl Reader {
 
     /// As [`crate::Store::read_all`].
     pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.try_all(from, limit).or_else(|error| match error {
+            // A delete that reached sled in between looks like damage, and is none the second time.
+            StoreError::Damaged(_) => self.try_all(from, limit),
+            error => Err(error),
+        })
+    }
+
+    fn try_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
         let (recent, base, deleted) = self.tail.records(from, limit);
         if from >= base {
             return Ok(recent);
@@ -374,7 +382,7 @@ impl Reader {
     }
 
     /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
-    pub(crate) fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
+    fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
         let sealed = {
             let state = self.tail.state.read();
             if !state.has_deletes() || state.names(hash) {
@@ -401,10 +409,15 @@ impl Reader {
         if let Some(bytes) = self.tail.state.read().blob(hash) {
             return Ok(bytes.to_vec());
         }
-        let bytes = self
-            .index
-            .pieces(|trees| &trees.blobs, hash.as_bytes())?
-            .ok_or_else(|| StoreError::NotFound { what: "blob", name: hash.to_string() })?;
+        let missing = || StoreError::NotFound { what: "blob", name: hash.to_string() };
+        let bytes = match self.index.pieces(|trees| &trees.blobs, hash.as_bytes()) {
+            Ok(bytes) => bytes.ok_or_else(missing)?,
+            // A delete takes the owners first: without any, this one is just being taken away.
+            Err(StoreError::Damaged(_)) if self.index.owners(hash)?.is_empty() => {
+                return Err(missing());
+            }
+            Err(error) => return Err(error),
+        };
         if Hash::of(&bytes) != hash {
             return Err(self.index.damaged(format!("blob {hash} is not what was written")));
         }
