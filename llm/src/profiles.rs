@@ -91,10 +91,10 @@ pub enum ProfileError {
     },
     /// A request that cannot be put into the provider's words.
     #[error("the request cannot be put into the provider's words")]
-    Request(#[source] LlmError),
+    Request(#[source] Box<LlmError>),
     /// The shared HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
-    Http(#[source] LlmError),
+    Http(#[source] Box<LlmError>),
 }
 
 /// Reads a variable of the environment.

@@ -162,7 +162,7 @@ impl Profiles {
         if let Some(http) = self.http.get() {
             return Ok(http.clone());
         }
-        let http = http::shared(CONNECT).map_err(ProfileError::Http)?;
+        let http = http::shared(CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
         Ok(self.http.get_or_init(|| http).clone())
     }
 
@@ -260,6 +260,7 @@ pub(super) fn body(
     request: &Request,
 ) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
-    request.validate(profile.provider.name()).map_err(ProfileError::Request)?;
-    wire_of(profile, &base).body(request).map(Some).map_err(ProfileError::Request)
+    let fault = |error| ProfileError::Request(Box::new(error));
+    request.validate(profile.provider.name()).map_err(fault)?;
+    wire_of(profile, &base).body(request).map(Some).map_err(fault)
 }
