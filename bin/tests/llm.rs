@@ -1,5 +1,7 @@
 //! `rethread llm` as a script sees it: what is printed where, and the exit code.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 

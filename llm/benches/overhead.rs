@@ -35,6 +35,9 @@ fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 << 10];
     let mut have = 0;
     while let Ok(n) = stream.read(&mut buffer[have..]) {
+        if n == 0 {
+            return;
+        }
         have += n;
         let text = String::from_utf8_lossy(&buffer[..have]);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
@@ -43,9 +46,6 @@ fn answer(mut stream: TcpStream) {
             .split("content-length: ")
             .nth(1)
             .map_or(0, |rest| rest.split("\r\n").next().unwrap().parse::<usize>().unwrap());
-        if n == 0 {
-            return;
-        }
         if body.len() < length {
             continue;
         }
@@ -240,5 +240,5 @@ fn counting(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, calls, many_streams, counting);
+criterion_group!(benches, calls, counting, many_streams);
 criterion_main!(benches);

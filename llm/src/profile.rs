@@ -93,6 +93,9 @@ pub struct Profile {
     /// The script of a mock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<MockScript>,
+    /// A file with the script of a mock, YAML or JSON; a relative path is taken from the current folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_file: Option<PathBuf>,
 }
 
 /// Where and how long answers are kept.
@@ -180,6 +183,7 @@ impl Profile {
             context_tokens_max: None,
             fallback: Vec::new(),
             script: None,
+            script_file: None,
         }
     }
 

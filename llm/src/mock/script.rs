@@ -110,6 +110,16 @@ pub struct MockError {
     pub after_chunks: usize,
 }
 
+impl MockScript {
+    /// The script in a text of YAML or JSON.
+    ///
+    /// # Errors
+    /// [`ScriptError::Syntax`] with line and column.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        serde_saphyr::from_str(text).map_err(|e| ScriptError::Syntax { why: e.to_string() })
+    }
+}
+
 /// A script that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
@@ -121,7 +131,13 @@ pub enum ScriptError {
         /// What is wrong with it.
         why: String,
     },
-    /// An answer is held to a call and stands among those in order, or similar.
+    /// It is neither YAML nor JSON, or has a field that no script has.
+    #[error("not a script: {why}")]
+    Syntax {
+        /// What is wrong with it, and where.
+        why: String,
+    },
+    /// An answer without anything in it.
     #[error(
         "answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error"
     )]

@@ -185,6 +185,18 @@ fn an_error_may_hit_only_the_first_attempts_and_after_some_pieces() {
 }
 
 #[test]
+fn a_script_may_be_written_in_yaml() {
+    let text = "answers:\n- match: (?i)weather\n  tool_calls:\n  - name: weather\n    arguments: { city: Bern, days: 2 }\notherwise:\n  text: It is sunny.\n";
+    let mock = Mock::new(MockScript::parse(text).unwrap()).unwrap();
+    let (answer, _) = ask(&mock, &conversation(&[(User, "weather?")]), 1);
+    let arguments = answer.unwrap().tool_calls().next().unwrap().arguments.0.to_string();
+    assert_eq!(arguments, r#"{"city":"Bern","days":2}"#);
+    assert_eq!(said(&mock, &[(User, "thanks")]), "It is sunny.");
+    let error = MockScript::parse("answers:\n- txt: x\n").unwrap_err().to_string();
+    assert!(error.contains("txt") && error.contains("line 2"), "{error}");
+}
+
+#[test]
 fn a_script_that_cannot_be_followed_says_where() {
     let bad = |value| Mock::new(serde_json::from_value(value).unwrap()).err().unwrap().to_string();
     assert!(

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use rethread_events::message::Usage;
+use serde::Serialize;
 
 use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
 use crate::error::LlmError;
@@ -69,6 +72,20 @@ pub(super) struct Priced {
     context_tokens_max: Option<u64>,
     /// Anthropic counts cached tokens apart.
     cache_apart: bool,
+    totals: Mutex<Totals>,
+}
+
+/// What the answers of one profile came to since its client was made. Answers from the cache are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Totals {
+    /// Answers.
+    pub answers: u64,
+    /// Answers whose cost is unknown; they are missing from `nanousd`.
+    pub answers_without_cost: u64,
+    /// Money, in thousand-millionths of a US dollar.
+    pub nanousd: u64,
+    /// Tokens, as the provider reported them.
+    pub usage: Usage,
 }
 
 impl Priced {
@@ -85,7 +102,12 @@ impl Priced {
             own_prices: profile.prices,
             context_tokens_max: profile.context_tokens_max,
             cache_apart: profile.provider == Provider::Anthropic,
+            totals: Mutex::default(),
         }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        *self.totals.lock()
     }
 
     fn price(&self, request: &Request, response: &mut Response) {
@@ -96,6 +118,13 @@ impl Priced {
             .or_else(|| listed(&request.model))
             .or_else(|| listed(response.model.as_deref()?));
         response.cost = prices.and_then(|p| prices::cost(p, &response.usage, self.cache_apart));
+        let mut totals = self.totals.lock();
+        totals.answers += 1;
+        totals.usage.add(&response.usage);
+        match response.cost {
+            Some(cost) => totals.nanousd = totals.nanousd.saturating_add(cost.nanousd),
+            None => totals.answers_without_cost += 1,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::fallback::Fallback;
 use crate::http::{self, HttpClient, HttpParts};
 use crate::limit::Limited;
-use crate::mock::Mock;
+use crate::mock::{Mock, MockScript};
 use crate::prices;
 use crate::profile::{Auth, CacheProfile, Profile};
 use crate::provider::Provider;
@@ -52,13 +52,19 @@ impl Profiles {
         if profile.limits.limits_anything() {
             client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
         }
-        let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
-        self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
-        let mut client: Arc<dyn Client> = retrying;
+        // A person is asked once and may take days.
+        if profile.provider != Provider::Human {
+            let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
+            self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
+            client = retrying;
+        }
         let base = self.base_url(profile);
         let host = Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_owned));
         let list = prices::list_of(profile.provider, host.as_deref());
-        client = Arc::new(layered::Priced::new(client, profile, Arc::clone(&self.table), list));
+        let priced = layered::Priced::new(client, profile, Arc::clone(&self.table), list);
+        let priced = Arc::new(priced);
+        self.priced.lock().insert(name.to_owned(), Arc::clone(&priced));
+        client = priced;
         if let Some(cache) = &profile.cache {
             let store = self.store(name, cache)?;
             client = Arc::new(Cached::new(client, store, format!("{} {base}", profile.provider)));
@@ -90,10 +96,16 @@ impl Profiles {
     fn bare(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         match profile.provider {
             Provider::Mock => {
-                let script = profile.script.clone();
+                let fault = |source| ProfileError::Script { profile: name.into(), source };
+                let script = match (&profile.script, &profile.script_file) {
+                    (Some(script), _) => Some(script.clone()),
+                    (None, Some(path)) => {
+                        Some(MockScript::parse(&read_small(path)?).map_err(fault)?)
+                    }
+                    (None, None) => None,
+                };
                 let mock = match script {
-                    Some(script) => Mock::new(script)
-                        .map_err(|source| ProfileError::Script { profile: name.into(), source })?,
+                    Some(script) => Mock::new(script).map_err(fault)?,
                     None => Mock::saying("This is the mock model: give it a script."),
                 };
                 Ok(Arc::new(mock))
@@ -150,7 +162,7 @@ impl Profiles {
         if let Some(http) = self.http.get() {
             return Ok(http.clone());
         }
-        let http = http::shared(CONNECT).map_err(ProfileError::Http)?;
+        let http = http::shared(CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
         Ok(self.http.get_or_init(|| http).clone())
     }
 
@@ -248,6 +260,7 @@ pub(super) fn body(
     request: &Request,
 ) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
-    request.validate(profile.provider.name()).map_err(ProfileError::Request)?;
-    wire_of(profile, &base).body(request).map(Some).map_err(ProfileError::Request)
+    let fault = |error| ProfileError::Request(Box::new(error));
+    request.validate(profile.provider.name()).map_err(fault)?;
+    wire_of(profile, &base).body(request).map(Some).map_err(fault)
 }

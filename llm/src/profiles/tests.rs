@@ -128,6 +128,11 @@ fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
     assert_eq!((again.cached, again.cost.unwrap().nanousd), (true, 0));
     assert_eq!(profiles.retry_stats("first").unwrap().attempts, 4);
     assert_eq!(profiles.retry_stats("second").unwrap().attempts, 1, "the second answer was known");
+    let totals = profiles.totals("second").unwrap();
+    assert_eq!(
+        (totals.answers, totals.nanousd, totals.usage.output_tokens),
+        (1, 1_020_000, Some(10))
+    );
     let info = profiles.client("second").unwrap().model_info("").unwrap();
     assert_eq!((info.model.as_str(), info.context_tokens_max), ("m2", Some(4096)));
 }

@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions, and everybody who speaks it: vLLM, Ollama, llama.cpp, OpenRouter, Azure, Gemini's
 //! compatible endpoint. <https://platform.openai.com/docs/api-reference/chat>
 
+mod plain;
 mod read;
 mod stream;
 mod write;
