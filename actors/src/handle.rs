@@ -26,7 +26,7 @@ use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
 use crate::recorded::RecordedEvent;
-use crate::thread_actor::{Begin, Halt, Tell};
+use crate::thread_actor::{Begin, Halt, Look, Tell};
 
 /// How many records are read at a time.
 const PAGE: usize = 512;
@@ -397,8 +397,14 @@ impl ThreadHandle {
         let inner = self.runtime.inner();
         loop {
             let waiting = inner.activity.wait(self.id, until);
-            // After the waiter stands, so that an end in between is not missed.
-            if !inner.is_live(self.id) {
+            // After the waiter stands, so that an end in between is not missed. A live thread may have come to rest
+            // before, and looks again.
+            if let Some(actor) = inner.live_one(self.id) {
+                if !actor.send(Look).await.unwrap_or(false) {
+                    inner.forget(self.id, &actor);
+                    continue;
+                }
+            } else {
                 let loaded = self.load(None).await?;
                 if loaded.state.is_ended() {
                     return Ok(Outcome::new(loaded.state, loaded.last_position));

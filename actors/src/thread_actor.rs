@@ -58,6 +58,12 @@ pub(crate) struct Halt {
     pub(crate) grace: Duration,
 }
 
+/// Asks a thread to look at what it has come to, and to tell whoever waits for that. False from one that is going
+/// away.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub(crate) struct Look;
+
 pub(crate) struct ThreadActor {
     id: ThreadId,
     inner: Arc<Inner>,
@@ -142,6 +148,15 @@ impl Handler<Tell> for ThreadActor {
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
         self.tell(message.input, message.reply, ctx);
+    }
+}
+
+impl Handler<Look> for ThreadActor {
+    type Result = bool;
+
+    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) -> bool {
+        self.pump(ctx);
+        !matches!(self.mode, Mode::Gone)
     }
 }
 
