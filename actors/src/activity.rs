@@ -61,6 +61,15 @@ impl Activity {
         }
     }
 
+    /// The thread's actor has left. Whoever asked after it last said where it stands looks into the log; who waits for
+    /// the end of a thread that has not ended waits on.
+    pub(crate) fn left(&self, thread: ThreadId, ended: bool) {
+        self.waiters.remove_if_mut(&thread, |_, waiters| {
+            waiters.retain(|(until, _)| !ended && *until == Until::Ended);
+            waiters.is_empty()
+        });
+    }
+
     /// The thread cannot go on for now.
     pub(crate) fn failed(&self, thread: ThreadId, error: &RuntimeError) {
         if let Some((_, waiters)) = self.waiters.remove(&thread) {

@@ -397,16 +397,14 @@ impl ThreadHandle {
         let inner = self.runtime.inner();
         loop {
             let waiting = inner.activity.wait(self.id, until);
-            // After the waiter stands, so that an end in between is not missed. A live thread may have come to rest
-            // before, and looks again.
-            if let Some(actor) = inner.live_one(self.id) {
-                if !actor.send(Look).await.unwrap_or(false) {
-                    inner.forget(self.id, &actor);
-                    continue;
-                }
+            // After the waiter stands, so that an end in between is not missed.
+            if let Some(actor) = inner.actor(self.id) {
+                actor.do_send(Look);
             } else {
                 let loaded = self.load(None).await?;
-                if loaded.state.is_ended() {
+                let status = loaded.state.status();
+                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest;
+                if status.is_ended() || at_rest {
                     return Ok(Outcome::new(loaded.state, loaded.last_position));
                 }
                 self.start_up()?;
@@ -489,12 +487,16 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        // After the last event there is no waiting for another.
-        let events = futures::stream::unfold(Some(records.flatten().boxed()), |records| async {
-            let mut records = records?;
+        let events = futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
+            if end == End::Here {
+                return None;
+            }
             let event = records.next().await?;
-            let is_last = event.as_ref().map_or(true, |event| ends_the_thread(&event.event));
-            Some((event, (!is_last).then_some(records)))
+            let end = match &event {
+                Ok(event) => end.after(event, id),
+                Err(_) => End::Here,
+            };
+            Some((event, (records, end)))
         });
         Events::new(events.boxed())
     }
@@ -738,8 +740,29 @@ fn past_and_future(
         .boxed()
 }
 
-fn ends_the_thread(event: &Event) -> bool {
-    matches!(event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_))
+/// Whether the events of a thread have come to their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    /// In the part that a fork inherits; what says that it was forked comes behind it.
+    Inherited,
+    Here,
+}
+
+impl End {
+    fn after(self, recorded: &RecordedEvent, thread: ThreadId) -> Self {
+        let ends = matches!(
+            recorded.event,
+            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_)
+        );
+        match (self, recorded.record.thread == thread) {
+            (Self::NotYet, false) if ends => Self::Inherited,
+            (Self::NotYet, true) if ends => Self::Here,
+            (Self::NotYet, _) => Self::NotYet,
+            (Self::Inherited, false) => Self::Inherited,
+            (Self::Inherited, true) | (Self::Here, _) => Self::Here,
+        }
+    }
 }
 
 fn stream(store: &dyn Store, id: ThreadId) -> Result<StreamInfo, RuntimeError> {

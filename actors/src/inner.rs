@@ -165,14 +165,14 @@ impl Inner {
         self.live.iter().map(|entry| (*entry.key(), entry.value().clone())).collect()
     }
 
-    /// The actor of a thread, when it is live.
-    pub(crate) fn live_one(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
-        self.live.get(&id).map(|entry| entry.value().clone())
-    }
-
     /// How many threads are live.
     pub(crate) fn n_live(&self) -> usize {
         self.live.len()
+    }
+
+    /// The actor of a thread, if it is live.
+    pub(crate) fn actor(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
+        self.live.get(&id).map(|live| live.clone())
     }
 
     /// Whether the thread is live.

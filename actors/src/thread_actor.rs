@@ -50,6 +50,16 @@ pub(crate) struct Tell {
     pub(crate) reply: Option<Reply>,
 }
 
+/// Somebody waits for the thread, who may have come after it last said where it stands.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Look;
+
+/// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct PutAway;
+
 /// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
 /// becomes durable.
 #[derive(Message)]
@@ -57,12 +67,6 @@ pub(crate) struct Tell {
 pub(crate) struct Halt {
     pub(crate) grace: Duration,
 }
-
-/// Asks a thread to look at what it has come to, and to tell whoever waits for that. False from one that is going
-/// away.
-#[derive(Message)]
-#[rtype(result = "bool")]
-pub(crate) struct Look;
 
 pub(crate) struct ThreadActor {
     id: ThreadId,
@@ -98,6 +102,8 @@ struct Live {
     /// The seq of the last snapshot.
     snapshot: Option<Seq>,
     idle: Option<SpawnHandle>,
+    /// Whether its first append has not been acknowledged yet.
+    fresh: bool,
     /// Whether anything happened since it came back. One that only looked whether there was something to do need not
     /// stay.
     stirred: bool,
@@ -152,11 +158,18 @@ impl Handler<Tell> for ThreadActor {
 }
 
 impl Handler<Look> for ThreadActor {
-    type Result = bool;
+    type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) -> bool {
-        self.pump(ctx);
-        !matches!(self.mode, Mode::Gone)
+    fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
+        self.rest(ctx);
+    }
+}
+
+impl Handler<PutAway> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: PutAway, ctx: &mut Context<Self>) {
+        self.put_away(ctx);
     }
 }
 
@@ -200,7 +213,8 @@ impl ThreadActor {
             }
         };
         let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
-        self.mode = Mode::Live(Box::new(Live::new(thread, expected, Position(0), Hash::ZERO, None)));
+        let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
+        self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
         self.append(events, now, None, fork_of, Some(reply), ctx);
         self.pump(ctx);
     }
@@ -338,6 +352,7 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
+        live.fresh = false;
         live.durable = live.durable.max(end);
         live.last_position = live.last_position.max(appended.last_position);
         if live.durable == end {
@@ -432,7 +447,9 @@ impl ThreadActor {
                 };
                 let state = live.thread.state().clone();
                 let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel: cancel.clone() };
-                let answer = handler.handle(request, cx);
+                let handler = handler.clone();
+                // A panic of the handler itself is contained as one of its future is.
+                let answer = async move { handler.handle(request, cx).await };
                 actix_rt::spawn(async move {
                     let answer = tokio::select! {
                         biased;
@@ -496,6 +513,10 @@ impl ThreadActor {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.inner.activity.at_rest(self.id, rest, ended);
         }
+        if (ended || live.running.is_empty()) && !live.stirred {
+            // It was brought back for somebody, whose message is handled first.
+            return ctx.notify(PutAway);
+        }
         if ended || live.halting && live.running.is_empty() {
             return self.put_away(ctx);
         }
@@ -503,10 +524,7 @@ impl ThreadActor {
             live.snapshot = live.thread.state().last_seq();
             keep_snapshot(&self.inner, live);
         }
-        if live.running.is_empty() {
-            if !live.stirred {
-                return self.put_away(ctx);
-            }
+        if live.running.is_empty() && live.idle.is_none() {
             let wait = Duration::from_millis(self.inner.limits.passivate_after_ms);
             live.idle = Some(ctx.run_later(wait, |actor, ctx| actor.put_away(ctx)));
         }
@@ -531,6 +549,13 @@ impl ThreadActor {
     }
 
     fn leave(&mut self, ctx: &mut Context<Self>) {
+        let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
+        self.go(ctx);
+        // Behind the going: who asks later finds nobody here and looks into the log.
+        self.inner.activity.left(self.id, ended);
+    }
+
+    fn go(&mut self, ctx: &mut Context<Self>) {
         self.mode = Mode::Gone;
         self.inner.forget(self.id, &ctx.address());
         ctx.stop();
@@ -539,21 +564,24 @@ impl ThreadActor {
     /// What was not acknowledged is void: the machine is thrown away, and the thread comes back from the log.
     fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
-        if let Mode::Live(live) = &mut self.mode {
-            for (_, reply) in live.under_way.drain(..) {
-                if let Some(reply) = reply {
-                    let _ = reply.send(Err(error.clone()));
-                }
-            }
-        }
+        let (fresh, under_way) = match &mut self.mode {
+            Mode::Live(live) => (live.fresh, std::mem::take(&mut live.under_way)),
+            Mode::Beginning(_) | Mode::Loading | Mode::Gone => (false, VecDeque::new()),
+        };
+        self.go(ctx);
         match error {
+            // It never began. Whoever took it for the thread of that id looks into the log.
+            _ if fresh => self.inner.activity.left(self.id, true),
             // There will be room again: the thread is not given up, and whoever waits for it waits on.
             RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }) => {
                 self.inner.timers.set(self.id, Inner::now().plus_ms(RETRY_AFTER_MS));
             }
             _ => self.inner.activity.failed(self.id, error),
         }
-        self.leave(ctx);
+        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        for reply in under_way.into_iter().filter_map(|(_, reply)| reply) {
+            let _ = reply.send(Err(error.clone()));
+        }
     }
 }
 
@@ -570,6 +598,7 @@ impl Live {
             alarm: None,
             snapshot,
             idle: None,
+            fresh: false,
             stirred: false,
             halting: false,
         }

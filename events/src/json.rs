@@ -44,6 +44,18 @@ impl fmt::Debug for Json {
     }
 }
 
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self(value.into())
+    }
+}
+
+impl From<i64> for Json {
+    fn from(value: i64) -> Self {
+        Self(value.into())
+    }
+}
+
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
         Self(value)

@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use tokio::sync::Notify;
 
 use crate::{
     Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo,
@@ -36,6 +37,7 @@ pub struct FaultyStore {
     /// At which append, counted from 0, what happens.
     plan: Mutex<Option<(u64, Fault)>>,
     dead: Mutex<bool>,
+    death: Notify,
 }
 
 impl std::fmt::Debug for FaultyStore {
@@ -47,7 +49,7 @@ impl std::fmt::Debug for FaultyStore {
 impl FaultyStore {
     /// A store that does what `behind` does.
     pub fn new(behind: Arc<dyn Store>) -> Self {
-        Self { behind, count: AtomicU64::new(0), plan: Mutex::new(None), dead: Mutex::new(false) }
+        Self { behind, count: AtomicU64::new(0), plan: Mutex::new(None), dead: Mutex::new(false), death: Notify::new() }
     }
 
     /// Plans `fault` for the append number `nth`, counted from 0 since the store was made.
@@ -65,6 +67,17 @@ impl FaultyStore {
     /// Whether the planned death has come.
     pub fn is_dead(&self) -> bool {
         *self.dead.lock()
+    }
+
+    /// Waits for the planned death.
+    pub async fn died(&self) {
+        loop {
+            let death = self.death.notified();
+            if self.is_dead() {
+                return;
+            }
+            death.await;
+        }
     }
 
     fn alive(&self) -> Result<&dyn Store, StoreError> {
@@ -89,12 +102,14 @@ impl Store for FaultyStore {
             Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
             Some(Fault::DiesBefore) => {
                 *dead = true;
+                self.death.notify_waiters();
                 futures::future::pending().boxed()
             }
             Some(Fault::DiesAfter) => {
                 *dead = true;
                 // Written whether or not anybody waits for it; the answer goes nowhere.
                 drop(self.behind.append(append));
+                self.death.notify_waiters();
                 futures::future::pending().boxed()
             }
         }

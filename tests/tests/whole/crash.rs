@@ -1,0 +1,176 @@
+//! A crash at every append: of each workflow, once for every append of its run, the log takes nothing more from that
+//! append on, and another runtime goes on with what it has.
+
+use std::sync::Arc;
+
+use rethread::store::{MemoryStore, Store};
+use rethread::{Outcome, RecordedEvent, RuntimeError, Seq, StartThread, Status, ThreadId, Workflow};
+use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
+
+use crate::interaction::approval;
+use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
+
+/// Tools that begin only when their request is durable.
+const CAREFUL: [&str; 2] = ["put", "pay"];
+
+fn one_tool_after_the_other() -> Arc<Workflow> {
+    let script = "{tool_calls: [{name: look, arguments: {text: a}}]}, {tool_calls: [{name: pay, arguments: {text: b}}]}, \
+                  {tool_calls: [{name: put, arguments: {text: c}}]}, {text: done}";
+    scripted("look, put, pay", script)
+}
+
+fn tools_side_by_side() -> Arc<Workflow> {
+    let script = "{tool_calls: [{name: pay, arguments: {text: a}}, {name: look, arguments: {text: b}}, \
+                  {name: pay, arguments: {text: c}}, {name: put, arguments: {text: d}}]}, {text: done}";
+    scripted("look, put, pay", script)
+}
+
+fn tries_and_another_way() -> Arc<Workflow> {
+    workflow(&format!(
+        "nodes: [{{id: print, on_error: work, checkpoint: printed, retry: {{max_attempts: 2, backoff_ms: 1}}, \
+         tool: {{tool_name: fail, parameters: {{text: 'no paper'}}}}}}, {}]\nedges: []\nend_points: [print]",
+        llm("work", "pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: 'by mail'}")
+    ))
+}
+
+/// Where the log ends.
+#[derive(Debug, Clone, Copy)]
+enum Death {
+    /// The append is lost.
+    Before,
+    /// The append is durable, and nobody was told.
+    After,
+}
+
+impl Death {
+    fn fault(self) -> Fault {
+        match self {
+            Self::Before => Fault::DiesBefore,
+            Self::After => Fault::DiesAfter,
+        }
+    }
+}
+
+/// Runs the thread to its end, saying yes to every question. `None` when the log died on the way.
+async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<Outcome, RuntimeError> {
+    let start = StartThread::new(workflow.clone(), "7 €").id(id);
+    match world.runtime.start(start).await {
+        Err(error) if !error.is_conflict() => return Err(error),
+        // It has begun already, in an earlier life.
+        Ok(_) | Err(_) => {}
+    }
+    let thread = world.runtime.thread(id);
+    loop {
+        let outcome = thread.at_rest().await?;
+        if outcome.status != Status::Waiting {
+            return Ok(outcome);
+        }
+        if let Some(question) = outcome.state.interaction() {
+            thread.respond(question.id, true).await?;
+        }
+    }
+}
+
+/// One life on a log that dies at append `nth`; whether it did. What it leaves behind in memory goes on for a moment
+/// and can write nothing.
+async fn live_until(store: &Arc<dyn Store>, tally: &Tally, id: ThreadId, wf: &Arc<Workflow>, nth: u64, death: Death) -> bool {
+    let faulty = Arc::new(FaultyStore::new(store.clone()).with(nth, death.fault()));
+    let world = World::on(faulty.clone(), tally).await;
+    tokio::select! {
+        _ = drive(&world, id, wf) => false,
+        () = faulty.died() => true,
+    }
+}
+
+async fn events_of(store: &Arc<dyn Store>, id: ThreadId) -> Vec<RecordedEvent> {
+    match store.read_stream(id, Seq(0)..Seq(u64::MAX), usize::MAX) {
+        Ok(records) => records.into_iter().map(|record| RecordedEvent::decode(record).unwrap()).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The last life, on a log that holds: it ends as an undisturbed run does, with everything that was there before.
+async fn finish(store: Arc<dyn Store>, tally: &Tally, id: ThreadId, wf: &Arc<Workflow>, as_undisturbed: &Outcome, at: &str) {
+    let before = events_of(&store, id).await;
+    let world = World::on(store.clone(), tally).await;
+    let outcome = drive(&world, id, wf).await.unwrap_or_else(|error| panic!("{at}: {error}"));
+    assert_eq!(outcome.status, as_undisturbed.status, "{at}");
+    assert_eq!(outcome.output, as_undisturbed.output, "{at}");
+    let after = events_of(&store, id).await;
+    assert_eq!(after[..before.len()], before, "{at}: what was there is there");
+    assert!(tally.most_runs_of_a_call("pay") <= 1, "{at}: a tool that writes ran twice");
+    world.end().await;
+}
+
+/// Crashes at every append, and at every one of these also a second time, early in the recovery.
+fn check_crashes(workflow: &Arc<Workflow>) {
+    block_on(async {
+        let id = ThreadId::new(1_790_000_000_000, [1; 10]);
+        let world = World::new().await;
+        let undisturbed = drive(&world, id, workflow).await.unwrap();
+        assert_eq!(undisturbed.status, Status::Completed);
+        let n_calls = CAREFUL.map(|tool| world.tally.of(tool).0);
+        world.end().await;
+
+        for death in [Death::Before, Death::After] {
+            for nth in 0_u64.. {
+                let at = format!("{death:?} append {nth}");
+                let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+                let tally = Tally::default();
+                if !live_until(&store, &tally, id, workflow, nth, death).await {
+                    assert!(nth >= 3, "there was something to disturb");
+                    break;
+                }
+                live_until(&store, &tally, id, workflow, nth % 3, death).await;
+                finish(store, &tally, id, workflow, &undisturbed, &at).await;
+                for (tool, n_calls) in CAREFUL.iter().zip(n_calls) {
+                    assert!(tally.of(tool).0 <= n_calls, "{at}: a call of {tool} that the log does not know");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn tools_of_all_classes_survive_a_crash_at_every_append() {
+    check_crashes(&one_tool_after_the_other());
+}
+
+#[test]
+fn tools_side_by_side_survive_a_crash_at_every_append() {
+    check_crashes(&tools_side_by_side());
+}
+
+#[test]
+fn tries_and_another_way_survive_a_crash_at_every_append() {
+    check_crashes(&tries_and_another_way());
+}
+
+#[test]
+fn a_question_survives_a_crash_at_every_append() {
+    check_crashes(&approval());
+}
+
+#[test]
+fn a_log_on_the_disk_survives_a_kill_at_every_append() {
+    let workflow = tools_side_by_side();
+    block_on(async {
+        let id = ThreadId::new(1_790_000_000_000, [1; 10]);
+        let world = World::new().await;
+        let undisturbed = drive(&world, id, &workflow).await.unwrap();
+        world.end().await;
+        for nth in 0_u64.. {
+            let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (store, tally) = (disk(folder.path()), Tally::default());
+            if !live_until(&store, &tally, id, &workflow, nth, Death::After).await {
+                break;
+            }
+            let acknowledged = events_of(&store, id).await;
+            copy_as_killed(folder.path(), copy.path()).unwrap();
+            let left = disk(copy.path());
+            let found = events_of(&left, id).await;
+            assert_eq!(found[..acknowledged.len()], acknowledged, "append {nth}: nothing acknowledged was lost");
+            finish(left, &tally, id, &workflow, &undisturbed, &format!("append {nth}")).await;
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! Questions to people that the application's handler answers.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rethread::{InteractionContext, InteractionRequest, Json, Status, UserInteractionHandler};
+
+use crate::interaction::approval;
+use crate::support::{Tally, World, block_on, print_log};
+
+type Answer = Result<Json, String>;
+
+/// A handler that does what it is told.
+pub(crate) struct Says<F>(pub(crate) F);
+
+impl<F: Fn(InteractionRequest, InteractionContext) -> BoxFuture<'static, Answer> + Send + Sync + 'static>
+    UserInteractionHandler for Says<F>
+{
+    fn handle(&self, request: InteractionRequest, cx: InteractionContext) -> BoxFuture<'static, Answer> {
+        (self.0)(request, cx)
+    }
+}
+
+async fn world(handler: impl UserInteractionHandler) -> World {
+    let store = std::sync::Arc::new(rethread::store::MemoryStore::new());
+    World::with(store, &Tally::default(), |builder| builder.interaction_handler(handler)).await
+}
+
+#[test]
+fn a_handler_answers() {
+    block_on(async {
+        let world = world(Says(|request: InteractionRequest, cx: InteractionContext| {
+            assert_eq!(request.prompt.as_deref(), Some("Pay 7 €?"));
+            assert_eq!(cx.state.status(), Status::Waiting);
+            async { Ok(true.into()) }.boxed()
+        }))
+        .await;
+        let thread = world.start(&approval(), "7 €").await;
+        let outcome = thread.outcome().await.unwrap();
+        assert_eq!(outcome.status, Status::Completed);
+        assert_eq!(outcome.state.variables()["approved"].0, true);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_handler_that_fails_fails_the_question() {
+    block_on(async {
+        let world = world(Says(|_, _| async { Err("nobody is there".into()) }.boxed())).await;
+        let thread = world.start(&approval(), "7 €").await;
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Error);
+        assert!(print_log(&thread).await.contains("USER_INTERACTION_FAILED HandlerError"));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_handler_that_waits_leaves_the_question_to_others() {
+    block_on(async {
+        let world = world(Says(|_, cx: InteractionContext| {
+            async move {
+                cx.cancel.cancelled().await;
+                Err("nobody asks any more".into())
+            }
+            .boxed()
+        }))
+        .await;
+        let (thread, outcome) = world.run(&approval(), "7 €").await;
+        thread.respond(outcome.state.interaction().unwrap().id, false).await.unwrap();
+        let outcome = thread.outcome().await.unwrap();
+        assert_eq!(outcome.state.variables()["approved"].0, false);
+        world.end().await;
+    });
+}

@@ -1,0 +1,24 @@
+//! Whole threads on whole runtimes: what the library promises to those who embed it.
+
+// All of it is test code, its helpers included.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod support;
+
+mod answers;
+mod control;
+mod crash;
+mod embedding;
+mod fork;
+mod full;
+mod golden;
+mod handler;
+mod interaction;
+mod limits;
+mod named;
+mod panics;
+mod passivation;
+mod recovery;
+mod shutdown;
+mod stream;
+mod tools;

@@ -1,0 +1,157 @@
+//! Threads that a runtime left in the middle go on in the next one.
+
+use std::sync::Arc;
+
+use rethread::store::{MemoryStore, Store};
+use rethread::{ErrorKind, Event, Seq, Status, ThreadId, Workflow};
+use rethread_store::testing::copy_as_killed;
+
+use crate::interaction::approval;
+use crate::support::{Tally, World, block_on, disk, print_log, scripted};
+
+fn uses(tool: &str) -> Arc<Workflow> {
+    scripted(tool, &format!("{{tool_calls: [{{name: {tool}, arguments: {{text: x}}}}]}}, {{text: done}}"))
+}
+
+/// A runtime dies while this tool runs, another one takes the log over.
+async fn interrupted(tool: &str, store: Arc<dyn Store>, next: impl FnOnce() -> Arc<dyn Store>) -> (Tally, String) {
+    let tally = Tally::default();
+    let world = World::on(store, &tally).await;
+    let thread = world.start(&uses(tool), "go").await;
+    tally.called(tool, 1).await;
+    let id = thread.id();
+    let next = next();
+    drop((world, thread));
+
+    tally.gate().open();
+    let world = World::on(next, &tally).await;
+    let thread = world.runtime.thread(id);
+    assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+    let log = print_log(&thread).await;
+    world.end().await;
+    (tally, log)
+}
+
+/// The same with a log on the disk, as a killed process leaves it.
+fn killed(tool: &str) -> (Tally, String) {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    block_on(interrupted(tool, disk(folder.path()), || {
+        copy_as_killed(folder.path(), copy.path()).unwrap();
+        disk(copy.path())
+    }))
+}
+
+#[test]
+fn a_safe_tool_that_was_running_is_run_again() {
+    let (tally, log) = killed("wait_look");
+    assert_eq!(tally.of("wait_look"), (1, 2));
+    assert!(log.contains("TOOL_CALL_RETRIED"), "{log}");
+}
+
+#[test]
+fn an_idempotent_tool_that_was_running_is_run_again_with_the_same_key() {
+    let (tally, log) = killed("wait_put");
+    assert_eq!(tally.of("wait_put"), (1, 2), "one key, two runs");
+    assert!(log.contains("TOOL_CALL_RETRIED"), "{log}");
+}
+
+#[test]
+fn a_tool_that_writes_and_was_running_is_not_run_again_and_the_model_is_told() {
+    let (tally, log) = killed("wait_pay");
+    assert_eq!(tally.of("wait_pay"), (1, 1));
+    assert!(log.contains(": indeterminate"), "{log}");
+}
+
+#[test]
+fn a_log_in_memory_can_be_taken_over_by_the_next_runtime() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (tally, _) = block_on(interrupted("wait_look", store.clone(), || store.clone()));
+    assert_eq!(tally.of("wait_look").0, 1);
+}
+
+#[test]
+fn a_question_survives_and_is_answered_in_the_next_runtime() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let world = World::on(store.clone(), &Tally::default()).await;
+        let (thread, outcome) = world.run(&approval(), "7 €").await;
+        let (id, question) = (thread.id(), outcome.state.interaction().unwrap().id);
+        drop((world, thread));
+
+        let world = World::on(store, &Tally::default()).await;
+        let thread = world.runtime.thread(id);
+        assert_eq!(thread.at_rest().await.unwrap().status, Status::Waiting);
+        thread.respond(question, true).await.unwrap();
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        assert!(!print_log(&thread).await.contains("RECOVERED"), "nothing was cut off");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_paused_thread_stays_paused() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::on(store.clone(), &tally).await;
+        let thread = world.start(&uses("wait_look"), "go").await;
+        tally.called("wait_look", 1).await;
+        thread.pause(None).await.unwrap();
+        let id = thread.id();
+        drop((world, thread));
+        tally.gate().open();
+
+        let world = World::on(store, &tally).await;
+        let thread = world.runtime.thread(id);
+        assert_eq!(thread.at_rest().await.unwrap().status, Status::Paused);
+        thread.resume().await.unwrap();
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_runtime_that_is_told_not_to_leaves_threads_alone_until_they_are_woken() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::on(store.clone(), &tally).await;
+        let thread = world.start(&uses("wait_look"), "go").await;
+        tally.called("wait_look", 1).await;
+        let id = thread.id();
+        drop((world, thread));
+        tally.gate().open();
+
+        let world = World::with(store, &tally, |builder| builder.recover(false)).await;
+        let thread = world.runtime.thread(id);
+        let before = thread.recorded_events(Seq(0)).await.unwrap();
+        assert!(!before.iter().any(|event| matches!(event.event, Event::ThreadRecovered(_))));
+        thread.wake().await.unwrap();
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_tool_that_is_gone_in_the_next_runtime_has_failed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::on(store.clone(), &tally).await;
+        let thread = world.start(&uses("wait_look"), "go").await;
+        tally.called("wait_look", 1).await;
+        let id: ThreadId = thread.id();
+        drop((world, thread));
+
+        let none = rethread::tools::Registry::new();
+        let world = World::with(store, &tally, |builder| builder.tools(none)).await;
+        let thread = world.runtime.thread(id);
+        let outcome = thread.outcome().await.unwrap();
+        let events = thread.recorded_events(Seq(0)).await.unwrap();
+        let told = |kind| {
+            events.iter().any(|e| matches!(&e.event, Event::ToolExecutionFailed(failed) if failed.error.kind == kind))
+        };
+        assert!(told(ErrorKind::UnknownTool), "{:?}", outcome.error);
+        world.end().await;
+    });
+}

@@ -1,0 +1,81 @@
+//! An orderly end, also in the middle of work.
+
+use std::sync::Arc;
+
+use rethread::store::MemoryStore;
+use rethread::{RuntimeError, Status};
+
+use crate::support::{Tally, World, block_on, disk, scripted};
+
+#[test]
+fn calls_that_end_within_the_grace_time_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::on(disk(folder.path()), &tally).await;
+        let pays = scripted("wait_pay", "{tool_calls: [{name: wait_pay, arguments: {text: paid}}]}, {text: done}");
+        let thread = world.start(&pays, "go").await;
+        tally.called("wait_pay", 1).await;
+        let stopping = tokio::spawn({
+            let runtime = world.runtime.clone();
+            async move { runtime.shutdown().await }
+        });
+        // New work is refused from here on.
+        while !matches!(world.runtime.start_thread(pays.clone(), "no").await, Err(RuntimeError::ShuttingDown)) {
+            tokio::task::yield_now().await;
+        }
+        tally.gate().open();
+        stopping.await.unwrap().unwrap();
+        let id = thread.id();
+        drop((world, thread));
+
+        let world = World::on(disk(folder.path()), &tally).await;
+        let outcome = world.runtime.thread(id).outcome().await.unwrap();
+        assert_eq!((outcome.status, outcome.output.unwrap()), (Status::Completed, "done".into()));
+        assert_eq!(tally.of("wait_pay"), (1, 1), "its answer was not lost");
+        world.end().await;
+    });
+}
+
+#[test]
+fn calls_that_do_not_end_are_left_to_recovery() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::with(disk(folder.path()), &tally, |builder| {
+            builder.limits(|limits| limits.shutdown_grace_ms = 1)
+        })
+        .await;
+        let looks = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: seen}}]}, {text: done}");
+        let thread = world.start(&looks, "go").await;
+        tally.called("wait_look", 1).await;
+        world.runtime.shutdown().await.unwrap();
+        let id = thread.id();
+        let error = thread.outcome().await.expect_err("the runtime is gone");
+        assert!(matches!(error, RuntimeError::ShuttingDown | RuntimeError::Store(_)), "{error}");
+        drop((world, thread));
+
+        tally.gate().open();
+        let world = World::on(disk(folder.path()), &tally).await;
+        assert_eq!(world.runtime.thread(id).outcome().await.unwrap().status, Status::Completed);
+        assert_eq!(tally.of("wait_look"), (1, 2), "the same call, run again");
+        world.end().await;
+    });
+}
+
+#[test]
+fn shutting_down_twice_is_harmless_and_whoever_waits_is_told() {
+    block_on(async {
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            builder.limits(|limits| limits.shutdown_grace_ms = 1)
+        })
+        .await;
+        let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
+        let thread = world.start(&waits, "go").await;
+        world.tally.called("wait_look", 1).await;
+        let (outcome, first) = futures::join!(thread.outcome(), world.runtime.shutdown());
+        assert!(matches!(outcome, Err(RuntimeError::ShuttingDown)), "{outcome:?}");
+        first.unwrap();
+        world.runtime.shutdown().await.unwrap();
+    });
+}

@@ -1,0 +1,123 @@
+//! Subscribing: what is there, then what comes, with no gap and no duplicate at the seam.
+
+use futures::StreamExt;
+use rethread::{Event, Position, Seq};
+
+use crate::support::{World, block_on, print_log, scripted};
+
+#[test]
+fn whoever_begins_to_listen_in_the_middle_sees_every_event_once() {
+    block_on(async {
+        let world = World::new().await;
+        let call = "{tool_calls: [{name: look, arguments: {text: x}}]}, ";
+        let long = scripted("look", &format!("{}{{text: done}}", call.repeat(30)));
+        for round in 0..20 {
+            let thread = world.start(&long, "go").await;
+            // Each begins at another moment of the run.
+            let mut listeners = Vec::new();
+            for n in 0..10 {
+                let mut events = thread.events(Seq(n % 3));
+                for _ in 0..round {
+                    tokio::task::yield_now().await;
+                }
+                listeners.push(async move {
+                    let mut seqs = Vec::new();
+                    while let Some(event) = events.next().await {
+                        seqs.push(event.unwrap().record.seq);
+                    }
+                    (n % 3, seqs)
+                });
+            }
+            let heard = futures::future::join_all(listeners).await;
+            let last = thread.outcome().await.unwrap().state.last_seq().unwrap();
+            for (from, seqs) in heard {
+                let all: Vec<_> = (from..=last.0).map(Seq).collect();
+                assert_eq!(seqs, all, "the stream ends with the thread");
+            }
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn whoever_follows_the_whole_log_sees_every_position_once() {
+    block_on(async {
+        let world = World::new().await;
+        let workflow = scripted("look", "{tool_calls: [{name: look, arguments: {text: x}}]}, {text: done}");
+        let mut events = world.runtime.events(Position(0), &[]).unwrap();
+        let following = async {
+            let (mut n_ended, mut next) = (0, 0);
+            while n_ended < 100 {
+                let event = events.next().await.unwrap().unwrap();
+                assert_eq!(event.record.position.0, next);
+                next += 1;
+                n_ended += usize::from(matches!(event.event, Event::ThreadCompleted(_)));
+            }
+        };
+        let running = async {
+            let mut threads = Vec::new();
+            for _ in 0..100 {
+                threads.push(world.start(&workflow, "go").await);
+            }
+        };
+        futures::join!(following, running);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_filter_lets_through_what_it_names() {
+    block_on(async {
+        let world = World::new().await;
+        world.run(&scripted("", "{text: done}"), "go").await;
+        let mut events = world.runtime.events(Position(0), &["NODE_STARTED", "THREAD_COMPLETED"]).unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap().name(), "NODE_STARTED");
+        assert_eq!(events.next().await.unwrap().unwrap().name(), "THREAD_COMPLETED");
+        let error = world.runtime.events(Position(0), &["NO_SUCH_EVENT"]).expect_err("there is none");
+        assert!(error.to_string().contains("NO_SUCH_EVENT"), "{error}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_streamed_answer_comes_in_pieces_that_add_up_to_it() {
+    block_on(async {
+        let world = World::new().await;
+        let streamed = crate::support::workflow(
+            "nodes: [{id: work, llm: {provider: mock, model: scripted, stream: true, user_prompt: '{{ input }}', \
+             extra: {script: {answers: [{chunks: ['one ', 'two ', 'three'], chunk_delay_ms: 1}]}}}}]",
+        );
+        let thread = world.start(&streamed, "go").await;
+        let mut pieces = String::new();
+        let mut events = thread.events(Seq(0));
+        while let Some(event) = events.next().await {
+            match event.unwrap().event {
+                Event::LlmExecutionProgress(piece) => pieces.push_str(&piece.text),
+                Event::LlmCallCompleted(call) => assert_eq!(pieces, call.message.joined_text()),
+                _ => {}
+            }
+        }
+        assert_eq!(pieces, "one two three");
+        assert!(print_log(&thread).await.contains("attempt 1: \"one "));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_stream_ends_when_the_runtime_shuts_down() {
+    block_on(async {
+        let world = World::new().await;
+        let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
+        let thread = world.start(&waits, "go").await;
+        world.tally.called("wait_look", 1).await;
+        let listening = thread.events(Seq(0)).collect::<Vec<_>>();
+        let whole_log = world.runtime.events(Position(0), &[]).unwrap().collect::<Vec<_>>();
+        let stopping = async {
+            world.tally.gate().open();
+            world.runtime.shutdown().await.unwrap();
+        };
+        let (of_thread, of_log, ()) = futures::join!(listening, whole_log, stopping);
+        assert!(!of_thread.is_empty());
+        assert!(of_log.iter().all(Result::is_ok));
+    });
+}

@@ -1,0 +1,77 @@
+//! What holds for every log, whatever happened.
+
+use std::collections::BTreeMap;
+
+use rethread::{CallId, Event, Runtime, Seq, State, ThreadFilter, ThreadHandle, Time};
+use rethread_events::thread::{NoTools, Surroundings, Thread, Wait};
+
+/// The fold of all events of a thread, made here.
+pub(crate) async fn fold_of(thread: &ThreadHandle) -> State {
+    let mut state = State::new(thread.id());
+    for recorded in thread.recorded_events(Seq(0)).await.unwrap() {
+        state.apply(recorded.record.recorded_at, &recorded.event).unwrap();
+    }
+    state
+}
+
+/// Checks all laws for all threads of a runtime: the log verifies; every prefix of every thread folds, to the state
+/// that the runtime gives for that moment; a thread that has not ended owes something or waits; every call of one
+/// that has ended has one terminal event.
+pub(crate) async fn check_laws(runtime: &Runtime) {
+    assert_eq!(runtime.store().verify().unwrap().faults, []);
+    for summary in runtime.threads(ThreadFilter::default()).await.unwrap() {
+        let thread = runtime.thread(summary.thread_id);
+        check_prefixes(runtime, &thread).await;
+    }
+}
+
+async fn check_prefixes(runtime: &Runtime, thread: &ThreadHandle) {
+    let events = thread.recorded_events(Seq(0)).await.unwrap();
+    let mut state = State::new(thread.id());
+    let mut calls = BTreeMap::new();
+    for (i, recorded) in events.iter().enumerate() {
+        assert_eq!(recorded.record.seq, Seq(i as u64), "seqs have no gap");
+        state.apply(recorded.record.recorded_at, &recorded.event).unwrap();
+        follow_call(&mut calls, recorded.record.seq, &recorded.event);
+        check_owed(runtime, &state);
+        // Long logs are compared here and there.
+        if i % (1 + events.len() / 50) == 0 || i + 1 == events.len() {
+            assert_eq!(state, thread.state_at(recorded.record.seq).await.unwrap(), "the state at {i}");
+        }
+    }
+    let open: Vec<_> = calls.iter().filter(|(_, n_ends)| **n_ends == 0).map(|(call, _)| *call).collect();
+    if state.is_ended() {
+        assert_eq!(open, [], "calls of an ended thread without a terminal event");
+    }
+    assert!(calls.values().all(|n_ends| *n_ends <= 1), "a call with two terminal events");
+}
+
+fn check_owed(runtime: &Runtime, state: &State) {
+    let Some(reference) = state.workflow() else { return };
+    let definition = runtime.store().blob(reference.hash).unwrap();
+    let definition = rethread::Workflow::from_json(std::str::from_utf8(&definition).unwrap()).unwrap();
+    let machine = Thread::resume(state.clone(), definition.into());
+    let around = Surroundings { now: Time::from_unix_us(u64::MAX / 2), tools: &NoTools };
+    match machine.waits_for(&around) {
+        Wait::Nothing => assert!(state.is_ended()),
+        Wait::Itself | Wait::Somebody { .. } => {}
+        Wait::World { .. } => assert!(!state.effects().is_empty(), "not ended, and owes nothing: {state:?}"),
+    }
+}
+
+fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
+    let ended = match event {
+        Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_) => {
+            calls.insert(CallId(seq), 0);
+            return;
+        }
+        Event::LlmCallCompleted(e) => e.call,
+        Event::LlmCallFailed(e) => e.call,
+        Event::ToolExecutionCompleted(e) => e.call,
+        Event::ToolExecutionFailed(e) => e.call,
+        Event::UserInteractionProcessed(e) => e.interaction,
+        Event::UserInteractionFailed(e) => e.interaction,
+        _ => return,
+    };
+    *calls.get_mut(&ended).expect("a terminal event of a call that was never asked for") += 1;
+}
