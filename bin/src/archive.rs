@@ -1,12 +1,12 @@
 //! `verify`, `export` and `import`.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::ThreadFilter;
+use rethread::{ArchiveError, ThreadFilter};
 use serde_json::json;
 
 use crate::exit::{DAMAGED, Failure, NOT_FOUND};
@@ -99,6 +99,10 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
         };
         match runtime.export(thread, to).await {
             Ok(n) => n_events += n,
+            // A reader that went away, as `head` does, ends the program without a word.
+            Err(ArchiveError::Io(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
+                std::process::exit(0);
+            }
             // With --all a damaged thread does not keep the others from being saved.
             Err(error) if args.all => {
                 let failure = Failure::from(error);

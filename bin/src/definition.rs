@@ -67,7 +67,7 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<ExitCode, Failure> {
             Err(faults) if args.json => reports.push(json!({ "file": name, "valid": false, "faults": faults })),
             Err(faults) => {
                 for fault in &faults.0 {
-                    output::say(&format!("{name}:{fault}"));
+                    output::say(&output::tame_lines(&format!("{name}:{fault}")));
                 }
             }
         }

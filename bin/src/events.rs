@@ -99,8 +99,16 @@ async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Ctrl-C, or SIGTERM.
+/// Ctrl-C, or SIGTERM. What follows ends in good order; whoever cannot wait for it asks a second time.
 pub(crate) async fn interrupted() {
+    asked_to_end().await;
+    tokio::spawn(async {
+        asked_to_end().await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+async fn asked_to_end() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -134,7 +142,7 @@ async fn until(
 }
 
 pub(crate) fn print_event(event: &RecordedEvent, jsonl: bool) -> Result<(), Failure> {
-    if jsonl { output::print(event.to_json()) } else { output::print(in_words(event)) }
+    if jsonl { output::print_line(&event.to_json()) } else { output::print(in_words(event)) }
 }
 
 /// An event on one line for people.
@@ -145,6 +153,7 @@ fn in_words(event: &RecordedEvent) -> String {
     let thread = record.thread.to_string();
     let short = &thread[thread.len() - 6..];
     let what = summary(&event.event);
+    let what = output::tame(&what, 240);
     format!("{:>7} {short} {:>5}  {clock}  {:<28} {what}", record.position, record.seq, event.name())
         .trim_end()
         .to_owned()

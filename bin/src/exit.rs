@@ -39,7 +39,7 @@ impl Failure {
 
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
-    output::say(&format!("{}: {}", output::red("error"), failure.message));
+    output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
     ExitCode::from(failure.code)
 }
 

@@ -52,7 +52,8 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
         for question in &questions {
             let prompt = question["prompt"].as_str().map(|prompt| output::tame(prompt, 200)).unwrap_or_default();
             let until = question["deadline"].as_str().map(|at| format!(", until {at}")).unwrap_or_default();
-            let (id, node) = (question["id"].as_str().unwrap_or_default(), &question["node"]);
+            let text = |key: &str| output::tame(question[key].as_str().unwrap_or_default(), 80);
+            let (id, node) = (text("id"), text("node"));
             output::print(format!("{id}  node {node}{until}\n    {prompt}"))?;
         }
     }

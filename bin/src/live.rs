@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use rethread::{CallId, Event, Json, RecordedEvent, Seq, ThreadHandle};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::events::{print_event, summary};
@@ -17,8 +18,6 @@ use crate::run::Form;
 
 /// How much of the streamed text is shown while it comes.
 const TAIL_CHARS: usize = 60;
-/// How long the last events of a thread that waits may take to arrive after the thread is known to wait.
-const LAST_EVENTS: Duration = Duration::from_secs(5);
 
 /// Who watches.
 pub(crate) enum View {
@@ -95,7 +94,9 @@ impl Talk {
     /// The line that an event is worth, if it is worth one.
     fn take(&mut self, event: &RecordedEvent) -> Option<String> {
         let clock = output::dim(format!("{:>6.1}s", self.since.elapsed().as_secs_f64()));
-        let line = |what: String, more: &str| Some(format!("{clock}  {what} {more}").trim_end().to_owned());
+        let line = |what: String, more: &str| {
+            Some(format!("{clock}  {what} {}", output::tame(more, 400)).trim_end().to_owned())
+        };
         let about = summary(&event.event);
         match &event.event {
             Event::ThreadStarted(_) => line(output::bold("thread"), &event.record.thread.to_string()),
@@ -170,32 +171,53 @@ impl Talk {
     }
 }
 
-/// Shows the events of a thread as they come, until it ends or waits for a person.
-pub(crate) async fn watch(mut view: View, thread: ThreadHandle, from: Seq) -> Result<(), Failure> {
-    let mut events = thread.events(from);
-    while let Some(event) = events.next().await {
-        let event = event?;
-        view.show(&event)?;
-        let waits = matches!(event.event, Event::UserInteractionRequested(_) | Event::ThreadPaused(_));
-        if waits {
-            // The watch begins anew when the thread goes on.
-            break;
+/// A view of a thread at work.
+pub(crate) struct Watch {
+    task: JoinHandle<Result<(), Failure>>,
+    next: watch::Sender<Option<Seq>>,
+}
+
+impl Watch {
+    /// Shows the events of a thread from `from` on as they come.
+    pub(crate) fn begin(view: View, thread: ThreadHandle, from: Seq) -> Self {
+        let (next, at_rest) = watch::channel(None);
+        Self { task: tokio::spawn(show(view, thread, from, at_rest)), next }
+    }
+
+    /// Waits until everything before `next` was shown, for a thread that came to rest there.
+    pub(crate) async fn finish(self, next: Seq) -> Result<(), Failure> {
+        let _ = self.next.send(Some(next));
+        self.task.await.unwrap_or(Ok(()))
+    }
+
+    /// Shows nothing more.
+    pub(crate) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+async fn show(
+    mut view: View,
+    thread: ThreadHandle,
+    from: Seq,
+    mut at_rest: watch::Receiver<Option<Seq>>,
+) -> Result<(), Failure> {
+    let (mut events, mut next) = (thread.events(from), from);
+    while at_rest.borrow_and_update().is_none_or(|end| next < end) {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) => {
+                    let event = event?;
+                    next = event.record.seq.next();
+                    view.show(&event)?;
+                }
+                None => break,
+            },
+            changed = at_rest.changed() => if changed.is_err() { break },
         }
     }
     Ok(())
-}
-
-/// Waits until everything was shown: the thread is at rest, so its watch ends by itself.
-pub(crate) async fn until_seen(watching: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
-    let abort = watching.abort_handle();
-    match tokio::time::timeout(LAST_EVENTS, watching).await {
-        Ok(Ok(watched)) => watched,
-        Ok(Err(_)) => Ok(()),
-        Err(_) => {
-            abort.abort();
-            Ok(())
-        }
-    }
 }
 
 /// Whether a question can be put to a person right here.

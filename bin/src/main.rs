@@ -17,7 +17,7 @@ mod threads;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Failure;
 use crate::open::OpenArgs;
@@ -88,7 +88,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    cli.open.command = matches.subcommand_name().unwrap_or_default().to_owned();
+    output::set_color(cli.open.color);
     open::log_to_stderr();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() {
         Ok(runtime) => runtime,
@@ -125,7 +128,9 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Schema => definition::schema(),
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "rethread", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "rethread", &mut script);
+            output::print(String::from_utf8_lossy(&script).trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
     }

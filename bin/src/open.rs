@@ -13,15 +13,19 @@ use crate::output::{self, Color};
 
 /// Options of every command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct OpenArgs {
+    /// The command, for whoever finds the log locked
+    #[arg(skip)]
+    pub(crate) command: String,
     /// The folder of the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
     /// The file with profiles; `rethread.toml` where there is one
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Colours on stderr
-    #[arg(long, global = true, value_enum, default_value_t)]
+    /// Colours on stderr: on a terminal unless NO_COLOR is set, always, or never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
     pub(crate) color: Color,
     /// Say nothing but errors
     #[arg(long, short, global = true)]
@@ -30,6 +34,7 @@ pub(crate) struct OpenArgs {
 
 /// What tools may do.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
     /// The folder that tools work in; the current one unless given
     #[arg(long, value_name = "FOLDER")]
@@ -71,8 +76,7 @@ impl OpenArgs {
     }
 
     fn builder(&self) -> RuntimeBuilder {
-        output::set_color(self.color);
-        Runtime::builder().data_dir(&self.data_dir).label("rethread").recover(false)
+        Runtime::builder().data_dir(&self.data_dir).label(format!("rethread {}", self.command)).recover(false)
     }
 
     /// A runtime that only looks: it needs a log to look at, and begins nothing.

@@ -75,13 +75,43 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
 
 /// One JSON document for people and scripts.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(format!("{value:#}")) } else { print(value) }
+    if io::stdout().is_terminal() { print(escaped(&format!("{value:#}"))) } else { print(value) }
+}
+
+/// One JSON document on a line of its own.
+pub(crate) fn print_line(value: &Value) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(escaped(&value.to_string())) } else { print(value) }
+}
+
+/// JSON that says the same and holds nothing that a terminal would obey: JSON itself escapes only the first half of
+/// the control characters.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hostile(c) && c != '\n' {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Text that is data: as it is for a program, made harmless for a terminal.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(tame_lines(text)) } else { print(text) }
+}
+
+/// Whether a terminal would obey the character instead of showing it: control characters, and those that turn the
+/// direction of what follows.
+fn is_hostile(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text from outside (a model, a tool, a file) made harmless for a terminal, on one line, cut to `chars_max`.
 pub(crate) fn tame(text: &str, chars_max: usize) -> String {
     let mut tamed = String::new();
-    let mut chars = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !c.is_control());
+    let mut chars = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !is_hostile(*c));
     for c in chars.by_ref().take(chars_max) {
         if !(c == ' ' && tamed.ends_with(' ')) {
             tamed.push(c);
@@ -93,9 +123,9 @@ pub(crate) fn tame(text: &str, chars_max: usize) -> String {
     tamed
 }
 
-/// Text from outside for a terminal, line by line: control characters other than line breaks and tabs are dropped.
+/// Text from outside for a terminal, line by line: what a terminal would obey is dropped, but for line breaks and tabs.
 pub(crate) fn tame_lines(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|c| !is_hostile(*c) || matches!(c, '\n' | '\t')).collect()
 }
 
 /// A duration as people say it.

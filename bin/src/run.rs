@@ -9,7 +9,7 @@ use rethread::{Json, Outcome, Runtime, Seq, StartThread, Status, ThreadFilter, T
 use serde_json::Value;
 
 use crate::exit::{self, Failure, INTERRUPTED};
-use crate::live::View;
+use crate::live::{View, Watch};
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::{definition, events, live, output};
 
@@ -56,6 +56,7 @@ pub(crate) struct ResumeArgs {
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "What is printed")]
 pub(crate) struct Form {
     /// Print one JSON object at the end
     #[arg(long)]
@@ -172,7 +173,7 @@ fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCod
     } else {
         for outcome in outcomes {
             if form.jsonl {
-                output::print(outcome.to_json())?;
+                output::print_line(&outcome.to_json())?;
             } else {
                 output::print(format!("{} {}", outcome.thread_id, outcome.status))?;
             }
@@ -207,22 +208,21 @@ pub(crate) async fn drive(
     let mut from = from;
     loop {
         let view = View::choose(open, form);
-        let watching = view.map(|view| tokio::spawn(live::watch(view, thread.clone(), from)));
+        let watching = view.map(|view| Watch::begin(view, thread.clone(), from));
         let at_rest = tokio::select! {
             outcome = thread.at_rest() => Some(outcome),
             () = events::interrupted() => None,
         };
         let Some(outcome) = at_rest else {
             if let Some(watching) = watching {
-                watching.abort();
-                let _ = watching.await;
+                watching.stop().await;
             }
             return Ok(Driven::Interrupted);
         };
         let outcome = outcome?;
         from = outcome.state.next_seq();
         if let Some(watching) = watching {
-            live::until_seen(watching).await?;
+            watching.finish(from).await?;
         }
         match outcome.state.interaction() {
             Some(ask) if outcome.status == Status::Waiting && live::may_ask(form) => {
@@ -266,14 +266,15 @@ pub(crate) async fn finish(
     if form.json {
         output::print_json(&outcome.to_json())?;
     } else if form.jsonl {
-        output::print(outcome.to_json())?;
+        output::print_line(&outcome.to_json())?;
     } else if let Some(text) = &outcome.output
         && outcome.success()
     {
-        output::print(text.as_str().map_or_else(|| format!("{text:#}"), str::to_owned))?;
+        output::print_text(&text.as_str().map_or_else(|| format!("{text:#}"), str::to_owned))?;
     }
     if let Some(error) = &outcome.error {
-        output::say(&format!("{}: {}: {}", output::red("error"), error.kind, error.message));
+        let message = output::tame_lines(&error.message);
+        output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
     }
     if let Some(ask) = outcome.state.interaction().filter(|_| outcome.status == Status::Waiting) {
         let key = ask.id.key(id);

@@ -93,7 +93,7 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
     if args.json {
         let mut json = state.to_json();
         if let (Value::Object(json), Value::Object(summary)) = (&mut json, summary.to_json()) {
-            json.remove("seq");
+            json.shift_remove("seq");
             json.extend(summary);
         }
         output::print_json(&json)?;
@@ -106,7 +106,7 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
 /// A thread in words.
 pub(crate) fn describe(state: &State) -> String {
     let mut lines = Vec::new();
-    let mut line = |name: &str, value: String| lines.push(format!("{name:<12}{value}"));
+    let mut line = |name: &str, value: String| lines.push(format!("{name:<12}{}", output::tame(&value, 600)));
     line("thread", state.thread().to_string());
     line("status", state.status().to_string());
     if let Some(workflow) = state.workflow() {
