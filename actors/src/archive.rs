@@ -72,9 +72,13 @@ impl Runtime {
     ///
     /// # Errors
     /// When the log or the file fails. What was written until then is whole lines.
-    pub async fn export(&self, id: ThreadId, mut to: impl Write + Send + 'static) -> Result<u64, ArchiveError> {
-        let inner = self.inner().clone();
-        self.blocking(move || export(&inner, id, &mut to)).await?
+    pub async fn export(&self, id: ThreadId, to: impl Write + Send + 'static) -> Result<u64, ArchiveError> {
+        self.exporter(to).thread(id).await
+    }
+
+    /// Writes several threads into one export, where nothing is written twice.
+    pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
+        Exporter { runtime: self.clone(), work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new() }) }
     }
 
     /// Reads what [`Runtime::export`] wrote. Threads that are there already with the same events are passed over.
@@ -98,17 +102,61 @@ impl Runtime {
     }
 }
 
-fn export(inner: &Arc<Inner>, id: ThreadId, to: &mut dyn Write) -> Result<u64, ArchiveError> {
-    let store = &*inner.store;
+/// An export that is being written. See [`Runtime::exporter`].
+pub struct Exporter {
+    runtime: Runtime,
+    /// Absent while a thread is written, and after a write that was given up in the middle.
+    work: Option<Work>,
+}
+
+struct Work {
+    to: Box<dyn Write + Send>,
+    named: BTreeSet<Thing>,
+    written: BTreeSet<ThreadId>,
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
+}
+
+impl Exporter {
+    /// Writes a thread, and the threads it inherits from, unless they were written before. Answers with the number of
+    /// events.
+    ///
+    /// # Errors
+    /// As [`Runtime::export`]. Another thread can be written after a thread that failed.
+    pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ArchiveError> {
+        let Some(mut work) = self.work.take() else {
+            return Err(io::Error::other("an earlier write to this export was given up in the middle").into());
+        };
+        let store = self.runtime.store().clone();
+        let (work, written) = self
+            .runtime
+            .blocking(move || {
+                let written = export(&*store, id, &mut work);
+                (work, written)
+            })
+            .await?;
+        self.work = Some(work);
+        written
+    }
+}
+
+fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
+    let Work { to, named, written } = work;
     let mut family = vec![id];
     let mut info = store.stream(id).map_err(|error| not_found(id, error))?;
     while let Some(ForkPoint { parent, .. }) = info.fork_of {
         family.push(parent);
         info = store.stream(parent).map_err(RuntimeError::from)?;
     }
-    let mut named = BTreeSet::new();
     let mut n_events = 0;
     for thread in family.into_iter().rev() {
+        if written.contains(&thread) {
+            continue;
+        }
         let info = store.stream(thread).map_err(RuntimeError::from)?;
         let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
         while next <= info.last_seq {
@@ -126,6 +174,7 @@ fn export(inner: &Arc<Inner>, id: ThreadId, to: &mut dyn Write) -> Result<u64, A
                 n_events += 1;
             }
         }
+        written.insert(thread);
     }
     to.flush()?;
     Ok(n_events)
@@ -220,7 +269,8 @@ impl<'a> Importer<'a> {
             return self.keep_blob(blob);
         }
         let record = RecordedEvent::from_json(&value).map_err(|error: RecordError| self.wrong(error))?;
-        if self.stream.last().is_some_and(|last| last.thread != record.thread) {
+        // Exports that were written one after the other may hold a thread twice.
+        if self.stream.last().is_some_and(|last| last.thread != record.thread || last.seq >= record.seq) {
             self.write_stream()?;
         }
         self.stream.push(record);

@@ -403,7 +403,9 @@ impl ThreadHandle {
             } else {
                 let loaded = self.load(None).await?;
                 let status = loaded.state.status();
-                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest;
+                // One whose time came while nobody ran it is not at rest: it has something to do.
+                let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
+                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
                 if status.is_ended() || at_rest {
                     return Ok(Outcome::new(loaded.state, loaded.last_position));
                 }

@@ -43,7 +43,7 @@ mod thread_actor;
 mod timers;
 mod tool_executor;
 
-pub use archive::{ArchiveError, Imported};
+pub use archive::{ArchiveError, Exporter, Imported};
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use handle::{Events, ForkRequest, Outcome, Runtime, StartThread, ThreadFilter, ThreadHandle, ThreadSummary};

@@ -500,8 +500,8 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let around = Surroundings { now: Inner::now(), tools: &*self.inner };
-        let wait = live.thread.waits_for(&around);
+        let now = Inner::now();
+        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
             return ctx.notify(Tell { input: Input::Tick, reply: None });
         }
@@ -509,7 +509,9 @@ impl ThreadActor {
             return;
         }
         let ended = wait == Wait::Nothing;
-        if ended || matches!(wait, Wait::Somebody { .. }) {
+        // Whose time is up waits for nobody any more: its alarm is about to say so.
+        let settled = |until: Option<Time>| self.inner.observing || until.is_none_or(|at| at > now);
+        if ended || matches!(wait, Wait::Somebody { until } if settled(until)) {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.inner.activity.at_rest(self.id, rest, ended);
         }

@@ -88,16 +88,17 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
         threads.push(open::find(&runtime, name).await?.id());
     }
     let (mut n_events, mut damaged) = (0, Vec::new());
-    let mut file = match &args.output {
+    let file = match &args.output {
         Some(path) => Some(File::create(path).map_err(|error| Failure::other(format!("{}: {error}", path.display())))?),
         None => None,
     };
+    let to: Box<dyn Write + Send> = match &file {
+        Some(file) => Box::new(BufWriter::new(file.try_clone()?)),
+        None => Box::new(BufWriter::new(std::io::stdout())),
+    };
+    let mut exporter = runtime.exporter(to);
     for thread in threads {
-        let to: Box<dyn Write + Send> = match &mut file {
-            Some(file) => Box::new(BufWriter::new(file.try_clone()?)),
-            None => Box::new(BufWriter::new(std::io::stdout())),
-        };
-        match runtime.export(thread, to).await {
+        match exporter.thread(thread).await {
             Ok(n) => n_events += n,
             // A reader that went away, as `head` does, ends the program without a word.
             Err(ArchiveError::Io(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
@@ -112,7 +113,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(file) = &mut file {
+    if let Some(file) = &file {
         file.sync_all()?;
     }
     open::close(runtime).await?;

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
 
 use crate::exit::{Failure, INTERRUPTED};
+use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -46,6 +47,9 @@ struct Form {
 }
 
 pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitCode, Failure> {
+    if args.form.follow {
+        interrupt::catch();
+    }
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     check_types(&args.form.types)?;
@@ -69,6 +73,9 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
 }
 
 pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, Failure> {
+    if args.form.follow {
+        interrupt::catch();
+    }
     let runtime = open.look().await?;
     check_types(&args.form.types)?;
     let next = runtime.store().next_position();
@@ -97,30 +104,6 @@ async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
         code = until(events, form, |_| false) => code,
         () = interrupted() => Ok(ExitCode::from(INTERRUPTED)),
     }
-}
-
-/// Ctrl-C, or SIGTERM. What follows ends in good order; whoever cannot wait for it asks a second time.
-pub(crate) async fn interrupted() {
-    asked_to_end().await;
-    tokio::spawn(async {
-        asked_to_end().await;
-        std::process::exit(i32::from(INTERRUPTED));
-    });
-}
-
-async fn asked_to_end() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = term.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 async fn until(

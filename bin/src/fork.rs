@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::replay::seq_of;
 use crate::run::{self, Form};
-use crate::{definition, output};
+use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
 #[derive(Debug, Args)]
@@ -60,6 +60,7 @@ fn prompt(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
     let workflow = args.workflow.as_deref().map(definition::read).transpose()?.map(Arc::new);
     let runtime = if args.no_run { open.observe(&args.tools).await? } else { open.work(&args.tools).await? };
     let parent = open::find(&runtime, &args.thread).await?;

@@ -7,6 +7,7 @@ mod events;
 mod exit;
 mod fork;
 mod inbox;
+mod interrupt;
 mod live;
 mod llm;
 mod open;

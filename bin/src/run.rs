@@ -9,9 +9,10 @@ use rethread::{Json, Outcome, Runtime, Seq, StartThread, Status, ThreadFilter, T
 use serde_json::Value;
 
 use crate::exit::{self, Failure, INTERRUPTED};
+use crate::interrupt::interrupted;
 use crate::live::{View, Watch};
 use crate::open::{self, OpenArgs, ToolArgs};
-use crate::{definition, events, live, output};
+use crate::{definition, interrupt, live, output};
 
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
@@ -70,6 +71,7 @@ pub(crate) struct Form {
 }
 
 pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
     let workflow = definition::read(&args.file)?;
     let input = input(&args)?;
     let runtime = open.work(&args.tools).await?;
@@ -112,6 +114,7 @@ fn input(args: &RunArgs) -> Result<Json, Failure> {
 }
 
 pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
     if let Some(name) = &args.thread {
         let runtime = open.work(&args.tools).await?;
         let thread = open::find(&runtime, name).await?;
@@ -144,7 +147,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     });
     let outcomes = tokio::select! {
         outcomes = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>() => outcomes,
-        () = events::interrupted() => {
+        () = interrupted() => {
             open::close(runtime).await?;
             output::say("interrupted; go on with: rethread resume --all");
             return Ok(ExitCode::from(INTERRUPTED));
@@ -211,7 +214,7 @@ pub(crate) async fn drive(
         let watching = view.map(|view| Watch::begin(view, thread.clone(), from));
         let at_rest = tokio::select! {
             outcome = thread.at_rest() => Some(outcome),
-            () = events::interrupted() => None,
+            () = interrupted() => None,
         };
         let Some(outcome) = at_rest else {
             if let Some(watching) = watching {
@@ -229,7 +232,7 @@ pub(crate) async fn drive(
                 let prompt = ask.prompt.clone();
                 let answer = tokio::select! {
                     answer = live::ask(prompt) => answer,
-                    () = events::interrupted() => return Ok(Driven::Interrupted),
+                    () = interrupted() => return Ok(Driven::Interrupted),
                 };
                 let Some(answer) = answer else {
                     return Ok(Driven::AtRest(Box::new(outcome)));

@@ -193,7 +193,7 @@ fn every_outcome_has_its_exit_code() {
     scene.run("run").code(2).silent();
     scene.run("dance").code(2).silent();
     scene.write("wrong.yaml", GREETING.replace("tool_mode", "tool_mood"));
-    scene.run("run wrong.yaml").code(3).says("wrong.yaml:12:7").says("tool_mood").silent();
+    scene.run("run wrong.yaml").code(3).says("wrong.yaml:11:7").says("tool_mood").silent();
     let waiting = scene.run("run asking.yaml --input Ada --json").code(4);
     assert_eq!(waiting.json()["status"], "waiting");
     scene.run("show 01a00000-0000-7000-8000-000000000000").code(5).silent();
@@ -316,27 +316,27 @@ fn the_help_lists_the_commands() {
     let help = Scene::new().run("--help").ok().stdout;
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     expect![[r#"
-          run          Run a workflow to its end
-          threads      List threads
-          show         Show one thread: what it did, what it costs, what it waits for
-          events       Print the events of one thread
-          tail         Print the events of the whole log
-          replay       Show the state of a thread as it was after an event, a checkpoint, or now
-          fork         Start a new thread that goes on from a moment of another
-          cancel       End a thread in good order
-          pause        Let a thread begin nothing new
-          resume       Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
-          inbox        List what waits for a person
-          respond      Answer a question that waits for a person
-          verify       Check the whole log: that nothing is changed, missing or out of order
-          export       Write threads as JSON lines
-          import       Read threads that were exported
-          validate     Check a workflow file
-          schema       Print the JSON Schema of workflow files
-          llm          Ask a model directly, without a workflow
-          completions  Print completions for a shell
-          help         Print this message or the help of the given subcommand(s)"#]]
-    .assert_eq(commands);
+        run          Run a workflow to its end
+        threads      List threads
+        show         Show one thread: what it did, what it costs, what it waits for
+        events       Print the events of one thread
+        tail         Print the events of the whole log
+        replay       Show the state of a thread as it was after an event, a checkpoint, or now
+        fork         Start a new thread that goes on from a moment of another
+        cancel       End a thread in good order
+        pause        Let a thread begin nothing new
+        resume       Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
+        inbox        List what waits for a person
+        respond      Answer a question that waits for a person
+        verify       Check the whole log: that nothing is changed, missing or out of order
+        export       Write threads as JSON lines
+        import       Read threads that were exported
+        validate     Check a workflow file
+        schema       Print the JSON Schema of workflow files
+        llm          Ask a model directly, without a workflow
+        completions  Print completions for a shell
+        help         Print this message or the help of the given subcommand(s)"#]]
+    .assert_eq(&commands.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n"));
     assert!(help.contains("130 interrupted"), "{help}");
     for command in commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
         let help = Scene::new().run(&format!("{command} --help")).ok();
@@ -495,8 +495,10 @@ fn an_export_is_the_same_thread_elsewhere() {
     let question = scene.run("--data-dir copy inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
     scene.run(&format!("--data-dir copy respond {question} --value true")).ok();
     scene.run("--data-dir copy resume --all --json").ok();
-    scene.run("import all.jsonl").ok();
-    scene.run("--data-dir copy import all.jsonl").code(7).says("with other events");
+    // What the copy has beyond the export does not disturb it; what the original lacks is not mixed into it.
+    scene.run("--data-dir copy import all.jsonl").ok().says("3 were there already");
+    scene.run("--data-dir copy export --all --output ahead.jsonl").ok();
+    scene.run("import ahead.jsonl").code(7).says("with other events");
 }
 
 #[test]
@@ -548,4 +550,14 @@ fn input_comes_as_text_json_or_a_file() {
     running.end().ok();
     assert_eq!(scene.run("replay last --to 0 --json").ok().json()["variables"]["input"], "from a pipe");
     scene.run_args(["run", "greeting.yaml", "--input", "a", "--input-json", "1"]).code(2);
+}
+
+#[test]
+fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
+    let scene = scene();
+    scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 300\n      prompt: May"));
+    scene.run("run asking.yaml --input Ada").code(4);
+    std::thread::sleep(Duration::from_millis(400));
+    let outcome = scene.run("resume last --json").code(1).json();
+    assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");
 }
