@@ -263,11 +263,8 @@ impl ThreadActor {
             None => Cause::Own(call.0),
         });
         let around = Surroundings { now, tools: &*self.inner };
-        let stepped = if self.inner.observing {
-            live.thread.note(input, &around)
-        } else {
-            live.thread.step(input, &around)
-        };
+        let stepped =
+            if self.inner.observing { live.thread.note(input, &around) } else { live.thread.step(input, &around) };
         match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
@@ -626,10 +623,7 @@ fn keep_snapshot(inner: &Arc<Inner>, live: &Live) {
 }
 
 fn opens_a_call(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_)
-    )
+    matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_))
 }
 
 /// The call that an input answers: its request is the cause of what follows.

@@ -202,8 +202,7 @@ impl Profile {
             request.stop.clone_from(&params.stop);
         }
         if !request.tools.is_empty() {
-            request.parallel_tool_calls =
-                request.parallel_tool_calls.or(params.parallel_tool_calls);
+            request.parallel_tool_calls = request.parallel_tool_calls.or(params.parallel_tool_calls);
         }
         if request.response_format.is_none() {
             request.response_format.clone_from(&params.response_format);
@@ -222,11 +221,7 @@ impl Profile {
     pub(crate) fn changes(&self, request: &Request) -> bool {
         let mut probe = Request {
             messages: Vec::new(),
-            tools: if request.tools.is_empty() {
-                Arc::default()
-            } else {
-                Arc::clone(&request.tools)
-            },
+            tools: if request.tools.is_empty() { Arc::default() } else { Arc::clone(&request.tools) },
             ..shallow(request)
         };
         let before = shallow(&probe);

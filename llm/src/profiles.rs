@@ -173,10 +173,7 @@ impl Profiles {
 
     /// Reads variables from `env` instead of the environment of the process.
     #[must_use]
-    pub fn with_env(
-        mut self,
-        env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_env(mut self, env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.env = Box::new(env);
         self
     }
@@ -248,11 +245,7 @@ impl Profiles {
     pub fn get(&self, name: &str) -> Result<&Profile, ProfileError> {
         self.profiles.get(name).ok_or_else(|| ProfileError::Unknown {
             name: name.chars().take(80).collect(),
-            known: if self.profiles.is_empty() {
-                "none".into()
-            } else {
-                self.names().collect::<Vec<_>>().join(", ")
-            },
+            known: if self.profiles.is_empty() { "none".into() } else { self.names().collect::<Vec<_>>().join(", ") },
         })
     }
 
@@ -273,11 +266,7 @@ impl Profiles {
     ///
     /// # Errors
     /// [`ProfileError::NoKey`] and what else [`Profiles::client`] may say.
-    pub fn client_for(
-        &self,
-        provider: Provider,
-        model: &str,
-    ) -> Result<Arc<dyn Client>, ProfileError> {
+    pub fn client_for(&self, provider: Provider, model: &str) -> Result<Arc<dyn Client>, ProfileError> {
         let name = format!("{provider}/{model}");
         if let Some(client) = self.clients.lock().get(&name) {
             return Ok(Arc::clone(client));

@@ -49,10 +49,7 @@ fn a_full_disk_refuses_and_then_goes_on() {
     let behind = store.append(append(thread(1), 2, &["behind it"]));
     assert!(matches!(block_on(first), Err(StoreError::Full { .. })));
     let behind = block_on(behind);
-    assert!(
-        matches!(behind, Err(StoreError::Full { .. } | StoreError::Conflict { .. })),
-        "{behind:?}"
-    );
+    assert!(matches!(behind, Err(StoreError::Full { .. } | StoreError::Conflict { .. })), "{behind:?}");
     assert!(matches!(store.put_value("a", b"b"), Err(StoreError::Full { .. })));
     assert!(matches!(store.put_blob(None, b"b"), Err(StoreError::Full { .. })));
     assert_eq!(texts(&store, thread(1)), ["before"]);
@@ -120,10 +117,7 @@ struct Mounted(tempfile::TempDir);
 impl Mounted {
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"])
-            .arg(dir.path())
-            .output();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(dir.path()).output();
         mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
     }
 }

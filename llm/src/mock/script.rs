@@ -138,9 +138,7 @@ pub enum ScriptError {
         why: String,
     },
     /// An answer without anything in it.
-    #[error(
-        "answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error"
-    )]
+    #[error("answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error")]
     Empty {
         /// Which answer.
         index: usize,
@@ -149,11 +147,7 @@ pub enum ScriptError {
 
 impl MockError {
     pub(super) fn to_error(&self) -> LlmError {
-        let message = if self.message.is_empty() {
-            format!("scripted {}", self.kind)
-        } else {
-            self.message.clone()
-        };
+        let message = if self.message.is_empty() { format!("scripted {}", self.kind) } else { self.message.clone() };
         let mut error = LlmError::new(self.kind, super::NAME, message);
         error.retry_after_ms = self.retry_after_ms;
         error.status = self.status;
@@ -203,10 +197,9 @@ impl Compiled {
             }
             patterns.push(match &answer.pattern {
                 None => None,
-                Some(pattern) => Some(
-                    Regex::new(pattern)
-                        .map_err(|e| ScriptError::Pattern { index, why: e.to_string() })?,
-                ),
+                Some(pattern) => {
+                    Some(Regex::new(pattern).map_err(|e| ScriptError::Pattern { index, why: e.to_string() })?)
+                }
             });
         }
         let in_order = script

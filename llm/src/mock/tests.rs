@@ -45,9 +45,7 @@ fn answers_in_order_follow_the_number_of_answers_in_the_conversation() {
 
 #[test]
 fn repeat_and_otherwise() {
-    let mock = script(
-        serde_json::json!({ "answers": [{ "text": "a" }, { "text": "b" }], "repeat": true }),
-    );
+    let mock = script(serde_json::json!({ "answers": [{ "text": "a" }, { "text": "b" }], "repeat": true }));
     let turns = [(User, "1"), (Assistant, "a"), (User, "2"), (Assistant, "b"), (User, "3")];
     assert_eq!(said(&mock, &turns), "a");
     let mock = script(serde_json::json!({ "otherwise": { "text": "always" } }));
@@ -174,10 +172,7 @@ fn an_error_may_hit_only_the_first_attempts_and_after_some_pieces() {
     request.stream = true;
     let (result, deltas) = ask(&mock, &request, 1);
     let error = result.unwrap_err();
-    assert_eq!(
-        (error.kind, error.retry_after_ms, error.retryable),
-        (ErrorKind::Overloaded, Some(5), true)
-    );
+    assert_eq!((error.kind, error.retry_after_ms, error.retryable), (ErrorKind::Overloaded, Some(5), true));
     assert_eq!(deltas, [Delta::Text("at ".into()), Delta::Text("last ".into())]);
     let (result, deltas) = ask(&mock, &request, 2);
     assert_eq!(result.unwrap().text(), "at last it worked");

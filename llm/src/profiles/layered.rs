@@ -33,11 +33,7 @@ impl Client for Profiled {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        mut cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, mut cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         if !self.profile.changes(request) {
             return self.inner.call(request, cx);
         }
@@ -113,10 +109,7 @@ impl Priced {
     fn price(&self, request: &Request, response: &mut Response) {
         let input = response.usage.input_tokens.unwrap_or(0);
         let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
-        let prices = self
-            .own_prices
-            .or_else(|| listed(&request.model))
-            .or_else(|| listed(response.model.as_deref()?));
+        let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
         response.cost = prices.and_then(|p| prices::cost(p, &response.usage, self.cache_apart));
         let mut totals = self.totals.lock();
         totals.answers += 1;
@@ -133,11 +126,7 @@ impl Client for Priced {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
             let mut response = self.inner.call(request, cx).await?;
             self.price(request, &mut response);
@@ -147,11 +136,10 @@ impl Client for Priced {
     }
 
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        let mut info =
-            self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
-                let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
-                said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
-            })?;
+        let mut info = self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
+            let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
+            said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
+        })?;
         info.prices = self.own_prices.or(info.prices);
         info.context_tokens_max = self.context_tokens_max.or(info.context_tokens_max);
         Some(info)

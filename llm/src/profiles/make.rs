@@ -27,11 +27,7 @@ use crate::wire::{self, Wire};
 const CONNECT: Duration = Duration::from_secs(10);
 
 impl Profiles {
-    pub(super) fn make(
-        &self,
-        name: &str,
-        profile: &Profile,
-    ) -> Result<Arc<dyn Client>, ProfileError> {
+    pub(super) fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         let first = self.alone(name, profile)?;
         if profile.fallback.is_empty() {
             return Ok(first);
@@ -99,9 +95,7 @@ impl Profiles {
                 let fault = |source| ProfileError::Script { profile: name.into(), source };
                 let script = match (&profile.script, &profile.script_file) {
                     (Some(script), _) => Some(script.clone()),
-                    (None, Some(path)) => {
-                        Some(MockScript::parse(&read_small(path)?).map_err(fault)?)
-                    }
+                    (None, Some(path)) => Some(MockScript::parse(&read_small(path)?).map_err(fault)?),
                     (None, None) => None,
                 };
                 let mock = match script {
@@ -140,10 +134,8 @@ impl Profiles {
         let key = self.key(name, profile, &base)?;
         let mut extra_headers = HeaderMap::new();
         for (name, value) in &profile.headers {
-            let name = HeaderName::try_from(name)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            let value = HeaderValue::try_from(value)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
+            let name = HeaderName::try_from(name).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
+            let value = HeaderValue::try_from(value).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
             extra_headers.insert(name, value);
         }
         Ok(HttpClient::new(HttpParts {
@@ -203,12 +195,8 @@ impl Profiles {
         }
         // A server of one's own may want none; the provider's own address always does.
         let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
-        if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str())
-        {
-            return Err(ProfileError::NoKey {
-                provider: profile.provider,
-                variables: variables.join(" or "),
-            });
+        if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str()) {
+            return Err(ProfileError::NoKey { provider: profile.provider, variables: variables.join(" or ") });
         }
         Ok(None)
     }
@@ -220,12 +208,8 @@ fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
     let api_key_header = profile.auth == Auth::ApiKey || azure;
     let api_version = profile.api_version.clone();
     match profile.provider {
-        Provider::OpenaiResponses => {
-            Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version })
-        }
-        Provider::Anthropic => {
-            Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer })
-        }
+        Provider::OpenaiResponses => Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version }),
+        Provider::Anthropic => Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer }),
         Provider::Gemini => Arc::new(wire::gemini::Gemini),
         Provider::GeminiOpenai => Arc::new(wire::openai_chat::OpenaiChat {
             gemini: true,
@@ -233,14 +217,12 @@ fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
             api_version,
             reasoning_field: profile.reasoning_field.clone(),
         }),
-        Provider::OpenaiChat | Provider::Mock | Provider::Human => {
-            Arc::new(wire::openai_chat::OpenaiChat {
-                gemini: false,
-                api_key_header,
-                api_version,
-                reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
-            })
-        }
+        Provider::OpenaiChat | Provider::Mock | Provider::Human => Arc::new(wire::openai_chat::OpenaiChat {
+            gemini: false,
+            api_key_header,
+            api_version,
+            reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
+        }),
     }
 }
 
@@ -254,11 +236,7 @@ fn reasoning_field(base: &Url) -> Option<String> {
 }
 
 /// The body of a request, without a client.
-pub(super) fn body(
-    profile: &Profile,
-    base: &str,
-    request: &Request,
-) -> Result<Option<Value>, ProfileError> {
+pub(super) fn body(profile: &Profile, base: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
     let fault = |error| ProfileError::Request(Box::new(error));
     request.validate(profile.provider.name()).map_err(fault)?;

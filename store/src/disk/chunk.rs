@@ -46,10 +46,7 @@ pub(crate) fn is_blob(payload: &[u8]) -> bool {
 }
 
 /// Packs links, sorted by stream and seq, into chunks; `each` is given the bytes and the runs of every one.
-pub(crate) fn pack<E>(
-    links: &[Link<'_>],
-    mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>,
-) -> Result<(), E> {
+pub(crate) fn pack<E>(links: &[Link<'_>], mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>) -> Result<(), E> {
     let mut rest = links;
     // What compressed well so far probably goes on to: packing twice costs as much as it saves.
     let mut target = CHUNK_RAW_BYTES;
@@ -61,8 +58,7 @@ pub(crate) fn pack<E>(
             (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
             chunk = seal(&raw);
         }
-        target = (CHUNK_BYTES_MAX * 7 / 8 * raw.len() / chunk.len())
-            .clamp(CHUNK_SAFE_RAW_BYTES, CHUNK_RAW_BYTES);
+        target = (CHUNK_BYTES_MAX * 7 / 8 * raw.len() / chunk.len()).clamp(CHUNK_SAFE_RAW_BYTES, CHUNK_RAW_BYTES);
         each(chunk, runs)?;
         rest = &rest[n..];
     }
@@ -83,9 +79,8 @@ fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
         if n > 0 && out.len() + weight(first) > bytes_max {
             break;
         }
-        let same = |link: &&Link<'_>| {
-            link.record.thread == first.record.thread && link.record.trace == first.record.trace
-        };
+        let same =
+            |link: &&Link<'_>| link.record.thread == first.record.thread && link.record.trace == first.record.trace;
         let mut run = Vec::new();
         let mut bytes = out.len() + 112;
         for link in links[n..].iter().take_while(same) {
@@ -100,11 +95,7 @@ fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
         }
         write_run(&run, &mut out);
         n += run.len();
-        runs.push(Run {
-            thread: first.record.thread,
-            first: first.record.seq,
-            n: run.len() as u64,
-        });
+        runs.push(Run { thread: first.record.thread, first: first.record.seq, n: run.len() as u64 });
     }
     (out, runs, n)
 }
@@ -225,8 +216,7 @@ fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
         let (blob, payload, hash) = match flags & 2 {
             0 => {
                 let payload = take.sized()?;
-                let hash =
-                    Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
+                let hash = Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
                 (None, Arc::from(payload), hash)
             }
             _ => {

@@ -178,11 +178,7 @@ impl Sealer {
     }
 
     /// Writes to sled, again and again while the disk is full; once more, and no more, when the log is closing.
-    fn write(
-        &self,
-        reader: &Reader,
-        write: impl Fn() -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn write(&self, reader: &Reader, write: impl Fn() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut is_last = false;
         loop {
             match write() {

@@ -65,10 +65,7 @@ fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, Stor
 }
 
 /// Walks along the positions; how many records of each stream there are in sled.
-fn count_by_position(
-    reader: &Reader,
-    found: &mut Verification,
-) -> Result<HashMap<ThreadId, u64>, StoreError> {
+fn count_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMap<ThreadId, u64>, StoreError> {
     let mut counts = HashMap::new();
     // What was deleted lies in sled until the next seal, and does not count.
     let (_, end, deleted) = reader.tail.records(Position(0), 0);
@@ -111,12 +108,7 @@ fn count_by_position(
 }
 
 /// Checks the chain of a stream's own records; `n_sealed` of them were found by position.
-fn check_stream(
-    reader: &Reader,
-    info: &StreamInfo,
-    n_sealed: u64,
-    found: &mut Verification,
-) -> Result<(), StoreError> {
+fn check_stream(reader: &Reader, info: &StreamInfo, n_sealed: u64, found: &mut Verification) -> Result<(), StoreError> {
     let thread = info.thread;
     let (mut next, mut hash) = match info.fork_of {
         None => (Seq(0), Hash::ZERO),
@@ -205,8 +197,7 @@ fn check_blobs(reader: &Reader, found: &mut Verification) -> Result<(), StoreErr
                 Ok(None) => Some("is missing".into()),
                 Err(damage) => Some(format!("cannot be read: {}", damage.what)),
             };
-            if wrong.is_none() || damage_of(reader.index.owners(hash))?.is_ok_and(|o| o.is_empty())
-            {
+            if wrong.is_none() || damage_of(reader.index.owners(hash))?.is_ok_and(|o| o.is_empty()) {
                 wrong = None;
                 break;
             }

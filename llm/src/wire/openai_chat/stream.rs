@@ -125,19 +125,14 @@ impl Assembler for ChatStream {
             return Ok(if self.ended { Progress::Ending } else { Progress::More });
         }
         let value: Value = serde_json::from_str(data).map_err(|e| {
-            self.cx.malformed(format!(
-                "an event is not JSON ({e}): {}",
-                crate::error::excerpt(data, 200)
-            ))
+            self.cx.malformed(format!("an event is not JSON ({e}): {}", crate::error::excerpt(data, 200)))
         })?;
         if fault::is_error(&value) || event.name == "error" {
             return Err(fault::from_value(self.cx.provider, None, &value));
         }
         self.answer.envelope(&value);
         // With `n` > 1 the choices interleave; the first is the answer.
-        let choice = json::list(&value, "choices")
-            .iter()
-            .find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
+        let choice = json::list(&value, "choices").iter().find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
         if let Some(choice) = choice {
             let delta = json::object(choice, "delta");
             self.delta(delta, listener);

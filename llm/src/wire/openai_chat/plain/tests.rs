@@ -9,9 +9,7 @@ fn only_what_is_nothing_but_text_fits() {
     assert!(fits(
         r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}],"usage":null,"future":[1]}"#
     ));
-    assert!(fits(
-        r#"{"choices":[{"delta":{"role":"assistant","content":"","refusal":null},"logprobs":{}}]}"#
-    ));
+    assert!(fits(r#"{"choices":[{"delta":{"role":"assistant","content":"","refusal":null},"logprobs":{}}]}"#));
     for other in [
         r#"{"choices":[]}"#,
         r#"{"choices":[{"index":1,"delta":{"content":"x"}}]}"#,
