@@ -519,10 +519,12 @@ impl ThreadActor {
         if !live.under_way.is_empty() || !live.running.is_empty() {
             return;
         }
-        if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
+        let (alarm, ended) = (live.alarm.as_ref().map(|(at, _)| *at), live.thread.state().is_ended());
+        if ended {
+            give_snapshot_back(&self.inner, live);
+        } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
             keep_snapshot(&self.inner, live);
         }
-        let (alarm, ended) = (live.alarm.as_ref().map(|(at, _)| *at), live.thread.state().is_ended());
         if let Some(at) = alarm.filter(|_| !ended && !self.inner.is_shutting_down()) {
             self.inner.timers.set(self.id, at);
         }
@@ -602,6 +604,21 @@ fn keep_snapshot(inner: &Arc<Inner>, live: &Live) {
         })),
         Err(error) => tracing::warn!(%thread, %error, "no snapshot was kept"),
     }
+}
+
+/// Nobody waits for an answer of a thread that has ended: its snapshot, which may be as large as all it said, makes
+/// room. An empty one of no version takes its place.
+fn give_snapshot_back(inner: &Arc<Inner>, live: &Live) {
+    let Some(seq) = live.snapshot else {
+        return;
+    };
+    let (inner, thread) = (inner.clone(), live.thread.state().thread());
+    drop(actix_rt::task::spawn_blocking(move || {
+        let none = Snapshot { seq, hash: Hash::ZERO, version: 0, state: Vec::new() };
+        if let Err(error) = inner.store.put_snapshot(thread, none) {
+            tracing::debug!(%thread, %error, "the snapshot of an ended thread stays");
+        }
+    }));
 }
 
 fn opens_a_call(event: &Event) -> bool {
