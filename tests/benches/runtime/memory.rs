@@ -28,10 +28,8 @@ pub(crate) async fn idle(folder: &Path, size: Size) -> Result<()> {
 
 /// 10 000 threads that wait for a person and are live.
 pub(crate) async fn live(folder: &Path, size: Size) -> Result<()> {
-    let runtime = work::runtime(folder, "look_up")?
-        .limits(|limits| limits.passivate_after_ms = 3_600_000)
-        .start()
-        .await?;
+    let runtime =
+        work::runtime(folder, "look_up")?.limits(|limits| limits.passivate_after_ms = 3_600_000).start().await?;
     let n = size.of(10_000);
     let before = resident_kib()?;
     begin(&runtime, n).await?;

@@ -31,7 +31,8 @@ async fn write(world: &World) {
     asks.outcome().await.unwrap();
     world.run(&approval(), "8 €").await;
     world.run(&scripted("", "{error: {kind: quota, message: 'no money left'}}"), "go").await;
-    let two = format!("nodes: [{}, {}]", llm("first", "", "{text: one, reasoning: hm}"), llm("second", "", "{refusal: no}"));
+    let two =
+        format!("nodes: [{}, {}]", llm("first", "", "{text: one, reasoning: hm}"), llm("second", "", "{refusal: no}"));
     world.run(&workflow(&two), "go").await;
     let streamed = "nodes: [{id: work, llm: {provider: mock, model: scripted, stream: true, user_prompt: '{{ input }}', \
                     extra: {script: {answers: [{chunks: ['one ', 'two']}]}}}}]";
