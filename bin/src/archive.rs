@@ -9,7 +9,7 @@ use clap::Args;
 use rethread::{ArchiveError, ThreadFilter};
 use serde_json::json;
 
-use crate::exit::{DAMAGED, Failure, NOT_FOUND};
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -129,6 +129,9 @@ pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode
     } else {
         let name = args.file.display();
         let file = File::open(&args.file).map_err(|error| Failure::new(NOT_FOUND, format!("{name}: {error}")))?;
+        if file.metadata()?.is_dir() {
+            return Err(Failure::new(INVALID, format!("{name} is a directory: give the file that an export wrote")));
+        }
         Box::new(BufReader::new(file))
     };
     let runtime = open.start_bare().await?;

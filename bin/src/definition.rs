@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::Workflow;
-use rethread_events::workflow::{FILE_BYTES_MAX, json_schema, parse};
+use rethread::{Faults, Runtime, Workflow};
+use rethread_events::workflow::{FILE_BYTES_MAX, json_schema, locate, parse};
 use serde_json::json;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
@@ -23,11 +23,40 @@ pub(crate) struct ValidateArgs {
     json: bool,
 }
 
-/// The workflow in a file.
-pub(crate) fn read(file: &Path) -> Result<Workflow, Failure> {
+/// A workflow file that was read.
+pub(crate) struct File {
+    name: String,
+    text: Vec<u8>,
+    workflow: Workflow,
+}
+
+/// The workflow in a file, not checked yet against what there is.
+pub(crate) fn read(file: &Path) -> Result<File, Failure> {
+    let text = read_limited(file, FILE_BYTES_MAX)?;
     let name = file.display().to_string();
-    let bytes = read_limited(file, FILE_BYTES_MAX)?;
-    parse(&bytes).map_err(|faults| Failure::faults(&name, &faults))
+    match parse(&text) {
+        Ok(workflow) => Ok(File { name, text, workflow }),
+        Err(faults) => Err(Failure::faults(&name, &faults)),
+    }
+}
+
+impl File {
+    /// The workflow, when this runtime has all it needs.
+    pub(crate) fn checked(self, runtime: &Runtime) -> Result<Workflow, Failure> {
+        let mut faults = Faults(runtime.check(&self.workflow));
+        if faults.0.is_empty() {
+            return Ok(self.workflow);
+        }
+        for fault in &mut faults.0 {
+            for (tool, option) in [("run_command", "commands"), ("write_file", "write"), ("edit_file", "write")] {
+                if fault.message.ends_with(&format!("tool `{tool}`")) {
+                    fault.hint = Some(format!("allow it with --allow-{option}"));
+                }
+            }
+        }
+        locate(&String::from_utf8_lossy(&self.text), &mut faults);
+        Err(Failure::faults(&self.name, &faults))
+    }
 }
 
 /// A file of at most so many bytes; `-` is stdin.

@@ -100,6 +100,10 @@ impl From<StartError> for Failure {
 impl From<ArchiveError> for Failure {
     fn from(error: ArchiveError) -> Self {
         match error {
+            // What is read does not fit together: the file is at fault, not the log.
+            ArchiveError::Runtime(RuntimeError::Store(error @ StoreError::Invalid(_))) => {
+                Self::new(INVALID, chain(&error))
+            }
             ArchiveError::Runtime(error) => error.into(),
             ArchiveError::Differs { .. } => Self::new(CONFLICT, chain(&error)),
             ArchiveError::Line { .. } => Self::new(INVALID, chain(&error)),

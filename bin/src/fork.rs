@@ -61,8 +61,9 @@ fn prompt(text: &str) -> Result<(String, String), String> {
 
 pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
-    let workflow = args.workflow.as_deref().map(definition::read).transpose()?.map(Arc::new);
+    let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
     let runtime = if args.no_run { open.observe(&args.tools).await? } else { open.work(&args.tools).await? };
+    let workflow = workflow.map(|file| file.checked(&runtime)).transpose()?.map(Arc::new);
     let parent = open::find(&runtime, &args.thread).await?;
     let at = match &args.at {
         Some(moment) => Some(seq_of(&parent, moment).await?),

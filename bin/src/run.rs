@@ -72,14 +72,10 @@ pub(crate) struct Form {
 
 pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
-    let workflow = definition::read(&args.file)?;
+    let file = definition::read(&args.file)?;
     let input = input(&args)?;
     let runtime = open.work(&args.tools).await?;
-    let faults = runtime.check(&workflow);
-    if !faults.is_empty() {
-        let name = args.file.display().to_string();
-        return Err(Failure::faults(&name, &rethread::Faults(faults)));
-    }
+    let workflow = file.checked(&runtime)?;
     let folder = match &args.tools.workspace {
         Some(folder) => folder.canonicalize(),
         None => std::env::current_dir(),

@@ -90,9 +90,7 @@ fn a_workflow_that_needs_what_is_not_there_says_what_there_is() {
     };
     with("provider: mock", "provider: mokc").says("nodes[0].llm.provider").says("mock");
     with("provider: mock, model: m", "profile_id: fast").says("there is no profile `fast`");
-    with("model: m,", "model: m, tool_mode: auto, available_tools: [fly],")
-        .says("there is no tool `fly`")
-        .says("list_folder");
+    with("model: m,", "model: m, tool_mode: auto, available_tools: [fly],").says("bad.yaml:5:").says("there is no tool `fly`").says("list_folder");
     let denied = with("model: m,", "model: m, tool_mode: auto, available_tools: [run_command],");
     denied.says("run_command").says("--allow-commands");
     let denied = with("model: m,", "model: m, tool_mode: auto, available_tools: [write_file],");
@@ -153,8 +151,7 @@ fn a_configuration_with_a_slip_is_refused_with_its_place() {
 fn a_data_dir_that_cannot_be_used_is_refused() {
     let bad = Bad::new();
     bad.scene.write("a-file", "not a folder");
-    for arguments in [["run", "good.yaml", "--data-dir", "a-file"], ["run", "good.yaml", "--data-dir", "a-file/below"]]
-    {
+    for arguments in [["run", "good.yaml", "--data-dir", "a-file"], ["run", "good.yaml", "--data-dir", "a-file/below"]] {
         bad.refused(arguments, 1).says("a-file");
     }
     bad.refused(["threads", "--data-dir", "a-file"], 5).says("a-file");
@@ -193,7 +190,7 @@ fn an_import_of_something_else_says_the_line() {
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("is due");
     bad.scene.write("bad.jsonl", export.replace("\"input\":\"\"", "\"input\":\"changed\""));
     let changed = Running::start(bad.scene.command(["import", "bad.jsonl", "--data-dir", "other"])).end();
-    assert!([3, 6, 7].contains(&changed.code.unwrap()), "{changed}");
+    changed.code(3).silent().says("does not follow");
     assert_eq!(bad.scene.run("--data-dir other threads --json").ok().stdout, "[]\n");
     bad.untouched();
 }
@@ -209,7 +206,7 @@ fn tool_arguments_that_are_not_json_are_told_to_the_model() {
     let failed = scene.run("events last --jsonl --type TOOL_EXECUTION_FAILED").ok().lines();
     let kinds: Vec<_> = failed.iter().map(|event| event["data"]["error"]["kind"].as_str().unwrap()).collect();
     assert_eq!(failed.len(), 3, "{kinds:?}");
-    assert!(kinds.iter().all(|kind| ["invalid_arguments", "not_found", "invalid"].contains(kind)), "{kinds:?}");
+    assert!(kinds.iter().all(|kind| ["invalid_arguments", "unknown_tool"].contains(kind)), "{kinds:?}");
     scene.run("verify").ok();
 }
 
@@ -222,8 +219,7 @@ fn nothing_that_a_model_says_reaches_the_terminal_as_a_command() {
     let calls = format!(
         r#"{{text: "a{HOSTILE}", tool_calls: [{{name: "x{HOSTILE}", arguments: {{"{HOSTILE}": "{HOSTILE}"}}}}]}}, {{text: "z{HOSTILE}"}}"#
     );
-    let workflow =
-        GOOD.replace("{text: Hello.}", &calls).replace("model: m,", "model: m, stream: true, tool_mode: auto,");
+    let workflow = GOOD.replace("{text: Hello.}", &calls).replace("model: m,", "model: m, stream: true, tool_mode: auto,");
     scene.write("hostile.yaml", workflow.replace("Hi {{ input }}", &format!("Hi {HOSTILE} {{{{ input }}}}")));
     let obeyed = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}');
     let ran = scene.run("run hostile.yaml --quiet").ok();

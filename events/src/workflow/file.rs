@@ -35,14 +35,20 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
     })?;
     let spec: WorkflowSpec = read(text).map_err(|e| Faults::one(fault_of(&e, text)))?;
     spec.build().map_err(|mut faults| {
-        if let Ok(tree) = read::<Spanned<Tree>>(text) {
-            for fault in &mut faults.0 {
-                fault.place = Some(tree.place(&fault.path));
-            }
-        }
-        faults.0.sort_by_key(|fault| fault.place);
+        locate(text, &mut faults);
         faults
     })
+}
+
+/// Gives each fault of the workflow in this text the line and column that its path leads to, and sorts them by it.
+/// Reads the text once more.
+pub fn locate(text: &str, faults: &mut Faults) {
+    if let Ok(tree) = read::<Spanned<Tree>>(text) {
+        for fault in &mut faults.0 {
+            fault.place = Some(tree.place(&fault.path));
+        }
+    }
+    faults.0.sort_by_key(|fault| fault.place);
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_saphyr::Error> {
