@@ -42,7 +42,9 @@ fn functions() -> BTreeSet<String> {
 /// Words in backquotes that can only be the name of a test: at least three underscores.
 fn tests_named_in(page: &str) -> Vec<&str> {
     let quoted = page.split('`').skip(1).step_by(2);
-    quoted.filter(|word| word.matches('_').count() >= 3 && word.chars().all(|c| c.is_alphanumeric() || c == '_')).collect()
+    quoted
+        .filter(|word| word.matches('_').count() >= 3 && word.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        .collect()
 }
 
 #[test]

@@ -122,9 +122,7 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
         Role::User | Role::Tool => {
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
-                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
-                    Some(data.0.clone())
-                }
+                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => Some(data.0.clone()),
                 _ => None,
             }));
             let content = content(&message.content);
@@ -159,9 +157,7 @@ impl<'a> Answer<'a> {
         let content: Value = match self.texts.as_slice() {
             [] => return,
             [text] => (*text).into(),
-            texts => {
-                texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect()
-            }
+            texts => texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect(),
         };
         self.texts.clear();
         let mut item = Map::new();
@@ -190,12 +186,10 @@ impl<'a> Answer<'a> {
                 item.extend(std::mem::take(&mut self.fields));
                 self.push(item.into());
             }
-            Part::Opaque { provider, data } if provider == NAME => {
-                match super::read::fields(&data.0) {
-                    Some(fields) => self.fields.extend(fields.clone()),
-                    None => self.push(data.0.clone()),
-                }
-            }
+            Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
+                Some(fields) => self.fields.extend(fields.clone()),
+                None => self.push(data.0.clone()),
+            },
             _ => {}
         }
     }
@@ -224,8 +218,7 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
         out.insert("id".into(), id.as_str().into());
     }
     let text = thought.text.as_deref().filter(|text| !text.is_empty());
-    let summary: Vec<Value> =
-        text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
+    let summary: Vec<Value> = text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
     out.insert("summary".into(), summary.into());
     if let Some(encrypted) = &thought.encrypted {
         out.insert("encrypted_content".into(), encrypted.as_str().into());
@@ -235,11 +228,7 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
 
 fn output(result: &ToolResult) -> Value {
     let only_text = result.content.iter().all(|part| part.as_text().is_some());
-    let output = if only_text {
-        draft::result_text(&result.content).into()
-    } else {
-        content(&result.content)
-    };
+    let output = if only_text { draft::result_text(&result.content).into() } else { content(&result.content) };
     json!({ "type": "function_call_output", "call_id": result.tool_call_id, "output": output })
 }
 
@@ -251,20 +240,14 @@ fn content(parts: &[Part]) -> Value {
     let list: Vec<Value> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text { text, .. } | Part::Refusal { text } => {
-                Some(json!({ "type": "input_text", "text": text }))
-            }
+            Part::Text { text, .. } | Part::Refusal { text } => Some(json!({ "type": "input_text", "text": text })),
             Part::Image(media) => {
                 let url = draft::url(media, "image/png")?;
                 Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
             }
             Part::Document(media) => file(media),
-            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
-                Some(data.0.clone())
-            }
-            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => {
-                None
-            }
+            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => Some(data.0.clone()),
+            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
         })
         .collect();
     if list.is_empty() { Value::Null } else { list.into() }
