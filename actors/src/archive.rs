@@ -78,7 +78,10 @@ impl Runtime {
 
     /// Writes several threads into one export, where nothing is written twice.
     pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
-        Exporter { runtime: self.clone(), work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new() }) }
+        Exporter {
+            runtime: self.clone(),
+            work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new() }),
+        }
     }
 
     /// Reads what [`Runtime::export`] wrote. Threads that are there already with the same events are passed over.

@@ -489,17 +489,18 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        let events = futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
-            if end == End::Here {
-                return None;
-            }
-            let event = records.next().await?;
-            let end = match &event {
-                Ok(event) => end.after(event, id),
-                Err(_) => End::Here,
-            };
-            Some((event, (records, end)))
-        });
+        let events =
+            futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
+                if end == End::Here {
+                    return None;
+                }
+                let event = records.next().await?;
+                let end = match &event {
+                    Ok(event) => end.after(event, id),
+                    Err(_) => End::Here,
+                };
+                Some((event, (records, end)))
+            });
         Events::new(events.boxed())
     }
 
@@ -664,7 +665,8 @@ impl ThreadHandle {
 fn fits_the_fork(state: &State, workflow: &Workflow) -> Result<(), Faults> {
     match state.node_name() {
         Some(node) if !state.is_ended() && workflow.node(node).is_none() => {
-            let fault = Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
+            let fault =
+                Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
             Err(Faults::one(fault.hint("fork at a moment before that node, or keep the node")))
         }
         _ => Ok(()),
@@ -753,10 +755,8 @@ enum End {
 
 impl End {
     fn after(self, recorded: &RecordedEvent, thread: ThreadId) -> Self {
-        let ends = matches!(
-            recorded.event,
-            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_)
-        );
+        let ends =
+            matches!(recorded.event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_));
         match (self, recorded.record.thread == thread) {
             (Self::NotYet, false) if ends => Self::Inherited,
             (Self::NotYet, true) if ends => Self::Here,

@@ -97,7 +97,9 @@ struct Live {
     under_way: VecDeque<(Seq, Option<Reply>)>,
     /// What was begun; dropping an entry calls the work off.
     running: HashMap<(CallId, u32), DropGuard>,
-    /// When the actor next wakes by itself.
+    /// When something is next to happen by itself.
+    next_due: Option<Time>,
+    /// The timer for that; rings at that time or before.
     alarm: Option<(Time, SpawnHandle)>,
     /// The seq of the last snapshot.
     snapshot: Option<Seq>,
@@ -263,11 +265,8 @@ impl ThreadActor {
             None => Cause::Own(call.0),
         });
         let around = Surroundings { now, tools: &*self.inner };
-        let stepped = if self.inner.observing {
-            live.thread.note(input, &around)
-        } else {
-            live.thread.step(input, &around)
-        };
+        let stepped =
+            if self.inner.observing { live.thread.note(input, &around) } else { live.thread.step(input, &around) };
         match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
@@ -473,26 +472,35 @@ impl ThreadActor {
         true
     }
 
+    /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
+    /// which costs less than a timer for each step.
     fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        if live.alarm.as_ref().map(|(at, _)| *at) == next {
+        live.next_due = next;
+        let Some(next) = next else {
+            return;
+        };
+        if live.alarm.as_ref().is_some_and(|(at, _)| *at <= next) {
             return;
         }
         if let Some((_, alarm)) = live.alarm.take() {
             ctx.cancel_future(alarm);
         }
-        live.alarm = next.map(|at| {
-            let wait = Duration::from_micros(at.unix_us().saturating_sub(Inner::now().unix_us()));
-            let alarm = ctx.run_later(wait, |actor, ctx| {
-                if let Mode::Live(live) = &mut actor.mode {
-                    live.alarm = None;
-                }
-                actor.tell(Input::Tick, None, ctx);
-            });
-            (at, alarm)
-        });
+        let wait = Duration::from_micros(next.unix_us().saturating_sub(Inner::now().unix_us()));
+        live.alarm = Some((next, ctx.run_later(wait, Self::rings)));
+    }
+
+    fn rings(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        live.alarm = None;
+        match live.next_due {
+            Some(at) if at <= Inner::now() => self.tell(Input::Tick, None, ctx),
+            next => self.set_alarm(next, ctx),
+        }
     }
 
     /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
@@ -540,11 +548,13 @@ impl ThreadActor {
         if !live.under_way.is_empty() || !live.running.is_empty() {
             return;
         }
-        if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
+        let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
+        if ended {
+            give_snapshot_back(&self.inner, live);
+        } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
             keep_snapshot(&self.inner, live);
         }
-        let (alarm, ended) = (live.alarm.as_ref().map(|(at, _)| *at), live.thread.state().is_ended());
-        if let Some(at) = alarm.filter(|_| !ended && !self.inner.is_shutting_down()) {
+        if let Some(at) = next_due.filter(|_| !ended && !self.inner.is_shutting_down()) {
             self.inner.timers.set(self.id, at);
         }
         self.leave(ctx);
@@ -597,6 +607,7 @@ impl Live {
             positions: HashMap::new(),
             under_way: VecDeque::new(),
             running: HashMap::new(),
+            next_due: None,
             alarm: None,
             snapshot,
             idle: None,
@@ -625,11 +636,23 @@ fn keep_snapshot(inner: &Arc<Inner>, live: &Live) {
     }
 }
 
+/// Nobody waits for an answer of a thread that has ended: its snapshot, which may be as large as all it said, makes
+/// room. An empty one of no version takes its place.
+fn give_snapshot_back(inner: &Arc<Inner>, live: &Live) {
+    let Some(seq) = live.snapshot else {
+        return;
+    };
+    let (inner, thread) = (inner.clone(), live.thread.state().thread());
+    drop(actix_rt::task::spawn_blocking(move || {
+        let none = Snapshot { seq, hash: Hash::ZERO, version: 0, state: Vec::new() };
+        if let Err(error) = inner.store.put_snapshot(thread, none) {
+            tracing::debug!(%thread, %error, "the snapshot of an ended thread stays");
+        }
+    }));
+}
+
 fn opens_a_call(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_)
-    )
+    matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_))
 }
 
 /// The call that an input answers: its request is the cause of what follows.

@@ -57,7 +57,9 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
     let code = if args.form.follow {
         if !thread.summary().await?.status.is_ended() && open.talks() {
             let id = thread.id();
-            output::say(&format!("the thread has not ended and nothing runs it: `rethread resume {id}` goes on with it"));
+            output::say(&format!(
+                "the thread has not ended and nothing runs it: `rethread resume {id}` goes on with it"
+            ));
         }
         follow(events, &args.form).await
     } else {
@@ -106,11 +108,7 @@ async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn until(
-    mut events: Events,
-    form: &Form,
-    is_last: impl Fn(&RecordedEvent) -> bool,
-) -> Result<ExitCode, Failure> {
+async fn until(mut events: Events, form: &Form, is_last: impl Fn(&RecordedEvent) -> bool) -> Result<ExitCode, Failure> {
     while let Some(event) = events.next().await {
         let event = event?;
         let wanted = form.types.is_empty() || form.types.iter().any(|name| name == event.name());

@@ -11,8 +11,7 @@ use rethread_llm::profiles::ProfileError;
 use rethread_llm::relay::Relay;
 use rethread_llm::tokens::{Counter, Encoding};
 use rethread_llm::{
-    CallContext, Client, Delta, ErrorKind, Listener, LlmError, Profile, Profiles, Provider,
-    Request, Response, TryEvent,
+    CallContext, Client, Delta, ErrorKind, Listener, LlmError, Profile, Profiles, Provider, Request, Response, TryEvent,
 };
 
 /// The largest request file, in bytes.
@@ -165,9 +164,7 @@ fn count(args: CountArgs) -> ExitCode {
         Some("cl100k_base") => Counter::new(Encoding::Cl100kBase, false),
         Some("o200k_base") => Counter::new(Encoding::O200kBase, false),
         Some(other) => {
-            return usage(&format!(
-                "`{other}` is not an encoding: expected cl100k_base or o200k_base"
-            ));
+            return usage(&format!("`{other}` is not an encoding: expected cl100k_base or o200k_base"));
         }
     };
     let tokens = match &request {
@@ -209,11 +206,7 @@ async fn call(args: CallArgs) -> ExitCode {
 }
 
 fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
-    let profiles = if target.config.exists() {
-        Profiles::from_file(&target.config)?
-    } else {
-        Profiles::empty()
-    };
+    let profiles = if target.config.exists() { Profiles::from_file(&target.config)? } else { Profiles::empty() };
     let mut profiles = profiles.with_relay(Arc::new(Terminal));
     let named = match (&target.profile, target.provider) {
         (Some(name), _) => Some(name.clone()),
@@ -260,8 +253,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     let read = if path.as_os_str() == "-" {
         std::io::stdin().take(REQUEST_BYTES_MAX + 1).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path)
-            .and_then(|file| file.take(REQUEST_BYTES_MAX + 1).read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(REQUEST_BYTES_MAX + 1).read_to_string(&mut text))
     };
     read.map_err(|e| format!("cannot read {shown}: {e}"))?;
     if text.len() as u64 > REQUEST_BYTES_MAX {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rethread::tools::built_in;
 use rethread::tools::Registry;
+use rethread::tools::built_in;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 
@@ -149,7 +149,9 @@ pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, 
     match (matching.pop(), matching.len()) {
         (Some(id), 0) => Ok(runtime.thread(id)),
         (None, _) => Err(Failure::new(NOT_FOUND, format!("no thread `{name}`"))),
-        (Some(_), n) => Err(Failure::new(NOT_FOUND, format!("{} threads have `{name}` in their id: give more of it", n + 1))),
+        (Some(_), n) => {
+            Err(Failure::new(NOT_FOUND, format!("{} threads have `{name}` in their id: give more of it", n + 1)))
+        }
     }
 }
 

@@ -60,7 +60,8 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     }
     let state = thread.state().await?;
     let labels: Vec<_> = state.checkpoints().iter().map(|checkpoint| checkpoint.label.as_str()).collect();
-    let known = if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
+    let known =
+        if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
     let moment = output::tame(moment, 80);
     Err(Failure::new(NOT_FOUND, format!("`{moment}` is no seq, time or checkpoint of thread {}: {known}", thread.id())))
 }
@@ -82,7 +83,11 @@ fn conversation(state: &State) -> String {
         for part in &entry.message.content {
             match part {
                 rethread::Part::ToolCall(call) => {
-                    parts.push(format!("→ {} {}", output::tame(&call.name, 80), output::tame(&call.arguments.0.to_string(), 200)));
+                    parts.push(format!(
+                        "→ {} {}",
+                        output::tame(&call.name, 80),
+                        output::tame(&call.arguments.0.to_string(), 200)
+                    ));
                 }
                 rethread::Part::ToolResult(result) => {
                     let text: String = result.content.iter().filter_map(|part| part.as_text()).collect();

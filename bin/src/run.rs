@@ -116,7 +116,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         let thread = open::find(&runtime, name).await?;
         let summary = thread.summary().await?;
         if summary.status.is_ended() {
-            let message = format!("thread {} has ended ({}): fork it to go on from one of its moments", thread.id(), summary.status);
+            let message = format!(
+                "thread {} has ended ({}): fork it to go on from one of its moments",
+                thread.id(),
+                summary.status
+            );
             return Err(Failure::new(exit::CONFLICT, message));
         }
         if summary.status == Status::Paused {
@@ -198,12 +202,7 @@ pub(crate) enum Driven {
 }
 
 /// Shows the thread at work until it has ended or waits for somebody who is not here.
-pub(crate) async fn drive(
-    open: &OpenArgs,
-    thread: &ThreadHandle,
-    from: Seq,
-    form: Form,
-) -> Result<Driven, Failure> {
+pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, form: Form) -> Result<Driven, Failure> {
     let mut from = from;
     loop {
         let view = View::choose(open, form);

@@ -1,5 +1,7 @@
 //! `rethread llm` as a script sees it: what is printed where, and the exit code.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
@@ -33,8 +35,7 @@ fn shown(args: &[&str], stdin: &str) -> String {
     )
 }
 
-const HELLO: &str =
-    r#"{"model": "m", "messages": [{"role": "user", "content": "Say this is a test!"}]}"#;
+const HELLO: &str = r#"{"model": "m", "messages": [{"role": "user", "content": "Say this is a test!"}]}"#;
 
 #[test]
 fn a_call_prints_the_text_or_one_object() {
@@ -43,8 +44,7 @@ fn a_call_prints_the_text_or_one_object() {
         This is the mock model: give it a script.
     "#]]
     .assert_eq(&shown(&["llm", "call", "--provider", "mock", "--request", "-"], HELLO));
-    let output =
-        run(&["llm", "call", "--provider", "mock", "--request", "-", "--stream", "--json"], HELLO);
+    let output = run(&["llm", "call", "--provider", "mock", "--request", "-", "--stream", "--json"], HELLO);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["finish_reason"], "stop");
     assert_eq!(answer["message"]["role"], "assistant");
@@ -84,18 +84,12 @@ fn counting_knows_requests_from_text() {
         0
         {"tokens":6,"encoding":"cl100k_base","counted":"text"}
     "#]]
-    .assert_eq(&shown(
-        &["llm", "count", "-", "--encoding", "cl100k_base", "--json"],
-        "tiktoken is great!",
-    ));
+    .assert_eq(&shown(&["llm", "count", "-", "--encoding", "cl100k_base", "--json"], "tiktoken is great!"));
 }
 
 #[test]
 fn a_person_may_be_the_model() {
-    let output = run(
-        &["llm", "call", "--provider", "human", "--model", "m", "--request", "-", "--json"],
-        HELLO,
-    );
+    let output = run(&["llm", "call", "--provider", "human", "--model", "m", "--request", "-", "--json"], HELLO);
     // The request came from stdin, so there is nothing left for the answer.
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Say this is a test!"));

@@ -35,6 +35,9 @@ fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 << 10];
     let mut have = 0;
     while let Ok(n) = stream.read(&mut buffer[have..]) {
+        if n == 0 {
+            return;
+        }
         have += n;
         let text = String::from_utf8_lossy(&buffer[..have]);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
@@ -43,19 +46,13 @@ fn answer(mut stream: TcpStream) {
             .split("content-length: ")
             .nth(1)
             .map_or(0, |rest| rest.split("\r\n").next().unwrap().parse::<usize>().unwrap());
-        if n == 0 {
-            return;
-        }
         if body.len() < length {
             continue;
         }
         let hold = head.contains("/hold/");
         have = 0;
-        let sent = if body.contains("\"stream\":true") {
-            stream_answer(&mut stream, hold)
-        } else {
-            whole_answer(&mut stream)
-        };
+        let sent =
+            if body.contains("\"stream\":true") { stream_answer(&mut stream, hold) } else { whole_answer(&mut stream) };
         if sent.is_err() {
             return;
         }
@@ -64,18 +61,12 @@ fn answer(mut stream: TcpStream) {
 
 fn whole_answer(stream: &mut TcpStream) -> std::io::Result<()> {
     let body = r#"{"id":"c","model":"m","choices":[{"message":{"role":"assistant","content":"The answer is forty-two."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":16}}"#;
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Chunks as a provider sends them, about 250 bytes each, some to a packet.
 fn stream_answer(stream: &mut TcpStream, hold: bool) -> std::io::Result<()> {
-    stream.write_all(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-    )?;
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
     let chunk = |delta: &str, finish: &str| {
         let data = format!(
             "data: {{\"id\":\"chatcmpl-abcdefghijklmnop\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}],\"obfuscation\":\"abcdef\"}}\n\n"
@@ -110,10 +101,7 @@ fn client(address: SocketAddr, path: &str) -> Arc<dyn Client> {
 fn request(stream: bool) -> Request {
     let messages = vec![
         Arc::new(Message::text(Role::System, "You are a helpful assistant. Be brief.")),
-        Arc::new(Message::text(
-            Role::User,
-            "What is the answer to life, the universe and everything?",
-        )),
+        Arc::new(Message::text(Role::User, "What is the answer to life, the universe and everything?")),
     ];
     Request { stream, ..Request::new("gpt-4o", messages) }
 }
@@ -139,9 +127,8 @@ static EPOCH: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::n
 
 fn rss_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status.lines().find_map(|l| {
-        l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok()
-    });
+    let kib =
+        status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
 }
 
@@ -150,10 +137,7 @@ fn calls(c: &mut Criterion) {
     let address = serve();
     let client = client(address, "/v1");
     let mut group = c.benchmark_group("cpu of the client");
-    group
-        .sample_size(20)
-        .measurement_time(Duration::from_secs(3))
-        .warm_up_time(Duration::from_millis(500));
+    group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
     let (whole, streamed) = (request(false), request(true));
     group.bench_function("whole call on loopback", |b| {
         b.iter_custom(|n| {
@@ -214,23 +198,18 @@ fn many_streams(_: &mut Criterion) {
 }
 
 fn counting(c: &mut Criterion) {
-    let prose = "The quick brown fox jumps over the lazy dog, and then (as foxes do) it looks back twice.\n".repeat(1_000);
+    let prose =
+        "The quick brown fox jumps over the lazy dog, and then (as foxes do) it looks back twice.\n".repeat(1_000);
     let code = "fn main() {\n    let total: u64 = items.iter().map(|i| i.len() as u64).sum();\n    println!(\"{total}\");\n}\n".repeat(1_000);
     let mut group = c.benchmark_group("counting");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(2))
-        .warm_up_time(Duration::from_millis(500));
+    group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
     for (name, text) in [("prose", &prose), ("code", &code)] {
         group.throughput(Throughput::Bytes(text.len() as u64));
-        group.bench_function(format!("cold {name}"), |b| {
-            b.iter(|| Encoding::O200kBase.count(black_box(text)))
-        });
+        group.bench_function(format!("cold {name}"), |b| b.iter(|| Encoding::O200kBase.count(black_box(text))));
     }
     let counter = Counter::for_model("gpt-4o");
-    let messages: Vec<_> = (0..1_000)
-        .map(|n| Arc::new(Message::text(Role::User, format!("{n} {}", &prose[..400]))))
-        .collect();
+    let messages: Vec<_> =
+        (0..1_000).map(|n| Arc::new(Message::text(Role::User, format!("{n} {}", &prose[..400])))).collect();
     let mut conversation = Conversation::default();
     conversation.count(&counter, &messages);
     group.throughput(Throughput::Elements(1));
@@ -240,5 +219,5 @@ fn counting(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, calls, many_streams, counting);
+criterion_group!(benches, calls, counting, many_streams);
 criterion_main!(benches);

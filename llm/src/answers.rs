@@ -29,11 +29,7 @@ impl Cached {
         Self { inner, store, origin }
     }
 
-    async fn known_or_asked(
-        &self,
-        request: &Request,
-        mut cx: CallContext<'_>,
-    ) -> Result<Response, LlmError> {
+    async fn known_or_asked(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         let key = self.key(request);
         let store = Arc::clone(&self.store);
         let known = tokio::task::spawn_blocking(move || store.get(&key)).await.ok().flatten();
@@ -43,12 +39,7 @@ impl Cached {
             if request.stream && cx.listener.wants_deltas() {
                 crate::wire::draft::tell(&response, cx.listener);
             }
-            cx.listener.tried(TryEvent {
-                attempt: cx.attempt,
-                took_ms: 0,
-                error: None,
-                wait_ms: None,
-            });
+            cx.listener.tried(TryEvent { attempt: cx.attempt, took_ms: 0, error: None, wait_ms: None });
             return Ok(response);
         }
         let response = self.inner.call(request, cx.reborrow()).await?;
@@ -81,11 +72,7 @@ impl Client for Cached {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.known_or_asked(request, cx).boxed()
     }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::client::{
-    CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent,
-};
+use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
@@ -25,11 +23,7 @@ impl Fallback {
         Self { first, others }
     }
 
-    async fn first_answer(
-        &self,
-        request: &Request,
-        cx: CallContext<'_>,
-    ) -> Result<Response, LlmError> {
+    async fn first_answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let mut counter = Counting { inner: cx.listener, attempts: 0, began: false };
         let inner_cx = CallContext { listener: &mut counter, key: cx.key, attempt: cx.attempt };
         let mut error = match self.first.call(request, inner_cx).await {
@@ -108,11 +102,7 @@ impl Client for Fallback {
         self.first.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.first_answer(request, cx).boxed()
     }
 

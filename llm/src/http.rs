@@ -175,11 +175,7 @@ impl Client for HttpClient {
         self.name
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
             let limit = Duration::from_millis(self.limits.try_ms);
             let attempt = self.attempt(request, cx.listener, cx.key);

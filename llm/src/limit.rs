@@ -74,9 +74,7 @@ impl Default for RateLimits {
 impl RateLimits {
     /// Whether anything is limited at all.
     pub fn limits_anything(&self) -> bool {
-        self.requests_per_minute.is_some()
-            || self.tokens_per_minute.is_some()
-            || self.concurrent_max.is_some()
+        self.requests_per_minute.is_some() || self.tokens_per_minute.is_some() || self.concurrent_max.is_some()
     }
 }
 
@@ -102,20 +100,13 @@ struct Meters {
 impl Limited {
     /// `inner`, asked within `limits`. The model tells how prompts are counted.
     pub fn new(inner: Arc<dyn Client>, limits: RateLimits, model: &str) -> Self {
-        let meter = |per_minute: Option<u64>| {
-            per_minute.map(|n| Meter::new(limits.algorithm, n.max(1), MINUTE))
-        };
-        let meters = Meters {
-            requests: meter(limits.requests_per_minute),
-            tokens: meter(limits.tokens_per_minute),
-        };
+        let meter = |per_minute: Option<u64>| per_minute.map(|n| Meter::new(limits.algorithm, n.max(1), MINUTE));
+        let meters = Meters { requests: meter(limits.requests_per_minute), tokens: meter(limits.tokens_per_minute) };
         Self {
             inner,
             counter: Counter::for_model(model),
             meters: Mutex::new(meters),
-            concurrent: limits
-                .concurrent_max
-                .map(|n| Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS))),
+            concurrent: limits.concurrent_max.map(|n| Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS))),
             waiting: AtomicUsize::new(0),
             corrections: parking_lot::Mutex::new((0, 0)),
             limits,
@@ -136,9 +127,7 @@ impl Limited {
                 let (estimated, really) = std::mem::take(&mut *self.corrections.lock());
                 meter.correct(estimated, really, now);
             }
-            let of = |meter: &mut Option<Meter>, n| {
-                meter.as_mut().map_or(Duration::ZERO, |m| m.wait(n, now))
-            };
+            let of = |meter: &mut Option<Meter>, n| meter.as_mut().map_or(Duration::ZERO, |m| m.wait(n, now));
             let wait = of(&mut meters.requests, 1).max(of(&mut meters.tokens, tokens));
             if wait.is_zero() {
                 break;
@@ -156,11 +145,7 @@ impl Limited {
         Ok(())
     }
 
-    async fn call_within(
-        &self,
-        request: &Request,
-        mut cx: CallContext<'_>,
-    ) -> Result<Response, LlmError> {
+    async fn call_within(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         let turn = Turn::new(&self.waiting);
         if turn.before >= self.limits.queue_max {
             return Err(self.refusal(format!("{} calls are waiting already", turn.before)));
@@ -204,11 +189,8 @@ impl Limited {
     }
 
     fn refusal(&self, why: String) -> LlmError {
-        let mut error = LlmError::new(
-            ErrorKind::RateLimit,
-            self.inner.provider(),
-            format!("the limits of the profile: {why}"),
-        );
+        let mut error =
+            LlmError::new(ErrorKind::RateLimit, self.inner.provider(), format!("the limits of the profile: {why}"));
         // The call has waited long enough; asking again at once would only make the line longer.
         error.retryable = false;
         error
@@ -239,11 +221,7 @@ impl Client for Limited {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.call_within(request, cx).boxed()
     }
 

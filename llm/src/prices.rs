@@ -71,11 +71,7 @@ impl PriceTable {
     pub fn built_in() -> Arc<Self> {
         static TABLE: OnceLock<Arc<PriceTable>> = OnceLock::new();
         let read = || {
-            let empty = || PriceTable {
-                source: String::new(),
-                date: String::new(),
-                models: HashMap::new(),
-            };
+            let empty = || PriceTable { source: String::new(), date: String::new(), models: HashMap::new() };
             // A test reads the table; should it be damaged all the same, every cost is unknown.
             Arc::new(serde_json::from_str(BUILT_IN).unwrap_or_else(|_| empty()))
         };
@@ -143,10 +139,7 @@ fn without_date(model: &str) -> Option<&str> {
     let bytes = model.as_bytes();
     let dated = |form: &[u8]| {
         let tail = bytes.get(bytes.len().checked_sub(form.len())?..)?;
-        let fits = tail
-            .iter()
-            .zip(form)
-            .all(|(b, f)| if *f == b'0' { b.is_ascii_digit() } else { b == f });
+        let fits = tail.iter().zip(form).all(|(b, f)| if *f == b'0' { b.is_ascii_digit() } else { b == f });
         fits.then(|| &model[..model.len() - form.len()])
     };
     dated(b"-0000-00-00").or_else(|| dated(b"-00000000"))
@@ -161,10 +154,8 @@ pub fn cost(prices: UnitPrices, usage: &Usage, cache_apart: bool) -> Option<Cost
     let output = usage.output_tokens?;
     let cached = usage.cached_input_tokens.unwrap_or(0);
     let written = usage.cache_write_tokens.unwrap_or(0);
-    let plain =
-        if cache_apart { input } else { input.saturating_sub(cached).saturating_sub(written) };
-    let thought =
-        usage.reasoning_tokens.filter(|_| prices.reasoning.is_some()).unwrap_or(0).min(output);
+    let plain = if cache_apart { input } else { input.saturating_sub(cached).saturating_sub(written) };
+    let thought = usage.reasoning_tokens.filter(|_| prices.reasoning.is_some()).unwrap_or(0).min(output);
     let sum: u128 = [
         (plain, prices.input),
         (cached, prices.cached_input.unwrap_or(prices.input)),
@@ -185,9 +176,7 @@ pub(crate) fn list_of(provider: crate::Provider, host: Option<&str>) -> Option<&
     let host = host?;
     match provider {
         Provider::Anthropic => host.ends_with("anthropic.com").then_some("anthropic"),
-        Provider::Gemini | Provider::GeminiOpenai => {
-            host.ends_with("googleapis.com").then_some("gemini")
-        }
+        Provider::Gemini | Provider::GeminiOpenai => host.ends_with("googleapis.com").then_some("gemini"),
         Provider::OpenaiChat | Provider::OpenaiResponses => [
             ("openai.com", "openai"),
             ("azure.com", "azure"),
@@ -203,9 +192,7 @@ pub(crate) fn list_of(provider: crate::Provider, host: Option<&str>) -> Option<&
             ("cerebras.ai", "cerebras"),
         ]
         .iter()
-        .find(|(known, _)| {
-            host == *known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'))
-        })
+        .find(|(known, _)| host == *known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.')))
         .map(|(_, list)| *list),
         Provider::Mock | Provider::Human => None,
     }

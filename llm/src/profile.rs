@@ -93,6 +93,9 @@ pub struct Profile {
     /// The script of a mock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<MockScript>,
+    /// A file with the script of a mock, YAML or JSON; a relative path is taken from the current folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_file: Option<PathBuf>,
 }
 
 /// Where and how long answers are kept.
@@ -180,6 +183,7 @@ impl Profile {
             context_tokens_max: None,
             fallback: Vec::new(),
             script: None,
+            script_file: None,
         }
     }
 
@@ -198,8 +202,7 @@ impl Profile {
             request.stop.clone_from(&params.stop);
         }
         if !request.tools.is_empty() {
-            request.parallel_tool_calls =
-                request.parallel_tool_calls.or(params.parallel_tool_calls);
+            request.parallel_tool_calls = request.parallel_tool_calls.or(params.parallel_tool_calls);
         }
         if request.response_format.is_none() {
             request.response_format.clone_from(&params.response_format);
@@ -218,11 +221,7 @@ impl Profile {
     pub(crate) fn changes(&self, request: &Request) -> bool {
         let mut probe = Request {
             messages: Vec::new(),
-            tools: if request.tools.is_empty() {
-                Arc::default()
-            } else {
-                Arc::clone(&request.tools)
-            },
+            tools: if request.tools.is_empty() { Arc::default() } else { Arc::clone(&request.tools) },
             ..shallow(request)
         };
         let before = shallow(&probe);

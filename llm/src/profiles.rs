@@ -22,6 +22,8 @@ use crate::retry::{RetryStats, Retrying};
 mod layered;
 mod make;
 
+pub use layered::Totals;
+
 /// The largest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -89,10 +91,10 @@ pub enum ProfileError {
     },
     /// A request that cannot be put into the provider's words.
     #[error("the request cannot be put into the provider's words")]
-    Request(#[source] LlmError),
+    Request(#[source] Box<LlmError>),
     /// The shared HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
-    Http(#[source] LlmError),
+    Http(#[source] Box<LlmError>),
 }
 
 /// Reads a variable of the environment.
@@ -107,6 +109,7 @@ pub struct Profiles {
     http: OnceLock<reqwest::Client>,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
     retrying: Mutex<HashMap<String, Arc<Retrying>>>,
+    priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
     stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
     cache_folder: Option<PathBuf>,
     relay: Option<Arc<dyn Relay>>,
@@ -137,6 +140,7 @@ impl Profiles {
             http: OnceLock::new(),
             clients: Mutex::default(),
             retrying: Mutex::default(),
+            priced: Mutex::default(),
             stores: Mutex::default(),
             cache_folder: None,
             relay: None,
@@ -169,10 +173,7 @@ impl Profiles {
 
     /// Reads variables from `env` instead of the environment of the process.
     #[must_use]
-    pub fn with_env(
-        mut self,
-        env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_env(mut self, env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.env = Box::new(env);
         self
     }
@@ -215,6 +216,11 @@ impl Profiles {
         self.retrying.lock().get(name).map(|client| client.stats())
     }
 
+    /// What the answers of a profile came to so far, in tokens and money; none when it was never used.
+    pub fn totals(&self, name: &str) -> Option<Totals> {
+        self.priced.lock().get(name).map(|client| client.totals())
+    }
+
     /// Adds a profile, or replaces the one of that name along with its client.
     pub fn insert(&mut self, name: impl Into<String>, profile: Profile) {
         let name = name.into();
@@ -239,11 +245,7 @@ impl Profiles {
     pub fn get(&self, name: &str) -> Result<&Profile, ProfileError> {
         self.profiles.get(name).ok_or_else(|| ProfileError::Unknown {
             name: name.chars().take(80).collect(),
-            known: if self.profiles.is_empty() {
-                "none".into()
-            } else {
-                self.names().collect::<Vec<_>>().join(", ")
-            },
+            known: if self.profiles.is_empty() { "none".into() } else { self.names().collect::<Vec<_>>().join(", ") },
         })
     }
 
@@ -264,11 +266,7 @@ impl Profiles {
     ///
     /// # Errors
     /// [`ProfileError::NoKey`] and what else [`Profiles::client`] may say.
-    pub fn client_for(
-        &self,
-        provider: Provider,
-        model: &str,
-    ) -> Result<Arc<dyn Client>, ProfileError> {
+    pub fn client_for(&self, provider: Provider, model: &str) -> Result<Arc<dyn Client>, ProfileError> {
         let name = format!("{provider}/{model}");
         if let Some(client) = self.clients.lock().get(&name) {
             return Ok(Arc::clone(client));

@@ -81,11 +81,7 @@ pub fn prompt(request: &Request) -> String {
         out.push_str("## Tools\n\n");
         for tool in request.tools.iter() {
             let description = tool.description.as_deref().unwrap_or("no description");
-            let _ = writeln!(
-                out,
-                "- `{}`: {description}\n  arguments: {}",
-                tool.name, tool.parameters.0
-            );
+            let _ = writeln!(out, "- `{}`: {description}\n  arguments: {}", tool.name, tool.parameters.0);
         }
         out.push_str(match &request.tool_choice {
             Some(ToolChoice::Required | ToolChoice::Tool(_)) => "\nYou must use a tool. ",
@@ -101,12 +97,9 @@ pub fn prompt(request: &Request) -> String {
     }
     match &request.response_format {
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
-            let _ =
-                writeln!(out, "Answer with nothing but JSON that fits this schema:\n{schema}\n");
+            let _ = writeln!(out, "Answer with nothing but JSON that fits this schema:\n{schema}\n");
         }
-        Some(ResponseFormat::JsonObject) => {
-            out.push_str("Answer with nothing but a JSON object.\n\n")
-        }
+        Some(ResponseFormat::JsonObject) => out.push_str("Answer with nothing but a JSON object.\n\n"),
         Some(ResponseFormat::Text) | None => {}
     }
     out.truncate(out.trim_end().len());
@@ -156,8 +149,7 @@ fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
         .strip_prefix("```")
         .and_then(|fenced| fenced.strip_suffix("```"))
         .map_or(text, |fenced| fenced.trim_start_matches("json").trim());
-    let wishes =
-        if request.tools.is_empty() { None } else { serde_json::from_str::<Wishes>(inner).ok() };
+    let wishes = if request.tools.is_empty() { None } else { serde_json::from_str::<Wishes>(inner).ok() };
     let (content, finish) = match wishes {
         Some(wishes) => {
             let calls = wishes.tool_calls.into_iter().map(|wish| {
@@ -187,11 +179,7 @@ impl Client for HumanRelay {
         NAME
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.answer(request, cx).boxed()
     }
 

@@ -56,11 +56,7 @@ pub struct Request {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
     /// Whether to ask for the answer in pieces. The final [`Response`](crate::Response) is the same either way.
-    #[serde(
-        default,
-        deserialize_with = "null_is_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
 }
 
@@ -115,8 +111,7 @@ impl Request {
 
     /// Whether any tool is on offer, one of the provider's own (in `extra`) included.
     pub fn has_tools(&self) -> bool {
-        let own =
-            || self.extra.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
+        let own = || self.extra.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
         !self.tools.is_empty() || own()
     }
 
@@ -138,9 +133,7 @@ impl Request {
             for part in &message.content {
                 let (Part::Image(media) | Part::Document(media)) = part else { continue };
                 if media.data.is_none() && media.url.is_none() {
-                    return fail(format!(
-                        "messages[{i}]: an image or document needs `data` or `url`"
-                    ));
+                    return fail(format!("messages[{i}]: an image or document needs `data` or `url`"));
                 }
             }
         }
@@ -164,8 +157,7 @@ fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64
     };
     // The cast is exact for any figure that makes sense here.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole =
-        |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
+    let whole = |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
     match number.as_u64().or_else(|| number.as_f64().and_then(whole)) {
         Some(number) => Ok(Some(number)),
         None => Err(serde::de::Error::custom(format!("{number} is not a whole number from 0"))),

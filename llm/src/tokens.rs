@@ -91,13 +91,10 @@ impl Counter {
         match part {
             Part::Text { text, .. } | Part::Refusal { text } => self.text(text),
             Part::Image(_) => PER_IMAGE,
-            Part::Document(media) => {
-                media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN)
-            }
+            Part::Document(media) => media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN),
             Part::Reasoning(thought) => thought.text.as_deref().map_or(0, |text| self.text(text)),
             Part::ToolCall(call) => {
-                let arguments =
-                    call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string());
+                let arguments = call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string());
                 PER_MESSAGE + self.text(&call.name) + self.text(&arguments)
             }
             Part::ToolResult(result) => PER_MESSAGE + self.parts(&result.content),
@@ -134,14 +131,11 @@ impl Counter {
             let mut count = 3;
             if let Some(values) = property.get("enum").and_then(Value::as_array) {
                 let values = values.iter().map(|value| {
-                    3 + value
-                        .as_str()
-                        .map_or_else(|| self.text(&value.to_string()), |text| self.text(text))
+                    3 + value.as_str().map_or_else(|| self.text(&value.to_string()), |text| self.text(text))
                 });
                 count = (count + values.sum::<u64>()).saturating_sub(3);
             }
-            let line =
-                format!("{name}:{}:{}", word("type"), word("description").trim_end_matches('.'));
+            let line = format!("{name}:{}:{}", word("type"), word("description").trim_end_matches('.'));
             count
                 + self.text(&line)
                 + self.properties(property)
@@ -174,12 +168,7 @@ impl Conversation {
     /// The tokens of the prompt that these messages make. Costs a comparison for each message known from the last
     /// time, and a count for each that is not.
     pub fn count(&mut self, counter: &Counter, messages: &[Arc<Message>]) -> u64 {
-        let same = self
-            .known
-            .iter()
-            .zip(messages)
-            .take_while(|((known, _), new)| Arc::ptr_eq(known, new))
-            .count();
+        let same = self.known.iter().zip(messages).take_while(|((known, _), new)| Arc::ptr_eq(known, new)).count();
         for (_, count) in self.known.drain(same..) {
             self.total -= count;
         }
@@ -196,8 +185,7 @@ impl Conversation {
 pub fn usage_or_count(counter: &Counter, request: &Request, response: &Response) -> Usage {
     let mut usage = response.usage;
     let input = *usage.input_tokens.get_or_insert_with(|| counter.request(request));
-    let output =
-        *usage.output_tokens.get_or_insert_with(|| counter.parts(&response.message.content));
+    let output = *usage.output_tokens.get_or_insert_with(|| counter.parts(&response.message.content));
     usage.total_tokens.get_or_insert(input + output);
     usage
 }

@@ -34,11 +34,7 @@ impl AnswerContext {
     }
 
     pub(crate) fn interrupted(self) -> LlmError {
-        LlmError::new(
-            ErrorKind::StreamInterrupted,
-            self.provider,
-            "the stream ended before the answer did",
-        )
+        LlmError::new(ErrorKind::StreamInterrupted, self.provider, "the stream ended before the answer did")
     }
 }
 

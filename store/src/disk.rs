@@ -7,6 +7,7 @@
 //!                                                                   then the journal file is used again
 //! ```
 
+mod answer;
 mod cache;
 mod care;
 mod chunk;
@@ -53,9 +54,7 @@ use read::Reader;
 use sealer::{Sealer, Task};
 use writer::Writer;
 
-use crate::contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::{Damage, StoreError};
 use crate::fence::Refusal;
 use crate::follow::{Progress, follow};
@@ -187,8 +186,7 @@ impl SledStore {
             sealer.give(&tasks, Task::Seal(sealing));
         }
         let sealer_thread = {
-            let (sealer, reader, mark) =
-                (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
+            let (sealer, reader, mark) = (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
             spawn("log sealer", dir, move || sealer.run(&reader, &mark, &todo))?
         };
         let writer = Writer::new(
@@ -298,11 +296,7 @@ impl SledStore {
     }
 
     /// Moves the whole tail into sled.
-    fn seal_rest(
-        &self,
-        mut journal: Journal,
-        tasks: &std::sync::mpsc::Sender<Task>,
-    ) -> Result<Journal, StoreError> {
+    fn seal_rest(&self, mut journal: Journal, tasks: &std::sync::mpsc::Sender<Task>) -> Result<Journal, StoreError> {
         loop {
             self.sealer.wait_until_idle();
             if let Some(failure) = self.sealer.failure() {
@@ -318,10 +312,7 @@ impl SledStore {
 }
 
 fn stopped(which: &str) -> StoreError {
-    StoreError::Damaged(Damage {
-        what: format!("the thread of the {which} has stopped"),
-        ..Damage::default()
-    })
+    StoreError::Damaged(Damage { what: format!("the thread of the {which} has stopped"), ..Damage::default() })
 }
 
 fn spawn<T: Send + 'static>(
@@ -329,10 +320,7 @@ fn spawn<T: Send + 'static>(
     dir: &Path,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, StoreError> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .map_err(|source| files::failed(dir, source))
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(|source| files::failed(dir, source))
 }
 
 impl Drop for SledStore {
@@ -365,12 +353,7 @@ impl Store for SledStore {
             .boxed()
     }
 
-    fn read_stream(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.open_reader()?.range(thread, range, limit)
     }
 
@@ -382,12 +365,7 @@ impl Store for SledStore {
         Ok(self.open_reader()?.head(thread)?.info(thread))
     }
 
-    fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError> {
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
         self.open_reader()?.streams(after, tags, limit)
     }
 
@@ -460,12 +438,7 @@ impl Store for SledStore {
         self.write(Op::Delete { thread }, 128).map(|_| ())
     }
 
-    fn import(
-        &self,
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    ) -> Result<Appended, StoreError> {
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
         let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
         plan::import_fits(bytes)?;
         let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;

@@ -109,10 +109,7 @@ pub(crate) fn check_fork(point: ForkPoint, parent: Option<&Head>) -> Result<(), 
     if point.seq > parent.last_seq {
         return Err(StoreError::NotFound {
             what: "seq to fork from",
-            name: format!(
-                "{} in thread {}, which ends at {}",
-                point.seq, point.parent, parent.last_seq
-            ),
+            name: format!("{} in thread {}, which ends at {}", point.seq, point.parent, parent.last_seq),
         });
     }
     Ok(())
@@ -161,11 +158,7 @@ pub(crate) struct Addition {
 
 impl From<Append> for Addition {
     fn from(mut append: Append) -> Self {
-        let payloads = append
-            .records
-            .iter_mut()
-            .map(|record| Arc::from(std::mem::take(&mut record.payload)))
-            .collect();
+        let payloads = append.records.iter_mut().map(|record| Arc::from(std::mem::take(&mut record.payload))).collect();
         Self {
             thread: append.thread,
             expected: append.expected,
@@ -189,8 +182,7 @@ impl Addition {
         first: Position,
         mut each: impl FnMut(Record),
     ) -> Head {
-        let trace =
-            head.map_or_else(|| self.trace.unwrap_or(self.thread.into()), |head| head.trace);
+        let trace = head.map_or_else(|| self.trace.unwrap_or(self.thread.into()), |head| head.trace);
         let mut next = Head {
             last_seq: self.expected,
             last_position: first,

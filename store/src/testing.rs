@@ -101,7 +101,6 @@ pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
     store.put_blob(Some(thread(3)), &[7; 40_000])?;
     store.put_value("cursor/bill", b"12")?;
     let info = store.stream(thread(1))?;
-    let snapshot =
-        crate::Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1, 2, 3] };
+    let snapshot = crate::Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1, 2, 3] };
     store.put_snapshot(thread(1), snapshot)
 }

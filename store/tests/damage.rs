@@ -68,9 +68,7 @@ fn make(dir: &Path, clean: bool) -> Sound {
 fn look(dir: &Path, sound: &Sound) -> Result<Vec<String>, String> {
     let store = match SledStore::open(dir, Options::default()) {
         Ok(store) => store,
-        Err(
-            error @ (StoreError::Damaged(_) | StoreError::Format { .. } | StoreError::Io { .. }),
-        ) => {
+        Err(error @ (StoreError::Damaged(_) | StoreError::Format { .. } | StoreError::Io { .. })) => {
             return Ok(vec![error.to_string()]);
         }
         Err(error) => return Err(format!("opening says {error:?}")),

@@ -29,9 +29,8 @@ fn child() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "open").unwrap();
     out.flush().unwrap();
-    let mut next: Vec<u64> = (0..THREADS)
-        .map(|n| store.stream(thread(n)).map_or(0, |info| info.last_seq.0 + 1))
-        .collect();
+    let mut next: Vec<u64> =
+        (0..THREADS).map(|n| store.stream(thread(n)).map_or(0, |info| info.last_seq.0 + 1)).collect();
     for round in 0_u64.. {
         let answers: Vec<_> = (0..THREADS)
             .flat_map(|n| [n, n])

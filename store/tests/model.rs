@@ -69,8 +69,7 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
         Step::Append { thread: id, off, n, bytes, tag } => {
             let next = store.stream(thread(*id)).map_or(0, |info| info.last_seq.0 + 1);
             let seq = if *off == 1 { next + 1 } else { next };
-            let texts: Vec<String> =
-                (0..*n).map(|k| format!("{k} {seq} ").repeat(bytes / 4 + 1)).collect();
+            let texts: Vec<String> = (0..*n).map(|k| format!("{k} {seq} ").repeat(bytes / 4 + 1)).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let append = Append { tag: Tag(*tag), ..append(thread(*id), seq, &texts) };
             put(store, append).map(|appended| Some(appended.last_position))
@@ -88,9 +87,7 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
             let appended = store.import(info.fork_of, info.tag, records)?;
             Ok(Some(appended.last_position))
         }
-        Step::Value { name, value: Some(value) } => {
-            store.put_value(&name.to_string(), &[*value; 9]).map(|()| None)
-        }
+        Step::Value { name, value: Some(value) } => store.put_value(&name.to_string(), &[*value; 9]).map(|()| None),
         Step::Value { name, value: None } => store.remove_value(&name.to_string()).map(|()| None),
         Step::Blob { owner, byte } => {
             let owner = owner.map(thread).filter(|owner| store.stream(*owner).is_ok());
@@ -102,17 +99,11 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
 
 fn assert_same(model: &dyn Store, store: &dyn Store) {
     assert_eq!(store.next_position(), model.next_position());
-    assert_eq!(
-        store.read_all(Position(0), usize::MAX).unwrap(),
-        model.read_all(Position(0), usize::MAX).unwrap()
-    );
+    assert_eq!(store.read_all(Position(0), usize::MAX).unwrap(), model.read_all(Position(0), usize::MAX).unwrap());
     let streams = model.streams(None, &[], 100).unwrap();
     assert_eq!(store.streams(None, &[], 100).unwrap(), streams);
     for tag in 0..3 {
-        assert_eq!(
-            store.streams(None, &[Tag(tag)], 3).unwrap(),
-            model.streams(None, &[Tag(tag)], 3).unwrap()
-        );
+        assert_eq!(store.streams(None, &[Tag(tag)], 3).unwrap(), model.streams(None, &[Tag(tag)], 3).unwrap());
     }
     for info in streams {
         let range = || Seq(info.last_seq.0 / 3)..info.last_seq.next();

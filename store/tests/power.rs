@@ -13,11 +13,7 @@ use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, thre
 use rethread_store::{Options, SledStore, Store, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
-    Options {
-        tail_bytes: 12 << 10,
-        watcher: power.map(|power| Arc::new(power.clone()) as _),
-        ..Options::default()
-    }
+    Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
 }
 
 /// What was acknowledged.
@@ -81,9 +77,8 @@ fn work(store: &dyn Store, random: &mut Random, done: &mut Acknowledged) {
             done.heads.insert(id, (appended.last_seq, appended.hash));
         }
         _ => {
-            let texts: Vec<String> = (0..=random.below(4))
-                .map(|n| format!("{n} {}", "text ".repeat(random.below(60) as usize)))
-                .collect();
+            let texts: Vec<String> =
+                (0..=random.below(4)).map(|n| format!("{n} {}", "text ".repeat(random.below(60) as usize))).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let appended = put(store, append(id, next, &texts)).unwrap();
             done.heads.insert(id, (appended.last_seq, appended.hash));
@@ -191,8 +186,7 @@ fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
         n_acknowledged: AtomicU64::new(0),
         left: Mutex::default(),
     });
-    let options =
-        Options { tail_bytes: 6 << 10, watcher: Some(watcher.clone() as _), ..Options::default() };
+    let options = Options { tail_bytes: 6 << 10, watcher: Some(watcher.clone() as _), ..Options::default() };
     for round in 0..3 {
         let store = SledStore::open(dir.path(), options.clone()).unwrap();
         for number in round * 20..(round + 1) * 20 {

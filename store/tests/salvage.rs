@@ -61,10 +61,7 @@ fn a_log_that_lost_its_end_is_refused_and_can_be_salvaged() {
     assert_eq!(rest.verify().unwrap().faults.len(), 1);
     assert!(matches!(put(&rest, append(thread(0), 3, &["x"])), Err(StoreError::Damaged(_))));
     assert!(matches!(rest.put_value("a", b"b"), Err(StoreError::Damaged(_))));
-    assert!(matches!(
-        SledStore::open(dir.path(), Options::default()),
-        Err(StoreError::Locked { .. })
-    ));
+    assert!(matches!(SledStore::open(dir.path(), Options::default()), Err(StoreError::Locked { .. })));
     rest.close().unwrap();
     assert!(matches!(rest.stream(thread(0)), Err(StoreError::Closed)));
 }
@@ -87,10 +84,7 @@ fn without_sleds_file_the_journal_can_still_be_read() {
     assert!(matches!(older, Err(StoreError::Damaged(_))), "{older:?}");
     assert_eq!(rest.read_all(Position(30), 100).unwrap().len(), 20);
     assert!(!rest.verify().unwrap().faults.is_empty());
-    assert!(matches!(
-        SledStore::salvage(scratch().path(), Options::default()),
-        Err(StoreError::NotFound { .. })
-    ));
+    assert!(matches!(SledStore::salvage(scratch().path(), Options::default()), Err(StoreError::NotFound { .. })));
 }
 
 #[test]

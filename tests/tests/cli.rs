@@ -92,10 +92,7 @@ fn run_json_has_the_documented_shape() {
     let scene = scene();
     let ran = scene.run("run greeting.yaml --input Ada --json").ok();
     let json = ran.json();
-    check(
-        &keys(&json),
-        &expect!["thread_id status success output error iterations usage last_seq last_position"],
-    );
+    check(&keys(&json), &expect!["thread_id status success output error iterations usage last_seq last_position"]);
     assert_eq!(ran.stdout.lines().count(), 1);
     assert_eq!(json["status"], "completed");
     assert_eq!(json["success"], true);
@@ -105,7 +102,9 @@ fn run_json_has_the_documented_shape() {
     assert_eq!(json["last_seq"], json["last_position"]);
     check(
         &keys(&json["usage"]),
-        &expect!["input_tokens output_tokens total_tokens cached_input_tokens cache_write_tokens reasoning_tokens cost_nanousd llm_calls tool_calls"],
+        &expect![
+            "input_tokens output_tokens total_tokens cached_input_tokens cache_write_tokens reasoning_tokens cost_nanousd llm_calls tool_calls"
+        ],
     );
 }
 
@@ -175,7 +174,8 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     scene.run("threads --status finished").code(2).says("completed");
 
     let shown = scene.run(&format!("show {id} --json")).ok().json();
-    let missing: Vec<_> = threads[0].as_object().unwrap().iter().filter(|(key, value)| shown[*key] != **value).collect();
+    let missing: Vec<_> =
+        threads[0].as_object().unwrap().iter().filter(|(key, value)| shown[*key] != **value).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert_eq!(keys(&shown).split(' ').next(), Some("thread_id"));
     let people = scene.run("show last").ok().stdout;
@@ -366,7 +366,8 @@ fn a_fork_goes_on_from_a_moment_with_what_was_changed() {
     assert_eq!(threads.as_array().unwrap().len(), 5);
     assert_eq!(threads[4]["forked_from"]["thread_id"], parent.as_str());
 
-    let refused = |arguments: &[&str], code| scene.run_args(["fork", &parent].iter().chain(arguments)).code(code).silent();
+    let refused =
+        |arguments: &[&str], code| scene.run_args(["fork", &parent].iter().chain(arguments)).code(code).silent();
     refused(&["--set", "greeting=Praise"], 2).says("quote texts");
     refused(&["--set", "=1"], 2);
     refused(&["--prompt", "nobody=hi"], 3).says("nobody");
@@ -403,8 +404,13 @@ fn a_cancelled_thread_has_ended_and_every_call_has_its_end() {
     running.kill();
     let cancelled = scene.run_args(["cancel", &id, "--reason", "too slow", "--json"]).ok().json();
     assert_eq!(cancelled, json!({ "thread_id": id, "status": "cancelled" }));
-    let names: BTreeSet<_> =
-        scene.run("events last --jsonl").ok().lines().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+    let names: BTreeSet<_> = scene
+        .run("events last --jsonl")
+        .ok()
+        .lines()
+        .iter()
+        .map(|event| event["type"].as_str().unwrap().to_owned())
+        .collect();
     assert!(names.contains("LLM_CALL_FAILED") && names.contains("THREAD_CANCELLED"), "{names:?}");
     scene.run(&format!("resume {id}")).code(7).says("fork it");
     scene.run(&format!("cancel {id}")).code(7);

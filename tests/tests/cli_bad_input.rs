@@ -90,7 +90,10 @@ fn a_workflow_that_needs_what_is_not_there_says_what_there_is() {
     };
     with("provider: mock", "provider: mokc").says("nodes[0].llm.provider").says("mock");
     with("provider: mock, model: m", "profile_id: fast").says("there is no profile `fast`");
-    with("model: m,", "model: m, tool_mode: auto, available_tools: [fly],").says("bad.yaml:5:").says("there is no tool `fly`").says("list_folder");
+    with("model: m,", "model: m, tool_mode: auto, available_tools: [fly],")
+        .says("bad.yaml:5:")
+        .says("there is no tool `fly`")
+        .says("list_folder");
     let denied = with("model: m,", "model: m, tool_mode: auto, available_tools: [run_command],");
     denied.says("run_command").says("--allow-commands");
     let denied = with("model: m,", "model: m, tool_mode: auto, available_tools: [write_file],");
@@ -151,7 +154,8 @@ fn a_configuration_with_a_slip_is_refused_with_its_place() {
 fn a_data_dir_that_cannot_be_used_is_refused() {
     let bad = Bad::new();
     bad.scene.write("a-file", "not a folder");
-    for arguments in [["run", "good.yaml", "--data-dir", "a-file"], ["run", "good.yaml", "--data-dir", "a-file/below"]] {
+    for arguments in [["run", "good.yaml", "--data-dir", "a-file"], ["run", "good.yaml", "--data-dir", "a-file/below"]]
+    {
         bad.refused(arguments, 1).says("a-file");
     }
     bad.refused(["threads", "--data-dir", "a-file"], 5).says("a-file");
@@ -219,7 +223,8 @@ fn nothing_that_a_model_says_reaches_the_terminal_as_a_command() {
     let calls = format!(
         r#"{{text: "a{HOSTILE}", tool_calls: [{{name: "x{HOSTILE}", arguments: {{"{HOSTILE}": "{HOSTILE}"}}}}]}}, {{text: "z{HOSTILE}"}}"#
     );
-    let workflow = GOOD.replace("{text: Hello.}", &calls).replace("model: m,", "model: m, stream: true, tool_mode: auto,");
+    let workflow =
+        GOOD.replace("{text: Hello.}", &calls).replace("model: m,", "model: m, stream: true, tool_mode: auto,");
     scene.write("hostile.yaml", workflow.replace("Hi {{ input }}", &format!("Hi {HOSTILE} {{{{ input }}}}")));
     let obeyed = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}');
     let ran = scene.run("run hostile.yaml --quiet").ok();

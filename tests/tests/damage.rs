@@ -48,9 +48,9 @@ fn make(clean: bool) -> Sound {
     scene.run("fork last --at looked --quiet").ok();
     if !clean {
         for n in 4..7 {
-            let mut running = Running::start(scene.command(
-                format!("run slow.yaml --jsonl --input {n} --workspace workspace").split(' '),
-            ));
+            let mut running = Running::start(
+                scene.command(format!("run slow.yaml --jsonl --input {n} --workspace workspace").split(' ')),
+            );
             running.wait_for("CHECKPOINT_CREATED");
             // How far the log has come is noted a little behind the acknowledgement: only what is noted can be missed.
             std::thread::sleep(Duration::from_millis(100));

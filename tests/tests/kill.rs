@@ -89,7 +89,13 @@ struct Printed {
 impl Printed {
     fn of(event: &Value) -> Self {
         let text = |key: &str| event[key].as_str().unwrap().to_owned();
-        Self { thread: text("thread_id"), seq: event["seq"].as_u64().unwrap(), id: text("id"), kind: text("type"), hash: text("hash") }
+        Self {
+            thread: text("thread_id"),
+            seq: event["seq"].as_u64().unwrap(),
+            id: text("id"),
+            kind: text("type"),
+            hash: text("hash"),
+        }
     }
 }
 
@@ -116,7 +122,10 @@ impl Case {
             if let Some(position) = event["position"].as_u64() {
                 let printed = Printed::of(&event);
                 let before = self.acknowledged.insert(position, printed.clone());
-                assert!(before.is_none_or(|before| before == printed), "position {position} was printed with two faces");
+                assert!(
+                    before.is_none_or(|before| before == printed),
+                    "position {position} was printed with two faces"
+                );
             }
         }
     }
@@ -197,7 +206,11 @@ impl Case {
             let events: Vec<_> = log.iter().filter(|event| event["thread_id"] == id).collect();
             let state = self.scene.run(&format!("replay {id} --json")).ok().json();
             let outcome = ["status", "output", "error", "iterations"].map(|key| (key, &state[key]));
-            assert_eq!(outcome, ["status", "output", "error", "iterations"].map(|key| (key, &expected[key])), "{state}");
+            assert_eq!(
+                outcome,
+                ["status", "output", "error", "iterations"].map(|key| (key, &expected[key])),
+                "{state}"
+            );
             assert_eq!(state["pending"], serde_json::json!([]));
             let input = state["variables"]["input"].as_str().unwrap().to_owned();
             check_calls(&events);
@@ -209,7 +222,8 @@ impl Case {
 
     /// What the tools did to the world, beside what the log says they did.
     fn check_world(&self, input: &str, events: &[&Value]) {
-        let read = |name: &str| fs::read_to_string(self.scene.file(&format!("workspace/{name}-{input}"))).unwrap_or_default();
+        let read =
+            |name: &str| fs::read_to_string(self.scene.file(&format!("workspace/{name}-{input}"))).unwrap_or_default();
         let runs = read("runs");
         for name in ["first", "second", "third", "fourth"] {
             let n = runs.lines().filter(|line| *line == name).count();
@@ -245,14 +259,19 @@ impl Case {
         let there = events_of(&fs::read_to_string(self.scene.file("again.jsonl")).unwrap());
         assert_eq!(here, there);
         let thread = threads[0]["thread_id"].as_str().unwrap();
-        let replay = |data_dir: &str| self.scene.run(&format!("--data-dir {data_dir} replay {thread} --json")).ok().stdout;
+        let replay =
+            |data_dir: &str| self.scene.run(&format!("--data-dir {data_dir} replay {thread} --json")).ok().stdout;
         assert_eq!(replay(".rethread"), replay("copy"));
     }
 }
 
 fn events_of(export: &str) -> BTreeMap<(String, u64), Printed> {
     let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["type"].is_string()).map(|event| Printed::of(&event)).map(|p| ((p.thread.clone(), p.seq), p)).collect()
+    lines
+        .filter(|line| line["type"].is_string())
+        .map(|event| Printed::of(&event))
+        .map(|p| ((p.thread.clone(), p.seq), p))
+        .collect()
 }
 
 /// The one event that ends a tool call.

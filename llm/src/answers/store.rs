@@ -27,12 +27,7 @@ pub struct CacheLimits {
 
 impl Default for CacheLimits {
     fn default() -> Self {
-        Self {
-            entries_max: 10_000,
-            bytes_max: 256 << 20,
-            answer_bytes_max: 1 << 20,
-            age_max_s: 30 * 24 * 3600,
-        }
+        Self { entries_max: 10_000, bytes_max: 256 << 20, answer_bytes_max: 1 << 20, age_max_s: 30 * 24 * 3600 }
     }
 }
 
@@ -86,9 +81,7 @@ impl AnswerStore {
         let mut found: Vec<(SystemTime, [u8; 32], u64)> = Vec::new();
         for file in fs::read_dir(folder).map_err(fail)? {
             let file = file.map_err(fail)?;
-            let (Some(key), Ok(meta)) =
-                (key_of(&file.file_name().to_string_lossy()), file.metadata())
-            else {
+            let (Some(key), Ok(meta)) = (key_of(&file.file_name().to_string_lossy()), file.metadata()) else {
                 continue;
             };
             found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), key, meta.len()));
@@ -149,9 +142,7 @@ impl AnswerStore {
     pub fn put(&self, key: &[u8; 32], response: &Response) -> Result<(), StoreError> {
         let text = serde_json::to_vec(response).map_err(StoreError::Json)?;
         let bytes = text.len() as u64;
-        if bytes > self.limits.answer_bytes_max.min(self.limits.bytes_max)
-            || self.limits.entries_max == 0
-        {
+        if bytes > self.limits.answer_bytes_max.min(self.limits.bytes_max) || self.limits.entries_max == 0 {
             return Ok(());
         }
         let path = self.path(key);
@@ -201,11 +192,9 @@ impl Index {
         if self.entries.len() <= limits.entries_max && self.bytes <= limits.bytes_max {
             return Vec::new();
         }
-        let mut by_use: Vec<_> =
-            self.entries.iter().map(|(key, entry)| (entry.used, *key)).collect();
+        let mut by_use: Vec<_> = self.entries.iter().map(|(key, entry)| (entry.used, *key)).collect();
         by_use.sort_unstable();
-        let (entries, bytes) =
-            (limits.entries_max - limits.entries_max / 10, limits.bytes_max / 10 * 9);
+        let (entries, bytes) = (limits.entries_max - limits.entries_max / 10, limits.bytes_max / 10 * 9);
         let mut dropped = Vec::new();
         for (_, key) in by_use {
             if self.entries.len() <= entries.max(1) && self.bytes <= bytes {

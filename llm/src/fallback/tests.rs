@@ -11,10 +11,7 @@ fn failing(kind: &str, after_chunks: usize) -> Arc<dyn Client> {
     Arc::new(Mock::new(script).unwrap())
 }
 
-async fn ask(
-    first: Arc<dyn Client>,
-    others: Vec<Arc<dyn Client>>,
-) -> (Result<Response, LlmError>, Vec<Delta>) {
+async fn ask(first: Arc<dyn Client>, others: Vec<Arc<dyn Client>>) -> (Result<Response, LlmError>, Vec<Delta>) {
     let others = others.into_iter().enumerate().map(|(i, c)| (c, format!("other-{i}"))).collect();
     let client = Fallback::new(first, others);
     let mut request = Request::new("first", vec![Arc::new(Message::text(Role::User, "hi"))]);
@@ -31,19 +28,14 @@ async fn the_next_model_is_asked_when_one_stays_down() {
     assert_eq!(result.unwrap().model.as_deref(), Some("other-1"));
     assert_eq!(
         deltas,
-        [
-            Delta::Text("never ".into()),
-            Delta::Restarted { attempt: 2 },
-            Delta::Text("hello".into())
-        ],
+        [Delta::Text("never ".into()), Delta::Restarted { attempt: 2 }, Delta::Text("hello".into())],
         "what the first began is void"
     );
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_request_is_wrong_everywhere() {
-    let (result, _) =
-        ask(failing("context_length", 0), vec![Arc::new(Mock::saying("hello"))]).await;
+    let (result, _) = ask(failing("context_length", 0), vec![Arc::new(Mock::saying("hello"))]).await;
     assert_eq!(result.unwrap_err().kind, ErrorKind::ContextLength);
 }
 

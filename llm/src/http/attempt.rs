@@ -38,11 +38,7 @@ impl HttpClient {
             return Err(LlmError::new(
                 ErrorKind::TooLarge,
                 self.name,
-                format!(
-                    "the request has {} bytes, the limit is {}",
-                    body.len(),
-                    self.limits.request_bytes_max
-                ),
+                format!("the request has {} bytes, the limit is {}", body.len(), self.limits.request_bytes_max),
             ));
         }
         let mut headers = self.headers.clone();
@@ -52,12 +48,7 @@ impl HttpClient {
         {
             headers.insert(HeaderName::from_static("x-client-request-id"), value);
         }
-        let send = self
-            .http
-            .post(self.url(&self.wire.call_path(request)))
-            .headers(headers)
-            .body(body)
-            .send();
+        let send = self.http.post(self.url(&self.wire.call_path(request))).headers(headers).body(body).send();
         let mut answer = self.head(send).await?;
         let status = answer.status().as_u16();
         let request_id = fault::request_id(answer.headers());
@@ -158,11 +149,7 @@ impl HttpClient {
         reading.finish(listener)
     }
 
-    async fn piece(
-        &self,
-        answer: &mut reqwest::Response,
-        wait_ms: u64,
-    ) -> Result<Option<Bytes>, LlmError> {
+    async fn piece(&self, answer: &mut reqwest::Response, wait_ms: u64) -> Result<Option<Bytes>, LlmError> {
         match tokio::time::timeout(Duration::from_millis(wait_ms), answer.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(e)) => Err(self.transport(&e)),
@@ -185,22 +172,11 @@ impl HttpClient {
             if !answer.status().is_success() {
                 let headers = std::mem::take(answer.headers_mut());
                 let body = self.error_body(&mut answer).await;
-                return Err(fault::from_answer(
-                    self.name,
-                    status,
-                    &headers,
-                    &body,
-                    SystemTime::now(),
-                ));
+                return Err(fault::from_answer(self.name, status, &headers, &body, SystemTime::now()));
             }
             let body = self.whole_body(answer).await?;
-            let value: Value = serde_json::from_slice(&body).map_err(|e| {
-                LlmError::new(
-                    ErrorKind::MalformedResponse,
-                    self.name,
-                    not_json(&body, &e.to_string()),
-                )
-            })?;
+            let value: Value = serde_json::from_slice(&body)
+                .map_err(|e| LlmError::new(ErrorKind::MalformedResponse, self.name, not_json(&body, &e.to_string())))?;
             let (models, next) = self.wire.models(&value);
             out.extend(models);
             match next {

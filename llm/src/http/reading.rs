@@ -45,11 +45,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes the next bytes of a stream.
-    pub(crate) fn push(
-        &mut self,
-        bytes: &[u8],
-        listener: &mut dyn Listener,
-    ) -> Result<(), LlmError> {
+    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
         // What is within the limit counts, also when more came with it.
         let room = self.answer_bytes_max - self.n_bytes;
         let taken = &bytes[..bytes.len().min(room)];
@@ -103,9 +99,7 @@ impl<'a> Reading<'a> {
     /// server that only keeps the connection open after the answer has no figures to send; one that breaks may have
     /// had some.
     pub(crate) fn broken(&self, mut error: LlmError) -> Option<LlmError> {
-        if self.progress != Progress::More
-            && (error.kind == ErrorKind::Timeout || self.assembler.has_figures())
-        {
+        if self.progress != Progress::More && (error.kind == ErrorKind::Timeout || self.assembler.has_figures()) {
             return None;
         }
         if error.kind == ErrorKind::Connection && self.n_bytes > 0 {
@@ -140,15 +134,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a body that was asked for whole. Some servers stream all the same.
-    pub(crate) fn whole(
-        mut self,
-        body: &[u8],
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
+    pub(crate) fn whole(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
         match serde_json::from_slice::<Value>(body) {
-            Ok(value) if fault::is_error(&value) => {
-                Err(fault::from_value(self.cx.provider, None, &value))
-            }
+            Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.cx.provider, None, &value)),
             Ok(value) => self.wire.answer(&value, self.cx),
             Err(_) if looks_like_events(body) => {
                 self.push(body, listener)?;
@@ -160,11 +148,7 @@ impl<'a> Reading<'a> {
 
     /// Reads the body of an answer that was asked for in pieces and came in one: as JSON, or as a JSON list of what
     /// would have been the events.
-    fn unstreamed(
-        mut self,
-        body: &[u8],
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
+    fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
         match serde_json::from_slice::<Value>(body) {
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
                 for value in list {

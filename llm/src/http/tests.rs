@@ -74,15 +74,11 @@ async fn serve(mut stream: TcpStream, does: Does, log: Arc<parking_lot::Mutex<Ve
 }
 
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-const HELLO: &str =
-    "data: {\"id\":\"c1\",\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";
+const HELLO: &str = "data: {\"id\":\"c1\",\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";
 const END: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
 
 fn json(status: &str, headers: &str, body: &str) -> Does {
-    Does::Answers(format!(
-        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}",
-        body.len()
-    ))
+    Does::Answers(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len()))
 }
 
 fn good() -> Does {
@@ -103,8 +99,7 @@ fn profile(base: &str) -> Profile {
 }
 
 async fn ask(profile: Profile, stream: bool) -> (Result<Response, LlmError>, Vec<Delta>) {
-    let mut profiles = Profiles::empty()
-        .with_env(|name| (name == "OPENAI_API_KEY").then(|| "sk-secret-key".into()));
+    let mut profiles = Profiles::empty().with_env(|name| (name == "OPENAI_API_KEY").then(|| "sk-secret-key".into()));
     profiles.insert("p", profile);
     let client = profiles.client("p").unwrap();
     let mut request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
@@ -119,10 +114,7 @@ async fn a_request_shows_its_key_and_name_and_the_answer_its_request_id() {
     let (base, seen) = server(vec![good()]).await;
     let (result, _) = ask(profile(&base), false).await;
     let response = result.unwrap();
-    assert_eq!(
-        (response.text().as_str(), response.request_id.as_deref()),
-        ("hello", Some("req_9"))
-    );
+    assert_eq!((response.text().as_str(), response.request_id.as_deref()), ("hello", Some("req_9")));
     let request = seen.lock()[0].to_lowercase();
     assert!(request.starts_with("post /v1/chat/completions http/1.1\r\n"), "{request}");
     for line in [
@@ -136,11 +128,7 @@ async fn a_request_shows_its_key_and_name_and_the_answer_its_request_id() {
 
 #[tokio::test]
 async fn retry_after_is_waited_for_and_then_the_answer_comes() {
-    let busy = json(
-        "429 Too Many Requests",
-        "retry-after-ms: 30\r\n",
-        r#"{"error":{"message":"slow down"}}"#,
-    );
+    let busy = json("429 Too Many Requests", "retry-after-ms: 30\r\n", r#"{"error":{"message":"slow down"}}"#);
     let (base, seen) = server(vec![busy, good()]).await;
     let started = Instant::now();
     assert_eq!(ask(profile(&base), false).await.0.unwrap().text(), "hello");
@@ -150,28 +138,19 @@ async fn retry_after_is_waited_for_and_then_the_answer_comes() {
 
 #[tokio::test]
 async fn a_key_that_a_server_echoes_is_not_in_the_error() {
-    let echo = json(
-        "401 Unauthorized",
-        "",
-        r#"{"error":{"message":"wrong key: sk-secret-key","code":"sk-secret-key"}}"#,
-    );
+    let echo =
+        json("401 Unauthorized", "", r#"{"error":{"message":"wrong key: sk-secret-key","code":"sk-secret-key"}}"#);
     let (base, seen) = server(vec![echo]).await;
     let error = ask(profile(&base), false).await.0.unwrap_err();
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (ErrorKind::Authentication, "wrong key: [key]")
-    );
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Authentication, "wrong key: [key]"));
     assert!(!format!("{error:?}{error}").contains("secret"));
     assert_eq!(seen.lock().len(), 1, "a wrong key is not tried again");
 }
 
 #[tokio::test]
 async fn a_stream_that_is_cut_begins_anew_and_says_so() {
-    let (base, _) = server(vec![
-        Does::Answers(format!("{EVENTS}{HELLO}")),
-        Does::Answers(format!("{EVENTS}{HELLO}{END}")),
-    ])
-    .await;
+    let (base, _) =
+        server(vec![Does::Answers(format!("{EVENTS}{HELLO}")), Does::Answers(format!("{EVENTS}{HELLO}{END}"))]).await;
     let (result, deltas) = ask(profile(&base), true).await;
     assert_eq!(result.unwrap().text(), "hello");
     let hello = Delta::Text("hello".into());
@@ -194,11 +173,7 @@ async fn a_server_that_falls_silent_is_given_up_in_time() {
 
 #[tokio::test]
 async fn a_stream_that_is_whole_and_stays_open_is_an_answer() {
-    let (base, _) = server(vec![Does::Stalls(format!(
-        "{EVENTS}{HELLO}{}",
-        END.replace("data: [DONE]\n\n", "")
-    ))])
-    .await;
+    let (base, _) = server(vec![Does::Stalls(format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", "")))]).await;
     assert_eq!(ask(profile(&base), true).await.0.unwrap().text(), "hello");
 }
 
@@ -212,8 +187,7 @@ async fn an_answer_without_end_is_ended() {
         profile.http.answer_bytes_max = 100_000;
         assert_eq!(ask(profile, true).await.0.unwrap_err().kind, ErrorKind::TooLarge);
     }
-    let (base, seen) =
-        server(vec![json("200 OK", "", &format!("\"{}\"", "x".repeat(2_000)))]).await;
+    let (base, seen) = server(vec![json("200 OK", "", &format!("\"{}\"", "x".repeat(2_000)))]).await;
     let mut profile = profile(&base);
     profile.http.answer_bytes_max = 1_000;
     assert_eq!(ask(profile, false).await.0.unwrap_err().kind, ErrorKind::TooLarge);
@@ -230,12 +204,8 @@ async fn nobody_there_is_a_connection_error() {
 #[tokio::test]
 async fn a_redirect_to_another_host_is_not_followed() {
     let (elsewhere, stolen) = server(vec![good()]).await;
-    let (base, _) = server(vec![json(
-        "307 Temporary Redirect",
-        &format!("location: {elsewhere}/chat/completions\r\n"),
-        "",
-    )])
-    .await;
+    let (base, _) =
+        server(vec![json("307 Temporary Redirect", &format!("location: {elsewhere}/chat/completions\r\n"), "")]).await;
     let error = ask(profile(&base), false).await.0.unwrap_err();
     assert_eq!((error.status, stolen.lock().len()), (Some(307), 0));
 }
@@ -253,20 +223,13 @@ async fn a_dropped_call_sends_nothing_more() {
 #[tokio::test]
 async fn a_check_tells_who_is_there_and_whether_the_key_is_good() {
     let list = r#"{"data":[{"id":"m","owned_by":"me","max_model_len":4096},{"id":"n"}]}"#;
-    let (base, seen) = server(vec![
-        json("200 OK", "", list),
-        json("200 OK", "", list),
-        json("403 Forbidden", "", "{}"),
-    ])
-    .await;
+    let (base, seen) =
+        server(vec![json("200 OK", "", list), json("200 OK", "", list), json("403 Forbidden", "", "{}")]).await;
     let mut profiles = Profiles::empty();
     profiles.insert("p", profile(&base));
     let client = profiles.client("p").unwrap();
     let health = client.check().await;
-    assert_eq!(
-        (health.reachable, health.key_accepted, health.model_available),
-        (true, Some(true), Some(true))
-    );
+    assert_eq!((health.reachable, health.key_accepted, health.model_available), (true, Some(true), Some(true)));
     let models = client.models().await.unwrap();
     assert_eq!((models.len(), models[0].context_tokens_max), (2, Some(4096)));
     let health = client.check().await;
@@ -286,10 +249,7 @@ fn a_version_in_the_base_url_is_not_said_twice() {
     for base in ["https://x.test", "https://x.test/", "https://x.test/v1"] {
         assert_eq!(url(Provider::Anthropic, base), "https://x.test/v1/messages");
     }
-    assert_eq!(
-        url(Provider::Gemini, "https://x.test/v1beta"),
-        "https://x.test/v1beta/models/m:generateContent"
-    );
+    assert_eq!(url(Provider::Gemini, "https://x.test/v1beta"), "https://x.test/v1beta/models/m:generateContent");
     assert_eq!(
         url(Provider::OpenaiChat, "https://x.test/openai?tenant=a"),
         "https://x.test/openai/chat/completions?tenant=a"

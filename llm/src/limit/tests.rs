@@ -37,11 +37,8 @@ async fn a_bucket_lets_a_burst_in_and_then_fills_steadily() {
 
 #[tokio::test(start_paused = true)]
 async fn a_window_never_lets_more_in_within_a_minute() {
-    let limits = RateLimits {
-        requests_per_minute: Some(3),
-        algorithm: Algorithm::SlidingWindow,
-        ..RateLimits::default()
-    };
+    let limits =
+        RateLimits { requests_per_minute: Some(3), algorithm: Algorithm::SlidingWindow, ..RateLimits::default() };
     assert_eq!(seconds(limits, 7).await, [0, 0, 0, 60, 60, 60, 120]);
 }
 
@@ -72,12 +69,7 @@ async fn a_call_that_was_dropped_in_line_costs_nobody_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn the_line_and_the_wait_are_limited() {
-    let limits = RateLimits {
-        requests_per_minute: Some(1),
-        wait_max_ms: 5_000,
-        queue_max: 1,
-        ..RateLimits::default()
-    };
+    let limits = RateLimits { requests_per_minute: Some(1), wait_max_ms: 5_000, queue_max: 1, ..RateLimits::default() };
     let client = limited(limits);
     ask(&client).await.unwrap();
     let (waited, refused) = tokio::join!(ask(&client), ask(&client));

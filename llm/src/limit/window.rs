@@ -17,9 +17,7 @@ impl Meter {
     pub(super) fn new(algorithm: Algorithm, limit: u64, span: Duration) -> Self {
         match algorithm {
             Algorithm::TokenBucket => Self::Bucket(Bucket { limit, span, full_at: None }),
-            Algorithm::SlidingWindow => {
-                Self::Window(Window { limit, span, taken: VecDeque::new(), sum: 0 })
-            }
+            Algorithm::SlidingWindow => Self::Window(Window { limit, span, taken: VecDeque::new(), sum: 0 }),
         }
     }
 
@@ -80,8 +78,7 @@ impl Bucket {
         if really >= estimated {
             self.take(really - estimated, now);
         } else if let Some(full_at) = &mut self.full_at {
-            let back =
-                Self { limit: self.limit, span: self.span, full_at: None }.time(estimated - really);
+            let back = Self { limit: self.limit, span: self.span, full_at: None }.time(estimated - really);
             *full_at = full_at.checked_sub(back).unwrap_or(now);
         }
     }

@@ -8,22 +8,14 @@ fn usage(input: u64, output: u64) -> Usage {
 #[test]
 fn the_built_in_table_is_whole_and_dated() {
     let table: PriceTable = serde_json::from_str(BUILT_IN).unwrap();
-    assert!(
-        table.n_models() > 500 && table.date.starts_with("20"),
-        "{} {}",
-        table.n_models(),
-        table.date
-    );
+    assert!(table.n_models() > 500 && table.date.starts_with("20"), "{} {}", table.n_models(), table.date);
     let info = table.model_info("openai", "gpt-4o").unwrap();
     assert_eq!(
         (info.context_tokens_max, info.output_tokens_max, info.vision),
         (Some(128_000), Some(16_384), Some(true))
     );
     for (name, entry) in &table.models {
-        assert!(
-            entry.prices.input < 10_u64.pow(12) && entry.prices.output < 10_u64.pow(13),
-            "{name}"
-        );
+        assert!(entry.prices.input < 10_u64.pow(12) && entry.prices.output < 10_u64.pow(13), "{name}");
     }
 }
 
@@ -39,8 +31,7 @@ fn a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none() {
 
 #[test]
 fn a_cost_is_rounded_up_to_the_nano_dollar() {
-    let prices =
-        UnitPrices { input: 2_500_000_000, output: 10_000_000_000, ..UnitPrices::default() };
+    let prices = UnitPrices { input: 2_500_000_000, output: 10_000_000_000, ..UnitPrices::default() };
     assert_eq!(cost(prices, &usage(1_000, 10), false).unwrap().nanousd, 2_500_000 + 100_000);
     let tiny = UnitPrices { input: 1, output: 1, ..UnitPrices::default() };
     assert_eq!(cost(tiny, &usage(1, 0), false).unwrap().nanousd, 1);

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use rethread_events::message::Usage;
+use serde::Serialize;
 
 use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
 use crate::error::LlmError;
@@ -30,11 +33,7 @@ impl Client for Profiled {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        mut cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, mut cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         if !self.profile.changes(request) {
             return self.inner.call(request, cx);
         }
@@ -69,6 +68,20 @@ pub(super) struct Priced {
     context_tokens_max: Option<u64>,
     /// Anthropic counts cached tokens apart.
     cache_apart: bool,
+    totals: Mutex<Totals>,
+}
+
+/// What the answers of one profile came to since its client was made. Answers from the cache are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Totals {
+    /// Answers.
+    pub answers: u64,
+    /// Answers whose cost is unknown; they are missing from `nanousd`.
+    pub answers_without_cost: u64,
+    /// Money, in thousand-millionths of a US dollar.
+    pub nanousd: u64,
+    /// Tokens, as the provider reported them.
+    pub usage: Usage,
 }
 
 impl Priced {
@@ -85,17 +98,26 @@ impl Priced {
             own_prices: profile.prices,
             context_tokens_max: profile.context_tokens_max,
             cache_apart: profile.provider == Provider::Anthropic,
+            totals: Mutex::default(),
         }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        *self.totals.lock()
     }
 
     fn price(&self, request: &Request, response: &mut Response) {
         let input = response.usage.input_tokens.unwrap_or(0);
         let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
-        let prices = self
-            .own_prices
-            .or_else(|| listed(&request.model))
-            .or_else(|| listed(response.model.as_deref()?));
+        let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
         response.cost = prices.and_then(|p| prices::cost(p, &response.usage, self.cache_apart));
+        let mut totals = self.totals.lock();
+        totals.answers += 1;
+        totals.usage.add(&response.usage);
+        match response.cost {
+            Some(cost) => totals.nanousd = totals.nanousd.saturating_add(cost.nanousd),
+            None => totals.answers_without_cost += 1,
+        }
     }
 }
 
@@ -104,11 +126,7 @@ impl Client for Priced {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
             let mut response = self.inner.call(request, cx).await?;
             self.price(request, &mut response);
@@ -118,11 +136,10 @@ impl Client for Priced {
     }
 
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        let mut info =
-            self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
-                let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
-                said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
-            })?;
+        let mut info = self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
+            let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
+            said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
+        })?;
         info.prices = self.own_prices.or(info.prices);
         info.context_tokens_max = self.context_tokens_max.or(info.context_tokens_max);
         Some(info)

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::fallback::Fallback;
 use crate::http::{self, HttpClient, HttpParts};
 use crate::limit::Limited;
-use crate::mock::Mock;
+use crate::mock::{Mock, MockScript};
 use crate::prices;
 use crate::profile::{Auth, CacheProfile, Profile};
 use crate::provider::Provider;
@@ -27,11 +27,7 @@ use crate::wire::{self, Wire};
 const CONNECT: Duration = Duration::from_secs(10);
 
 impl Profiles {
-    pub(super) fn make(
-        &self,
-        name: &str,
-        profile: &Profile,
-    ) -> Result<Arc<dyn Client>, ProfileError> {
+    pub(super) fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         let first = self.alone(name, profile)?;
         if profile.fallback.is_empty() {
             return Ok(first);
@@ -52,13 +48,19 @@ impl Profiles {
         if profile.limits.limits_anything() {
             client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
         }
-        let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
-        self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
-        let mut client: Arc<dyn Client> = retrying;
+        // A person is asked once and may take days.
+        if profile.provider != Provider::Human {
+            let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
+            self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
+            client = retrying;
+        }
         let base = self.base_url(profile);
         let host = Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_owned));
         let list = prices::list_of(profile.provider, host.as_deref());
-        client = Arc::new(layered::Priced::new(client, profile, Arc::clone(&self.table), list));
+        let priced = layered::Priced::new(client, profile, Arc::clone(&self.table), list);
+        let priced = Arc::new(priced);
+        self.priced.lock().insert(name.to_owned(), Arc::clone(&priced));
+        client = priced;
         if let Some(cache) = &profile.cache {
             let store = self.store(name, cache)?;
             client = Arc::new(Cached::new(client, store, format!("{} {base}", profile.provider)));
@@ -90,10 +92,14 @@ impl Profiles {
     fn bare(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         match profile.provider {
             Provider::Mock => {
-                let script = profile.script.clone();
+                let fault = |source| ProfileError::Script { profile: name.into(), source };
+                let script = match (&profile.script, &profile.script_file) {
+                    (Some(script), _) => Some(script.clone()),
+                    (None, Some(path)) => Some(MockScript::parse(&read_small(path)?).map_err(fault)?),
+                    (None, None) => None,
+                };
                 let mock = match script {
-                    Some(script) => Mock::new(script)
-                        .map_err(|source| ProfileError::Script { profile: name.into(), source })?,
+                    Some(script) => Mock::new(script).map_err(fault)?,
                     None => Mock::saying("This is the mock model: give it a script."),
                 };
                 Ok(Arc::new(mock))
@@ -128,10 +134,8 @@ impl Profiles {
         let key = self.key(name, profile, &base)?;
         let mut extra_headers = HeaderMap::new();
         for (name, value) in &profile.headers {
-            let name = HeaderName::try_from(name)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            let value = HeaderValue::try_from(value)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
+            let name = HeaderName::try_from(name).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
+            let value = HeaderValue::try_from(value).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
             extra_headers.insert(name, value);
         }
         Ok(HttpClient::new(HttpParts {
@@ -150,7 +154,7 @@ impl Profiles {
         if let Some(http) = self.http.get() {
             return Ok(http.clone());
         }
-        let http = http::shared(CONNECT).map_err(ProfileError::Http)?;
+        let http = http::shared(CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
         Ok(self.http.get_or_init(|| http).clone())
     }
 
@@ -191,12 +195,8 @@ impl Profiles {
         }
         // A server of one's own may want none; the provider's own address always does.
         let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
-        if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str())
-        {
-            return Err(ProfileError::NoKey {
-                provider: profile.provider,
-                variables: variables.join(" or "),
-            });
+        if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str()) {
+            return Err(ProfileError::NoKey { provider: profile.provider, variables: variables.join(" or ") });
         }
         Ok(None)
     }
@@ -208,12 +208,8 @@ fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
     let api_key_header = profile.auth == Auth::ApiKey || azure;
     let api_version = profile.api_version.clone();
     match profile.provider {
-        Provider::OpenaiResponses => {
-            Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version })
-        }
-        Provider::Anthropic => {
-            Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer })
-        }
+        Provider::OpenaiResponses => Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version }),
+        Provider::Anthropic => Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer }),
         Provider::Gemini => Arc::new(wire::gemini::Gemini),
         Provider::GeminiOpenai => Arc::new(wire::openai_chat::OpenaiChat {
             gemini: true,
@@ -221,14 +217,12 @@ fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
             api_version,
             reasoning_field: profile.reasoning_field.clone(),
         }),
-        Provider::OpenaiChat | Provider::Mock | Provider::Human => {
-            Arc::new(wire::openai_chat::OpenaiChat {
-                gemini: false,
-                api_key_header,
-                api_version,
-                reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
-            })
-        }
+        Provider::OpenaiChat | Provider::Mock | Provider::Human => Arc::new(wire::openai_chat::OpenaiChat {
+            gemini: false,
+            api_key_header,
+            api_version,
+            reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
+        }),
     }
 }
 
@@ -242,12 +236,9 @@ fn reasoning_field(base: &Url) -> Option<String> {
 }
 
 /// The body of a request, without a client.
-pub(super) fn body(
-    profile: &Profile,
-    base: &str,
-    request: &Request,
-) -> Result<Option<Value>, ProfileError> {
+pub(super) fn body(profile: &Profile, base: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
-    request.validate(profile.provider.name()).map_err(ProfileError::Request)?;
-    wire_of(profile, &base).body(request).map(Some).map_err(ProfileError::Request)
+    let fault = |error| ProfileError::Request(Box::new(error));
+    request.validate(profile.provider.name()).map_err(fault)?;
+    wire_of(profile, &base).body(request).map(Some).map_err(fault)
 }

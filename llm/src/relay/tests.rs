@@ -66,18 +66,11 @@ fn the_prompt_says_everything_a_person_needs() {
 #[test]
 fn an_answer_is_text_or_tool_calls() {
     let response = answered("  It rains.\n").unwrap();
-    assert_eq!(
-        (response.text().as_str(), response.finish_reason),
-        ("It rains.", FinishReason::Stop)
-    );
+    assert_eq!((response.text().as_str(), response.finish_reason), ("It rains.", FinishReason::Stop));
     let wish = "```json\n{\"tool_calls\": [{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}, {\"name\": \"weather\"}]}\n```";
     let response = answered(wish).unwrap();
     assert_eq!(response.finish_reason, FinishReason::ToolCalls);
-    let calls: Vec<_> =
-        response.tool_calls().map(|c| (c.id.as_str(), c.arguments.0.to_string())).collect();
-    assert_eq!(
-        calls,
-        [("made_1_0", r#"{"city":"Rome"}"#.to_owned()), ("made_1_1", "{}".to_owned())]
-    );
+    let calls: Vec<_> = response.tool_calls().map(|c| (c.id.as_str(), c.arguments.0.to_string())).collect();
+    assert_eq!(calls, [("made_1_0", r#"{"city":"Rome"}"#.to_owned()), ("made_1_1", "{}".to_owned())]);
     assert_eq!(answered(" \n").unwrap_err().kind, ErrorKind::MalformedResponse);
 }

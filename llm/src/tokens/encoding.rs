@@ -87,10 +87,7 @@ fn piece_end(text: &str) -> usize {
         if before == b'\n' && here.is_ascii_graphic() {
             return at;
         }
-        if here == b' '
-            && before.is_ascii_graphic()
-            && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic)
-        {
+        if here == b' ' && before.is_ascii_graphic() && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic) {
             return at;
         }
     }

@@ -49,8 +49,7 @@ fn a_request_is_counted_as_openai_bills_it() {
 fn a_conversation_counts_only_what_is_new() {
     let counter = Counter::for_model("gpt-4o");
     let mut conversation = Conversation::default();
-    let mut messages =
-        vec![message(Role::System, "Be brief."), message(Role::User, "Hello, how are you today?")];
+    let mut messages = vec![message(Role::System, "Be brief."), message(Role::User, "Hello, how are you today?")];
     let two = conversation.count(&counter, &messages);
     assert_eq!(two, counter.request(&Request::new("gpt-4o", messages.clone())));
     messages.push(message(Role::Assistant, "Fine."));
@@ -59,10 +58,7 @@ fn a_conversation_counts_only_what_is_new() {
     // A summary replaces the end.
     messages.truncate(1);
     messages.push(message(Role::User, "Something else."));
-    assert_eq!(
-        conversation.count(&counter, &messages),
-        counter.request(&Request::new("gpt-4o", messages.clone()))
-    );
+    assert_eq!(conversation.count(&counter, &messages), counter.request(&Request::new("gpt-4o", messages.clone())));
 }
 
 #[test]
@@ -70,22 +66,15 @@ fn tools_and_images_count() {
     let counter = Counter::for_model("gpt-4o");
     let tool = |json| serde_json::from_value::<ToolSpec>(json).unwrap();
     let bare = tool(serde_json::json!({ "name": "now" }));
-    let rich = tool(
-        serde_json::json!({ "name": "weather", "description": "Tells the weather.", "parameters": {
-            "type": "object", "properties": {
-                "city": { "type": "string", "description": "Where." },
-                "unit": { "type": "string", "enum": ["c", "f"] },
-            },
-        }}),
-    );
+    let rich = tool(serde_json::json!({ "name": "weather", "description": "Tells the weather.", "parameters": {
+        "type": "object", "properties": {
+            "city": { "type": "string", "description": "Where." },
+            "unit": { "type": "string", "enum": ["c", "f"] },
+        },
+    }}));
     assert_eq!(counter.tools(&[]), 0);
-    assert!(
-        counter.tools(std::slice::from_ref(&bare)) < counter.tools(std::slice::from_ref(&rich))
-    );
-    assert_eq!(
-        counter.tools(&[bare.clone(), rich.clone()]) + 12,
-        counter.tools(&[bare]) + counter.tools(&[rich])
-    );
+    assert!(counter.tools(std::slice::from_ref(&bare)) < counter.tools(std::slice::from_ref(&rich)));
+    assert_eq!(counter.tools(&[bare.clone(), rich.clone()]) + 12, counter.tools(&[bare]) + counter.tools(&[rich]));
     let image = Message {
         role: Role::User,
         content: vec![Part::Image(rethread_events::message::Media {
@@ -102,15 +91,11 @@ fn the_provider_s_own_figures_are_preferred() {
     let counter = Counter::for_model("gpt-4o");
     let request = Request::new("gpt-4o", vec![message(Role::User, "Say this is a test!")]);
     let mock = crate::mock::Mock::saying("Fine.");
-    let call =
-        crate::Client::call(&mock, &request, crate::CallContext::new("", &mut ())).boxed_result();
+    let call = crate::Client::call(&mock, &request, crate::CallContext::new("", &mut ())).boxed_result();
     let mut response = call;
     response.usage = Usage { output_tokens: Some(99), ..Usage::default() };
     let usage = usage_or_count(&counter, &request, &response);
-    assert_eq!(
-        (usage.input_tokens, usage.output_tokens, usage.total_tokens),
-        (Some(13), Some(99), Some(112))
-    );
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.total_tokens), (Some(13), Some(99), Some(112)));
 }
 
 trait BoxedResult {
@@ -125,9 +110,7 @@ impl<F: Future<Output = Result<Response, crate::LlmError>>> BoxedResult for F {
 
 #[test]
 fn long_runs_of_anything_are_counted_without_giving_up() {
-    for text in
-        [" ".repeat(1_500_000), "\n \t".repeat(300_000), "a".repeat(300_000), "👍🏽".repeat(20_000)]
-    {
+    for text in [" ".repeat(1_500_000), "\n \t".repeat(300_000), "a".repeat(300_000), "👍🏽".repeat(20_000)] {
         assert!(Encoding::O200kBase.count(&text) > 0);
     }
 }

@@ -30,8 +30,7 @@ pub fn truncate(encoding: Encoding, text: &str, tokens_max: u64) -> Truncated {
     let head = head_end(encoding, text, room - room / 2);
     let tail = tail_start(encoding, &text[head..], room / 2) + head;
     let bytes_left_out = tail - head;
-    let text =
-        format!("{}\n[… {bytes_left_out} bytes left out …]\n{}", &text[..head], &text[tail..]);
+    let text = format!("{}\n[… {bytes_left_out} bytes left out …]\n{}", &text[..head], &text[tail..]);
     Truncated { text, bytes_left_out }
 }
 

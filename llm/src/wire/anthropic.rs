@@ -35,8 +35,7 @@ impl Wire for Anthropic {
     fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
         headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
         let Some(key) = key else { return };
-        let text =
-            if self.bearer { format!("Bearer {}", key.expose()) } else { key.expose().to_owned() };
+        let text = if self.bearer { format!("Bearer {}", key.expose()) } else { key.expose().to_owned() };
         if let Ok(mut value) = HeaderValue::from_str(&text) {
             value.set_sensitive(true);
             if self.bearer {
@@ -74,9 +73,7 @@ impl Wire for Anthropic {
             })
         });
         let next = body.get("has_more").and_then(Value::as_bool) == Some(true);
-        let next = next
-            .then(|| json::filled(body, "last_id").map(|id| format!("after_id={id}")))
-            .flatten();
+        let next = next.then(|| json::filled(body, "last_id").map(|id| format!("after_id={id}"))).flatten();
         (entries.collect(), next)
     }
 }

@@ -101,9 +101,7 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
     let mut index = 0;
     for part in &response.message.content {
         match part {
-            Part::Text { text, .. } if !text.is_empty() => {
-                listener.delta(Delta::Text(text.clone()))
-            }
+            Part::Text { text, .. } if !text.is_empty() => listener.delta(Delta::Text(text.clone())),
             Part::Refusal { text } => listener.delta(Delta::Refusal(text.clone())),
             Part::Reasoning(reasoning) => {
                 if let Some(text) = reasoning.text.clone().filter(|t| !t.is_empty()) {
@@ -115,10 +113,7 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
                     index,
                     id: Some(call.id.clone()),
                     name: Some(call.name.clone()),
-                    arguments_fragment: call
-                        .arguments_raw
-                        .clone()
-                        .unwrap_or_else(|| call.arguments.0.to_string()),
+                    arguments_fragment: call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string()),
                 });
                 index += 1;
             }

@@ -12,13 +12,7 @@ use crate::error::{ErrorKind, LlmError};
 const PAGE_BYTES_MAX: usize = 500;
 
 /// The error behind an HTTP answer that is not a success.
-pub(crate) fn from_answer(
-    provider: &str,
-    status: u16,
-    headers: &HeaderMap,
-    body: &[u8],
-    now: SystemTime,
-) -> LlmError {
+pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body: &[u8], now: SystemTime) -> LlmError {
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = if value.is_null() {
         let text = String::from_utf8_lossy(body);
@@ -74,8 +68,7 @@ pub(crate) fn from_value(provider: &str, status: Option<u16>, value: &Value) -> 
     error.status = status;
     error.code = code;
     error.retry_after_ms = retry_delay_ms(inner);
-    error.request_id =
-        json::owned(value, "request_id").or_else(|| json::owned(inner, "request_id"));
+    error.request_id = json::owned(value, "request_id").or_else(|| json::owned(inner, "request_id"));
     error
 }
 
@@ -160,23 +153,15 @@ fn by_status(status: u16) -> ErrorKind {
 }
 
 fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &Value) -> ErrorKind {
-    let has_word = |wanted: &[&str]| {
-        words.iter().flatten().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)))
-    };
+    let has_word =
+        |wanted: &[&str]| words.iter().flatten().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)));
     let lower = message.to_ascii_lowercase();
     let says = |wanted: &[&str]| wanted.iter().any(|w| lower.contains(w));
-    let no_money =
-        has_word(&["insufficient_quota", "billing_error", "exceeded_current_quota_error"])
-            || lower.contains("insufficient_quota");
-    let bad_key = has_word(&[
-        "invalid_api_key",
-        "API_KEY_INVALID",
-        "authentication_error",
-        "UNAUTHENTICATED",
-    ]) || says(&["api key not valid", "api_key_invalid"])
-        || json::list(inner, "details")
-            .iter()
-            .any(|d| json::text(d, "reason") == Some("API_KEY_INVALID"));
+    let no_money = has_word(&["insufficient_quota", "billing_error", "exceeded_current_quota_error"])
+        || lower.contains("insufficient_quota");
+    let bad_key = has_word(&["invalid_api_key", "API_KEY_INVALID", "authentication_error", "UNAUTHENTICATED"])
+        || says(&["api key not valid", "api_key_invalid"])
+        || json::list(inner, "details").iter().any(|d| json::text(d, "reason") == Some("API_KEY_INVALID"));
     let too_long = has_word(&["context_length_exceeded", "string_above_max_length"])
         || says(&[
             "context_length_exceeded",
@@ -191,23 +176,15 @@ fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &V
         Some(429) if no_money => ErrorKind::Quota,
         Some(400 | 422) | None if too_long => ErrorKind::ContextLength,
         Some(400 | 422) | None if bad_key => ErrorKind::Authentication,
-        Some(400 | 422) | None if has_word(&["model_not_found", "not_found_error"]) => {
-            ErrorKind::NotFound
-        }
-        Some(400 | 422) | None if has_word(&["content_filter", "content_policy_violation"]) => {
-            ErrorKind::ContentFilter
-        }
+        Some(400 | 422) | None if has_word(&["model_not_found", "not_found_error"]) => ErrorKind::NotFound,
+        Some(400 | 422) | None if has_word(&["content_filter", "content_policy_violation"]) => ErrorKind::ContentFilter,
         Some(status) if status != 400 && status != 422 => by_status(status),
         Some(_) => ErrorKind::InvalidRequest,
         None if no_money => ErrorKind::Quota,
-        None if has_word(&["overloaded_error", "overloaded", "UNAVAILABLE"])
-            || says(&["overloaded"]) =>
-        {
+        None if has_word(&["overloaded_error", "overloaded", "UNAVAILABLE"]) || says(&["overloaded"]) => {
             ErrorKind::Overloaded
         }
-        None if has_word(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) => {
-            ErrorKind::RateLimit
-        }
+        None if has_word(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) => ErrorKind::RateLimit,
         None if has_word(&["permission_error", "PERMISSION_DENIED"]) => ErrorKind::Permission,
         None if has_word(&["request_too_large"]) => ErrorKind::TooLarge,
         None if has_word(&["timeout_error", "DEADLINE_EXCEEDED"]) => ErrorKind::Timeout,

@@ -72,8 +72,7 @@ fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) 
     let mut printed = serde_json::to_value(&one).unwrap();
     let fields = printed.as_object_mut().unwrap();
     fields.retain(|key, value| {
-        !value.is_null()
-            && !matches!(key.as_str(), "reasoning" | "tool_calls" | "cached" | "provider")
+        !value.is_null() && !matches!(key.as_str(), "reasoning" | "tool_calls" | "cached" | "provider")
     });
     fields["usage"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
     expected.assert_eq(&serde_json::to_string_pretty(&printed).unwrap());
@@ -86,9 +85,7 @@ fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) 
 fn finish(wire: &dyn Wire, whole: &str) -> String {
     let cx = AnswerContext { provider: "p", n_answers: 0 };
     match Reading::new(wire, cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()) {
-        Ok(response) => {
-            serde_json::to_value(response.finish_reason).unwrap().as_str().unwrap().to_owned()
-        }
+        Ok(response) => serde_json::to_value(response.finish_reason).unwrap().as_str().unwrap().to_owned(),
         Err(error) => format!("error: {}", error.kind),
     }
 }
@@ -97,10 +94,7 @@ fn finish(wire: &dyn Wire, whole: &str) -> String {
 fn extra_is_merged_and_tools_are_added() {
     let map = |value: Value| value.as_object().unwrap().clone();
     let mut body = map(serde_json::json!({ "a": { "b": 1, "c": [1] }, "tools": [1], "d": 1 }));
-    merge_extra(
-        &mut body,
-        &map(serde_json::json!({ "a": { "c": [2], "e": 2 }, "tools": [2], "d": { "f": 3 } })),
-    );
+    merge_extra(&mut body, &map(serde_json::json!({ "a": { "c": [2], "e": 2 }, "tools": [2], "d": { "f": 3 } })));
     assert_eq!(
         Value::Object(body),
         serde_json::json!({ "a": { "b": 1, "c": [2], "e": 2 }, "tools": [1, 2], "d": { "f": 3 } })

@@ -36,10 +36,7 @@ impl Care {
     }
 
     /// What was found, or nothing where it is damaged.
-    pub(crate) fn or_default<T: Default>(
-        &mut self,
-        result: Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn or_default<T: Default>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.or_else(|error| self.met_error(error).map(|()| T::default()))
     }
 }

@@ -195,8 +195,7 @@ fn read_header(bytes: &[u8]) -> Result<Header, Malformed> {
         cause: Some(take.u64()?).filter(|cause| *cause != NO_CAUSE).map(Position),
     };
     let crc = take.u64()?;
-    if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX
-    {
+    if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX {
         return Err(Malformed);
     }
     Ok(Header { stamp, op, body_bytes, body_crc })

@@ -194,10 +194,7 @@ impl Index {
     }
 
     /// Does something with the trees.
-    pub(crate) fn with<T>(
-        &self,
-        act: impl FnOnce(&Trees) -> sled::Result<T>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&Trees) -> sled::Result<T>) -> Result<T, StoreError> {
         let open = self.current()?;
         self.guarded(|| act(&open.trees))
     }
@@ -248,11 +245,7 @@ impl Index {
         let Some(bytes) = self.with(|trees| trees.meta.get("watermark"))? else { return Ok(None) };
         let read = || {
             let mut take = Take(&bytes);
-            let watermark = Watermark {
-                epoch: take.u64()?,
-                position: Position(take.u64()?),
-                group: take.u64()?,
-            };
+            let watermark = Watermark { epoch: take.u64()?, position: Position(take.u64()?), group: take.u64()? };
             take.end().map(|()| watermark)
         };
         read().map(Some).map_err(self.malformed("the watermark"))
@@ -260,19 +253,11 @@ impl Index {
 
     pub(crate) fn head(&self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
         let bytes = self.with(|trees| trees.heads.get(thread.as_bytes()))?;
-        bytes
-            .map(|bytes| Head::decode(thread, &bytes))
-            .transpose()
-            .map_err(self.malformed("the head of a thread"))
+        bytes.map(|bytes| Head::decode(thread, &bytes)).transpose().map_err(self.malformed("the head of a thread"))
     }
 
     /// The run that holds `seq` or, if none does, the first after it; then those that follow, up to `n_max`.
-    pub(crate) fn runs(
-        &self,
-        thread: ThreadId,
-        seq: Seq,
-        n_max: usize,
-    ) -> Result<Vec<Place>, StoreError> {
+    pub(crate) fn runs(&self, thread: ThreadId, seq: Seq, n_max: usize) -> Result<Vec<Place>, StoreError> {
         let rows = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             let at = run_key(thread, seq);
@@ -289,11 +274,7 @@ impl Index {
     }
 
     /// The last run of the stream whose seal begins at or before `position`, from the end backwards.
-    pub(crate) fn run_before(
-        &self,
-        thread: ThreadId,
-        position: Position,
-    ) -> Result<Option<Place>, StoreError> {
+    pub(crate) fn run_before(&self, thread: ThreadId, position: Position) -> Result<Option<Place>, StoreError> {
         self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             for row in trees.runs.range(low..=high).rev() {
@@ -309,25 +290,15 @@ impl Index {
         .map_err(self.malformed("the place of a run"))
     }
 
-    pub(crate) fn chunk(
-        &self,
-        seal: Position,
-        chunk: u32,
-    ) -> Result<Option<sled::IVec>, StoreError> {
+    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<sled::IVec>, StoreError> {
         self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))
     }
 
     /// The seal that holds `position`, or the first after it: its first position, its end, its number of chunks.
-    pub(crate) fn seal_at(
-        &self,
-        position: Position,
-    ) -> Result<Option<(Position, Position, u32)>, StoreError> {
-        let row = self
-            .with(|trees| trees.seals.range(..=position.0.to_be_bytes()).next_back().transpose())?;
+    pub(crate) fn seal_at(&self, position: Position) -> Result<Option<(Position, Position, u32)>, StoreError> {
+        let row = self.with(|trees| trees.seals.range(..=position.0.to_be_bytes()).next_back().transpose())?;
         let read = |row: Option<(sled::IVec, sled::IVec)>| {
-            row.map(|(key, value)| read_seal(&key, &value))
-                .transpose()
-                .map_err(self.malformed("a seal"))
+            row.map(|(key, value)| read_seal(&key, &value)).transpose().map_err(self.malformed("a seal"))
         };
         match read(row)? {
             Some(seal) if seal.1 > position => Ok(Some(seal)),
@@ -341,12 +312,7 @@ impl Index {
     /// Up to 16 streams that fork off this one.
     pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
         let keys = self.with(|trees| {
-            trees
-                .forks
-                .scan_prefix(thread.as_bytes())
-                .keys()
-                .take(16)
-                .collect::<sled::Result<Vec<_>>>()
+            trees.forks.scan_prefix(thread.as_bytes()).keys().take(16).collect::<sled::Result<Vec<_>>>()
         })?;
         let child = |key: &sled::IVec| {
             let mut take = Take(key);
@@ -411,9 +377,7 @@ impl Index {
 
     /// The names of all values with that prefix.
     pub(crate) fn value_names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let keys = self.with(|trees| {
-            trees.values.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>()
-        })?;
+        let keys = self.with(|trees| trees.values.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
         let mut names = Vec::new();
         for key in keys {
             let (name, piece) = key.split_at(key.len().saturating_sub(5));
@@ -437,14 +401,11 @@ impl Index {
 
     /// Who names the blob.
     pub(crate) fn owners(&self, hash: Hash) -> Result<Vec<Option<ThreadId>>, StoreError> {
-        let keys = self.with(|trees| {
-            trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>()
-        })?;
+        let keys =
+            self.with(|trees| trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>())?;
         let owner = |key: &sled::IVec| match key.get(32..) {
             Some([]) => Ok(None),
-            Some(id) => {
-                id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed)
-            }
+            Some(id) => id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed),
             None => Err(Malformed),
         };
         keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
@@ -455,11 +416,7 @@ impl Index {
         Ok(!self.runs(thread, Seq(0), 1)?.is_empty())
     }
 
-    pub(crate) fn has_owner(
-        &self,
-        hash: Hash,
-        owner: Option<ThreadId>,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
         let id = owner.as_ref().map_or(&[][..], |owner| owner.as_bytes());
         self.with(|trees| trees.owners.contains_key(pair_key(hash.as_bytes(), id)))
     }

@@ -24,8 +24,12 @@ const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
 /// A file that grew beyond this in a burst is cut when it is used again.
 const KEEP_BYTES: u64 = 4 << 20;
 
-/// No journal file is ever larger, unless one operation alone is.
-pub(crate) const FILE_BYTES_MAX: u64 = 512 << 20;
+/// Beyond this a journal file takes no other group until the one before it is in sled: bounds the memory that the
+/// tail takes when records come faster than they can be moved.
+pub(crate) const FILE_BYTES_MAX: u64 = 128 << 20;
+
+/// What a file may hold after one more group, the largest import.
+const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The two files and the place where the next group goes.
 pub(crate) struct Journal {
@@ -67,7 +71,7 @@ impl Journal {
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
         for (index, file) in files.iter().enumerate() {
             let failed = |source| failed(file.path(), source);
-            let bytes = file.read_all(2 * FILE_BYTES_MAX).map_err(failed)?;
+            let bytes = file.read_all(READ_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
             found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
             // A killed process may have left what is not on the disk yet, and it is about to be shown.

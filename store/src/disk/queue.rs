@@ -89,19 +89,8 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State {
-            waiting: VecDeque::new(),
-            bytes: 0,
-            next_ticket: 0,
-            closed: false,
-            refusal: None,
-        };
-        Self {
-            fences: Fences::default(),
-            state: Mutex::new(state),
-            arrived: Condvar::new(),
-            bytes_max,
-        }
+        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false, refusal: None };
+        Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
     }
 
     /// Puts something at the end. What alone is over the limit is taken when nothing else waits.
@@ -135,10 +124,8 @@ impl Queue {
             let (thread, expected) = (addition.thread, addition.expected);
             return Some(StoreError::Conflict { thread, expected, actual: expected });
         }
-        (state.bytes > 0 && state.bytes + bytes > self.bytes_max).then_some(StoreError::Busy {
-            bytes: state.bytes as u64,
-            bytes_max: self.bytes_max as u64,
-        })
+        (state.bytes > 0 && state.bytes + bytes > self.bytes_max)
+            .then_some(StoreError::Busy { bytes: state.bytes as u64, bytes_max: self.bytes_max as u64 })
     }
 
     /// Answers that something failed.
@@ -163,12 +150,7 @@ impl Queue {
 
     /// Takes what waits, up to about `bytes_max`, into `out`; waits up to `patience` for the first. False when the
     /// queue is closed and empty.
-    pub(crate) fn take(
-        &self,
-        out: &mut VecDeque<Waiting>,
-        bytes_max: usize,
-        patience: Duration,
-    ) -> bool {
+    pub(crate) fn take(&self, out: &mut VecDeque<Waiting>, bytes_max: usize, patience: Duration) -> bool {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             if state.closed {

@@ -36,12 +36,7 @@ pub(crate) struct Found {
 
 /// Opens what is in `dir`, or makes a new log there. With the care of a salvage nothing is written, and what is
 /// wrong is noted instead of refused.
-pub(crate) fn recover(
-    dir: &Path,
-    cache_bytes: u64,
-    files: &Files,
-    care: &mut Care,
-) -> Result<Found, StoreError> {
+pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Care) -> Result<Found, StoreError> {
     let is_new = match check_format(dir) {
         Ok(is_there) => !is_there,
         Err(error) => {
@@ -77,14 +72,11 @@ pub(crate) fn recover(
     journal.skip_to_group(watermark.group);
 
     let state = replay_all(recovered, &index, journal.path(), care)?;
-    let state = state.unwrap_or_else(|| State {
-        active: Segment::new(journal.epoch(), watermark.position),
-        sealing: None,
-    });
+    let state =
+        state.unwrap_or_else(|| State { active: Segment::new(journal.epoch(), watermark.position), sealing: None });
     let next = state.active.next_position();
     if !care.is_salvage() {
-        let reached =
-            Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
+        let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
         // With a full disk the old mark stays, which is only further behind.
         match mark.renew(reached) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
@@ -220,13 +212,7 @@ fn check_complete(
     let group = recovered.last().map_or(0, |last| last.last_group).max(watermark.group);
     if group < reached.group {
         return Err(StoreError::Damaged(Damage {
-            ..damage(
-                dir,
-                &format!(
-                    "the end of the journal is missing: the log had reached position {}",
-                    reached.next
-                ),
-            )
+            ..damage(dir, &format!("the end of the journal is missing: the log had reached position {}", reached.next))
         }));
     }
     Ok(())
@@ -237,13 +223,7 @@ fn damage(file: &Path, what: &str) -> Damage {
 }
 
 /// Does one operation of the journal again.
-fn replay(
-    state: &mut State,
-    index: &Index,
-    path: &Path,
-    stamp: Stamp,
-    entry: Entry,
-) -> Result<(), StoreError> {
+fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: Entry) -> Result<(), StoreError> {
     match entry {
         Entry::Begin => {}
         Entry::Append(addition) => {

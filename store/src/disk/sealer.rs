@@ -18,6 +18,9 @@ use crate::error::StoreError;
 /// How much snapshots may hold in memory before they are written without waiting for records.
 const SNAPSHOT_BYTES_DUE: usize = 4 << 20;
 
+/// How much less the sealer counts than the other threads when there are more of them than processors.
+const NICE: i32 = 10;
+
 /// How long to wait before a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(250);
 
@@ -130,11 +133,26 @@ impl Sealer {
 
     /// The loop of the sealer's thread.
     pub(crate) fn run(&self, reader: &Reader, mark: &Mutex<Mark>, tasks: &Receiver<Task>) {
+        // Whoever waits for an append comes first; moving records can wait until the journal gets too large.
+        if let Err(error) = rustix::process::nice(NICE) {
+            tracing::debug!(%error, "the sealer runs at the common priority");
+        }
         while let Ok(task) = tasks.recv() {
             let done = match &task {
-                Task::Seal(segment) => self.seal(reader, mark, segment),
-                Task::Snapshots => write_snapshots(reader, &self.take_snapshots())
-                    .and_then(|()| reader.index.sync()),
+                Task::Seal(segment) => {
+                    let snapshots = self.take_snapshots();
+                    self.write(reader, || {
+                        seal(reader, segment, &snapshots)?;
+                        mark.lock().note_sealed(segment.epoch)
+                    })
+                }
+                Task::Snapshots => {
+                    let snapshots = self.take_snapshots();
+                    self.write(reader, || {
+                        write_snapshots(reader, &snapshots)?;
+                        reader.index.sync()
+                    })
+                }
             };
             match (done, task) {
                 (Ok(()), Task::Seal(segment)) => {
@@ -159,23 +177,20 @@ impl Sealer {
         }
     }
 
-    fn seal(
-        &self,
-        reader: &Reader,
-        mark: &Mutex<Mark>,
-        segment: &Segment,
-    ) -> Result<(), StoreError> {
-        let snapshots = self.take_snapshots();
+    /// Writes to sled, again and again while the disk is full; once more, and no more, when the log is closing.
+    fn write(&self, reader: &Reader, write: impl Fn() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut is_last = false;
         loop {
-            let done = seal(reader, segment, &snapshots)
-                .and_then(|()| mark.lock().note_sealed(segment.epoch));
-            match done {
-                Err(StoreError::Full { path }) if !self.state.lock().closing => {
+            match write() {
+                Err(StoreError::Full { path }) if !is_last => {
                     tracing::warn!(path = %path.display(), "the disk is full");
-                    // sled's handle is of no use from here on; it opens again when there is room.
                     let mut state = self.state.lock();
-                    self.changed.wait_for(&mut state, FULL_RETRY);
+                    if !state.closing {
+                        self.changed.wait_for(&mut state, FULL_RETRY);
+                    }
+                    is_last = state.closing;
                     drop(state);
+                    // sled's handle is of no use from here on; it opens again when there is room.
                     if let Err(error) = reader.index.reopen() {
                         tracing::warn!(%error, "the index does not open");
                     }

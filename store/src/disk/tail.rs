@@ -84,9 +84,7 @@ impl Segment {
     ) {
         let part = match self.streams.entry(thread) {
             Slot::Occupied(slot) => slot.into_mut(),
-            Slot::Vacant(slot) => {
-                slot.insert(Part { head: None, replaces: false, before, own: Vec::new() })
-            }
+            Slot::Vacant(slot) => slot.insert(Part { head: None, replaces: false, before, own: Vec::new() }),
         };
         if part.own.is_empty() {
             part.before = before;
@@ -102,10 +100,7 @@ impl Segment {
 
     pub(crate) fn blob(&mut self, owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>>) {
         self.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len()) + 64;
-        let blob = self
-            .blobs
-            .entry(hash)
-            .or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
+        let blob = self.blobs.entry(hash).or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
         blob.owners.insert(owner);
         if bytes.is_some() {
             blob.bytes = bytes;
@@ -207,19 +202,18 @@ impl State {
     /// Whether a deleted stream's claim to a blob counts no more; `sealed` is one that sled knows of.
     pub(crate) fn is_void(&self, owner: Option<ThreadId>, sealed: bool) -> bool {
         let Some(owner) = owner else { return false };
-        self.active.replaces(owner)
-            || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
+        self.active.replaces(owner) || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
     }
 
     /// Whether somebody in the tail names the blob.
     pub(crate) fn names(&self, hash: Hash) -> bool {
         let owns = |segment: &Segment, is_active: bool| {
-            segment.blobs.get(&hash).is_some_and(|blob| {
-                blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false))
-            })
+            segment
+                .blobs
+                .get(&hash)
+                .is_some_and(|blob| blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false)))
         };
-        owns(&self.active, true)
-            || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
+        owns(&self.active, true) || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
     }
 
     pub(crate) fn has_deletes(&self) -> bool {
@@ -242,11 +236,7 @@ impl Tail {
 
     /// Up to `limit` records from position `from` on; the position before which they are in sled; the streams of
     /// which what is in sled does not count.
-    pub(crate) fn records(
-        &self,
-        from: Position,
-        limit: usize,
-    ) -> (Vec<Record>, Position, HashSet<ThreadId>) {
+    pub(crate) fn records(&self, from: Position, limit: usize) -> (Vec<Record>, Position, HashSet<ThreadId>) {
         let state = self.state.read();
         let mut found = Vec::new();
         for segment in state.segments() {
@@ -292,12 +282,7 @@ impl Tail {
     }
 
     /// The stream's own records at or after a position, and whether older places may have some before them.
-    pub(crate) fn range_from(
-        &self,
-        thread: ThreadId,
-        from: Position,
-        limit: usize,
-    ) -> (Vec<Record>, bool) {
+    pub(crate) fn range_from(&self, thread: ThreadId, from: Position, limit: usize) -> (Vec<Record>, bool) {
         let state = self.state.read();
         let (mut found, mut older) = (Vec::new(), from < state.base());
         for segment in state.segments() {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
+use super::answer::Answerer;
 use super::files::failed;
 use super::frame::{Body, Stamp};
 use super::journal::{FILE_BYTES_MAX, Journal};
@@ -50,6 +51,7 @@ pub(crate) struct Writer {
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
     buffer: Vec<u8>,
+    answerer: Answerer,
 }
 
 /// A head as the writer remembers it; `None` is a stream that is not there.
@@ -106,6 +108,7 @@ impl Writer {
             fenced: HashMap::new(),
             broken: None,
             buffer: Vec::new(),
+            answerer: Answerer::default(),
         }
     }
 
@@ -122,6 +125,7 @@ impl Writer {
             self.queue.release(bytes);
             self.seal_when_due();
         }
+        self.answerer.finish();
         self.journal
     }
 
@@ -395,9 +399,7 @@ impl Writer {
             let next = self.next;
             self.progress.send_modify(|progress| progress.next = next);
         }
-        for (answer, appended) in answers {
-            answer.done(appended);
-        }
+        self.answerer.answer(answers);
         // The sealer may hold it for the time of a sync: then the next group notes it.
         if let Some(mut mark) = self.mark.try_lock()
             && let Err(error) = mark.note(self.journal.written_group(), self.next)

@@ -7,8 +7,8 @@ use rethread_events::ids::{Hash, Position, Seq, TraceId};
 
 use super::{append, fork, put, record, texts, thread};
 use crate::{
-    Append, Cause, Filter, ForkPoint, Kind, NewRecord, PAYLOAD_BYTES_MAX, Record, Snapshot, Store,
-    StoreError, Tag, VALUE_BYTES_MAX,
+    Append, Cause, Filter, ForkPoint, Kind, NewRecord, PAYLOAD_BYTES_MAX, Record, Snapshot, Store, StoreError, Tag,
+    VALUE_BYTES_MAX,
 };
 
 /// Something that keeps the contract.
@@ -147,8 +147,7 @@ pub fn a_wrong_expectation_is_a_conflict_and_writes_nothing(backend: &mut dyn Ba
 /// The order of the calls is the order in the log.
 pub fn appends_can_be_queued_before_the_one_before_is_answered(backend: &mut dyn Backend) {
     let store = backend.store();
-    let answers: Vec<_> =
-        (0..100).map(|n| store.append(append(thread(1), n, &[&n.to_string()]))).collect();
+    let answers: Vec<_> = (0..100).map(|n| store.append(append(thread(1), n, &[&n.to_string()]))).collect();
     for (n, answer) in answers.into_iter().enumerate() {
         assert_eq!(block_on(answer).unwrap().last_seq, Seq(n as u64));
     }
@@ -311,8 +310,7 @@ pub fn large_payloads_come_back_whole(backend: &mut dyn Backend) {
     let mut payloads: Vec<Vec<u8>> = sizes.iter().map(|n| noise(*n)).collect();
     payloads.extend(sizes.iter().map(|n| vec![b'x'; *n]));
     payloads.push(payloads[5].clone());
-    let records: Vec<_> =
-        payloads.iter().map(|p| NewRecord { payload: p.clone(), ..record("") }).collect();
+    let records: Vec<_> = payloads.iter().map(|p| NewRecord { payload: p.clone(), ..record("") }).collect();
     put(backend.store(), Append { records, ..append(thread(1), 0, &[]) }).unwrap();
     put(backend.store(), append(thread(2), 0, &["small"])).unwrap();
     for _ in 0..3 {
@@ -490,8 +488,7 @@ pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
     backend.reopen();
     put(backend.store(), append(thread(2), 2, &["c"])).unwrap();
     let info = backend.store().stream(thread(2)).unwrap();
-    let snapshot =
-        Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: b"state".to_vec() };
+    let snapshot = Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: b"state".to_vec() };
     backend.store().put_snapshot(thread(2), snapshot).unwrap();
     backend.store().delete(thread(2)).unwrap();
     for _ in 0..3 {
@@ -500,8 +497,7 @@ pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
         assert!(matches!(gone, Err(StoreError::NotFound { .. })), "{gone:?}");
         assert!(matches!(store.stream(thread(2)), Err(StoreError::NotFound { .. })));
         assert_eq!(store.snapshot(thread(2)).unwrap(), None);
-        let ids: Vec<_> =
-            store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
+        let ids: Vec<_> = store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
         assert_eq!(ids, [thread(1), thread(3)]);
         let positions: Vec<_> = all(store).iter().map(|record| record.position.0).collect();
         assert_eq!(positions, [0, 1, 4, 5]);
@@ -603,8 +599,7 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
         assert_eq!(store.value("cursor/b").unwrap(), None);
         assert_eq!(store.value("cursorless").unwrap().as_deref(), Some(&b""[..]));
         assert_eq!(store.value("nothing").unwrap(), None);
-        let names: Vec<_> =
-            store.values("cursor").unwrap().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = store.values("cursor").unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["cursor/a", "cursorless"]);
         assert_eq!(store.values("cursor/").unwrap(), [("cursor/a".to_string(), b"2".to_vec())]);
         assert_eq!(store.values("").unwrap().len(), 3);
@@ -615,12 +610,8 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
 /// And is given back as long as nothing happens to it.
 pub fn a_snapshot_replaces_the_one_before(backend: &mut dyn Backend) {
     let info = put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
-    let snapshot = |seq: u64, n: usize| Snapshot {
-        seq: Seq(seq),
-        hash: info.hash,
-        version: 3,
-        state: vec![seq as u8; n],
-    };
+    let snapshot =
+        |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: vec![seq as u8; n] };
     assert_eq!(backend.store().snapshot(thread(1)).unwrap(), None);
     backend.store().put_snapshot(thread(1), snapshot(0, 200_000)).unwrap();
     backend.store().put_snapshot(thread(1), snapshot(1, 100)).unwrap();

@@ -86,12 +86,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change, mut keeps: impl FnMut(usize) -> b
 impl PowerCut {
     /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `keeps` is
     /// asked for each piece whether it reached the disk.
-    pub fn cut(
-        &self,
-        dir: &Path,
-        target: &Path,
-        mut keeps: impl FnMut() -> bool,
-    ) -> io::Result<()> {
+    pub fn cut(&self, dir: &Path, target: &Path, mut keeps: impl FnMut() -> bool) -> io::Result<()> {
         let mut images = self.state.lock().clone();
         // Without a sync nothing of it is sure.
         images.entry(dir.join("index/db")).or_default();

@@ -1,7 +1,8 @@
-//! One thread alone, beside the floor: one append and fdatasync of a typical record per step to a plain file.
+//! One thread alone, beside the floor: one append and fdatasync of a typical record per step to a plain file that
+//! grows; and beside a lower floor: the same into a file that has its length already.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use crate::{Size, say};
 
 /// A typical record.
 const RECORD_BYTES: usize = 300;
+/// More than is written to it.
+const FIXED_BYTES: usize = 16 << 20;
 /// How many turns about the floor and the runtime take at a time.
 const ROUNDS: usize = 20;
 
@@ -36,28 +39,38 @@ async fn measure(
     what: &str,
 ) -> Result<()> {
     let runtime = work::runtime(folder, tool)?.start().await?;
-    let mut floor = Floor::new(folder)?;
+    let mut floors = [Floor::growing(folder)?, Floor::of_fixed_length(folder)?];
     work::once(&runtime, workflow).await?;
-    let (mut of_floor, mut of_runtime) = (Vec::new(), Vec::new());
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        for _ in 0..n_runs.max(1) {
-            let begun = Instant::now();
-            for _ in 0..n_steps {
-                floor.step()?;
+        for (floor, times) in floors.iter_mut().zip(&mut times) {
+            for _ in 0..n_runs.max(1) {
+                let begun = Instant::now();
+                for _ in 0..n_steps {
+                    floor.step()?;
+                }
+                times.push(begun.elapsed());
             }
-            of_floor.push(begun.elapsed());
         }
         for _ in 0..n_runs.max(1) {
             let begun = Instant::now();
             work::once(&runtime, workflow).await?;
-            of_runtime.push(begun.elapsed());
+            times[2].push(begun.elapsed());
         }
     }
     runtime.shutdown().await?;
-    let (floor, runtime) = (median(&mut of_floor), median(&mut of_runtime));
+    let [growing, fixed, run] = times.map(|mut times| median(&mut times));
+    let ratio = |floor: Duration| run.as_secs_f64() / floor.as_secs_f64();
     say(
         &format!("{}, {what} tool: a run of {n_steps} steps alone", workflow.name()),
-        &format!("{runtime:.0?}, floor {floor:.0?}, ratio {:.2}", runtime.as_secs_f64() / floor.as_secs_f64()),
+        &format!(
+            "{} µs; floor {} µs, ratio {:.2}; lower floor {} µs, ratio {:.2}",
+            run.as_micros(),
+            growing.as_micros(),
+            ratio(growing),
+            fixed.as_micros(),
+            ratio(fixed)
+        ),
     );
     Ok(())
 }
@@ -68,9 +81,16 @@ struct Floor {
 }
 
 impl Floor {
-    fn new(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder)?;
+    fn growing(folder: &Path) -> Result<Self> {
         Ok(Self { file: File::create(folder.join("floor"))?, record: [b'x'; RECORD_BYTES] })
+    }
+
+    fn of_fixed_length(folder: &Path) -> Result<Self> {
+        let mut file = File::create(folder.join("lower-floor"))?;
+        file.write_all(&vec![0; FIXED_BYTES])?;
+        file.sync_all()?;
+        file.rewind()?;
+        Ok(Self { file, record: [b'x'; RECORD_BYTES] })
     }
 
     fn step(&mut self) -> Result<()> {

@@ -33,7 +33,11 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
         let rate = n_runs as f64 / seconds;
         say(
             &format!("{}: {n_at_once} threads at once, {n_runs} runs", workflow.name()),
-            &format!("{rate:.0} runs/s, {:.0} steps/s; {}", rate * (2 * n_turns + 1) as f64, flushes.describe(runtime.store().next_position().0)),
+            &format!(
+                "{rate:.0} runs/s, {:.0} steps/s; {}",
+                rate * (2 * n_turns + 1) as f64,
+                flushes.describe(runtime.store().next_position().0)
+            ),
         );
         drop(lanes);
         runtime.shutdown().await?;

@@ -7,7 +7,10 @@ use crate::support::{World, block_on, check, llm, scripted, workflow};
 
 #[test]
 fn a_model_answers() {
-    check(&scripted("", "{text: 'Hello, Ada!'}"), "Ada", &expect![[r#"
+    check(
+        &scripted("", "{text: 'Hello, Ada!'}"),
+        "Ada",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -17,7 +20,8 @@ fn a_model_answers() {
         6 NODE_COMPLETED work
         7 THREAD_COMPLETED
         completed: "Hello, Ada!"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -27,7 +31,10 @@ fn nodes_follow_each_other_and_see_what_was_said() {
         llm("first", "", "{text: one}"),
         llm("second", "", "{match: two, text: 'not this'}, {text: 'after {{ input }}'}")
     ));
-    check(&two, "go", &expect![[r#"
+    check(
+        &two,
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED first try 1
         2 LLM_EXECUTION_REQUEST
@@ -43,12 +50,16 @@ fn nodes_follow_each_other_and_see_what_was_said() {
         12 NODE_COMPLETED second
         13 THREAD_COMPLETED
         completed: "after {{ input }}"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_model_that_fails_fails_the_thread() {
-    check(&scripted("", "{error: {kind: authentication, message: 'no such key'}}"), "Ada", &expect![[r#"
+    check(
+        &scripted("", "{error: {kind: authentication, message: 'no such key'}}"),
+        "Ada",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -58,7 +69,8 @@ fn a_model_that_fails_fails_the_thread() {
         6 NODE_FAILED work try 1: authentication
         7 THREAD_FAILED authentication
         error: mock: authentication: no such key (authentication)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -66,7 +78,10 @@ fn a_failed_node_is_tried_again() {
     let again = workflow(
         "nodes: [{id: work, retry: {max_attempts: 2, backoff_ms: 1}, tool: {tool_name: fail, parameters: {text: no}}}]",
     );
-    check(&again, "go", &expect![[r#"
+    check(
+        &again,
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 TOOL_EXECUTION_REQUEST fail {"text":"no"}
@@ -78,7 +93,8 @@ fn a_failed_node_is_tried_again() {
         8 NODE_FAILED work try 2: failed
         9 THREAD_FAILED failed
         error: no (failed)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -8,7 +8,9 @@ use crate::support::{World, block_on, print_log, scripted};
 fn waits(tool: &str) -> std::sync::Arc<rethread::Workflow> {
     scripted(
         &format!("{tool}, look"),
-        &format!("{{tool_calls: [{{name: {tool}, arguments: {{text: paid}}}}]}}, {{match: hurry, text: faster}}, {{text: done}}"),
+        &format!(
+            "{{tool_calls: [{{name: {tool}, arguments: {{text: paid}}}}]}}, {{match: hurry, text: faster}}, {{text: done}}"
+        ),
     )
 }
 
@@ -53,7 +55,8 @@ fn a_cancelled_thread_calls_off_what_runs_and_closes_every_call() {
             7 LLM_EXECUTION_FAILED
             8 NODE_FAILED work try 1: cancelled
             9 THREAD_CANCELLED
-        "#]].assert_eq(&print_log(&thread).await);
+        "#]]
+        .assert_eq(&print_log(&thread).await);
         let error = thread.cancel(None).await.expect_err("it has ended");
         assert!(error.is_conflict(), "{error}");
         world.end().await;

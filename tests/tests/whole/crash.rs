@@ -73,7 +73,14 @@ async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<
 
 /// One life on a log that dies at append `nth`; whether it did. What it leaves behind in memory goes on for a moment
 /// and can write nothing.
-async fn live_until(store: &Arc<dyn Store>, tally: &Tally, id: ThreadId, wf: &Arc<Workflow>, nth: u64, death: Death) -> bool {
+async fn live_until(
+    store: &Arc<dyn Store>,
+    tally: &Tally,
+    id: ThreadId,
+    wf: &Arc<Workflow>,
+    nth: u64,
+    death: Death,
+) -> bool {
     let faulty = Arc::new(FaultyStore::new(store.clone()).with(nth, death.fault()));
     let world = World::on(faulty.clone(), tally).await;
     tokio::select! {
@@ -90,7 +97,14 @@ async fn events_of(store: &Arc<dyn Store>, id: ThreadId) -> Vec<RecordedEvent> {
 }
 
 /// The last life, on a log that holds: it ends as an undisturbed run does, with everything that was there before.
-async fn finish(store: Arc<dyn Store>, tally: &Tally, id: ThreadId, wf: &Arc<Workflow>, as_undisturbed: &Outcome, at: &str) {
+async fn finish(
+    store: Arc<dyn Store>,
+    tally: &Tally,
+    id: ThreadId,
+    wf: &Arc<Workflow>,
+    as_undisturbed: &Outcome,
+    at: &str,
+) {
     let before = events_of(&store, id).await;
     let world = World::on(store.clone(), tally).await;
     let outcome = drive(&world, id, wf).await.unwrap_or_else(|error| panic!("{at}: {error}"));

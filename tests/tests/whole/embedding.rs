@@ -6,7 +6,8 @@ use crate::support::{World, block_on, scripted};
 
 async fn use_it() {
     let world = World::new().await;
-    let (_, outcome) = world.run(&scripted("look", "{tool_calls: [{name: look, arguments: {text: x}}]}, {text: hi}"), "go").await;
+    let (_, outcome) =
+        world.run(&scripted("look", "{tool_calls: [{name: look, arguments: {text: x}}]}, {text: hi}"), "go").await;
     assert_eq!((outcome.status, outcome.output.clone().unwrap()), (Status::Completed, "hi".into()));
     world.end().await;
 }

@@ -31,7 +31,8 @@ async fn write(world: &World) {
     asks.outcome().await.unwrap();
     world.run(&approval(), "8 €").await;
     world.run(&scripted("", "{error: {kind: quota, message: 'no money left'}}"), "go").await;
-    let two = format!("nodes: [{}, {}]", llm("first", "", "{text: one, reasoning: hm}"), llm("second", "", "{refusal: no}"));
+    let two =
+        format!("nodes: [{}, {}]", llm("first", "", "{text: one, reasoning: hm}"), llm("second", "", "{refusal: no}"));
     world.run(&workflow(&two), "go").await;
     let streamed = "nodes: [{id: work, llm: {provider: mock, model: scripted, stream: true, user_prompt: '{{ input }}', \
                     extra: {script: {answers: [{chunks: ['one ', 'two']}]}}}}]";
@@ -58,28 +59,52 @@ fn lines(values: &[Value]) -> String {
     values.iter().map(|value| format!("{value}\n")).collect()
 }
 
+#[test]
+fn a_golden_log_is_written_when_that_is_asked_for() {
+    // Else into a folder that goes again, so that the writing is known to work when it is needed.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let to = if update { folder() } else { elsewhere.path().to_owned() };
+    block_on(write_golden(&to));
+    assert!(to.join("log-killed").is_dir());
+}
+
 async fn open(folder: &Path) -> World {
     World::with(disk(folder), &Tally::default(), |builder| builder.recover(false)).await
 }
 
+/// Twice the same log: as an orderly end leaves it, and as a killed process does.
 async fn write_golden(to: &Path) {
-    let log = to.join("log");
-    let _ = fs::remove_dir_all(&log);
+    let (log, killed) = (to.join("log"), to.join("log-killed"));
+    for folder in [&log, &killed] {
+        let _ = fs::remove_dir_all(folder);
+    }
     let world = open(&log).await;
     write(&world).await;
     fs::write(to.join("events.jsonl"), lines(&events(&world).await)).unwrap();
     fs::write(to.join("states.jsonl"), lines(&states(&world).await)).unwrap();
+    copy_as_killed(&log, &killed).unwrap();
     world.end().await;
+    for folder in [&log, &killed] {
+        // It names the process that wrote it, and is made anew by the next.
+        fs::remove_file(folder.join("lock")).unwrap();
+    }
 }
 
 #[test]
 fn the_log_of_version_1_replays() {
+    check("log");
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_1_left_replays() {
+    check("log-killed");
+}
+
+fn check(log: &str) {
     block_on(async {
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            write_golden(&folder()).await;
-        }
         let copy = tempfile::tempdir().unwrap();
-        copy_as_killed(&folder().join("log"), copy.path()).unwrap();
+        copy_as_killed(&folder().join(log), copy.path()).unwrap();
         let world = open(copy.path()).await;
         let golden = |file: &str| fs::read_to_string(folder().join(file)).unwrap();
         assert_eq!(lines(&events(&world).await), golden("events.jsonl"));

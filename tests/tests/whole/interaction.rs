@@ -17,12 +17,16 @@ pub(crate) fn approval() -> Arc<Workflow> {
 
 #[test]
 fn a_thread_waits_for_a_person() {
-    check(&approval(), "7 €", &expect![[r#"
+    check(
+        &approval(),
+        "7 €",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED ask try 1
         2 USER_INTERACTION_REQUESTED Pay 7 €?
         waiting: null
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -55,7 +59,8 @@ fn an_answer_takes_effect_once() {
             10 LLM_EXECUTION_COMPLETED
             11 NODE_COMPLETED work
             12 THREAD_COMPLETED
-        "#]].assert_eq(&print_log(&thread).await);
+        "#]]
+        .assert_eq(&print_log(&thread).await);
         world.end().await;
     });
 }
@@ -121,7 +126,8 @@ fn a_question_runs_out_of_time() {
             3 USER_INTERACTION_FAILED Timeout
             4 NODE_FAILED ask try 1: timeout
             5 THREAD_FAILED timeout
-        "#]].assert_eq(&print_log(&thread).await);
+        "#]]
+        .assert_eq(&print_log(&thread).await);
         world.end().await;
     });
 }

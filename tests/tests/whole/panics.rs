@@ -14,7 +14,10 @@ use crate::support::{Tally, World, block_on, check, print_log, scripted};
 #[test]
 fn a_tool_that_panics_has_failed() {
     let script = "{tool_calls: [{name: crash, arguments: {text: 'index out of bounds'}}]}, {text: sorry}";
-    check(&scripted("crash", script), "go", &expect![[r#"
+    check(
+        &scripted("crash", script),
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -28,7 +31,8 @@ fn a_tool_that_panics_has_failed() {
         10 NODE_COMPLETED work
         11 THREAD_COMPLETED
         completed: "sorry"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

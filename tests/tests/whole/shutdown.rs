@@ -42,10 +42,9 @@ fn calls_that_do_not_end_are_left_to_recovery() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let tally = Tally::default();
-        let world = World::with(disk(folder.path()), &tally, |builder| {
-            builder.limits(|limits| limits.shutdown_grace_ms = 1)
-        })
-        .await;
+        let world =
+            World::with(disk(folder.path()), &tally, |builder| builder.limits(|limits| limits.shutdown_grace_ms = 1))
+                .await;
         let looks = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: seen}}]}, {text: done}");
         let thread = world.start(&looks, "go").await;
         tally.called("wait_look", 1).await;

@@ -9,7 +9,10 @@ fn a_model_uses_tools_of_all_classes() {
     let script = "{tool_calls: [{name: look, arguments: {text: seen}}]}, \
                   {tool_calls: [{name: put, arguments: {text: stored}}]}, \
                   {tool_calls: [{name: pay, arguments: {text: paid}}]}, {text: done}";
-    check(&scripted("look, put, pay", script), "go", &expect![[r#"
+    check(
+        &scripted("look, put, pay", script),
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -31,7 +34,8 @@ fn a_model_uses_tools_of_all_classes() {
         18 NODE_COMPLETED work
         19 THREAD_COMPLETED
         completed: "done"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -57,7 +61,10 @@ fn tools_of_one_answer_run_side_by_side_and_answer_in_order() {
 #[test]
 fn a_tool_node_runs_its_tool() {
     let node = "nodes: [{id: pay, tool: {tool_name: pay, parameters: {text: 'for {{ input }}'}}}]";
-    check(&workflow(node), "lunch", &expect![[r#"
+    check(
+        &workflow(node),
+        "lunch",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED pay try 1
         2 TOOL_EXECUTION_REQUEST pay {"text":"for lunch"}
@@ -65,13 +72,17 @@ fn a_tool_node_runs_its_tool() {
         4 NODE_COMPLETED pay
         5 THREAD_COMPLETED
         completed: "for lunch"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_model_is_told_of_a_tool_that_fails() {
     let script = "{tool_calls: [{name: fail, arguments: {text: 'no paper'}}]}, {match: 'no paper', text: sorry}";
-    check(&scripted("fail", script), "print", &expect![[r#"
+    check(
+        &scripted("fail", script),
+        "print",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -85,14 +96,18 @@ fn a_model_is_told_of_a_tool_that_fails() {
         10 NODE_COMPLETED work
         11 THREAD_COMPLETED
         completed: "sorry"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_model_is_told_of_arguments_that_do_not_fit_and_of_tools_that_it_was_not_offered() {
     let script = "{tool_calls: [{name: look, arguments: {text: 7}}, {name: pay, arguments: {}}, \
                   {name: look, arguments_raw: '{\"text'}]}, {text: sorry}";
-    check(&scripted("look", script), "go", &expect![[r#"
+    check(
+        &scripted("look", script),
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -110,13 +125,17 @@ fn a_model_is_told_of_arguments_that_do_not_fit_and_of_tools_that_it_was_not_off
         14 NODE_COMPLETED work
         15 THREAD_COMPLETED
         completed: "sorry"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_tool_says_how_far_it_is() {
     let script = "{tool_calls: [{name: report, arguments: {text: all}}]}, {text: done}";
-    check(&scripted("report", script), "go", &expect![[r#"
+    check(
+        &scripted("report", script),
+        "go",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED work try 1
         2 LLM_EXECUTION_REQUEST
@@ -131,14 +150,16 @@ fn a_tool_says_how_far_it_is() {
         11 NODE_COMPLETED work
         12 THREAD_COMPLETED
         completed: "done"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn every_call_has_a_key_of_its_own() {
     block_on(async {
         let world = World::new().await;
-        let script = "{tool_calls: [{name: pay, arguments: {text: a}}, {name: pay, arguments: {text: a}}]}, {text: done}";
+        let script =
+            "{tool_calls: [{name: pay, arguments: {text: a}}, {name: pay, arguments: {text: a}}]}, {text: done}";
         let workflow = scripted("pay", script);
         world.run(&workflow, "go").await;
         world.run(&workflow, "go").await;

@@ -108,8 +108,7 @@ proptest! {
 fn what_ends_too_early_is_interrupted_and_what_is_no_stream_is_malformed() {
     let limits = HttpLimits::default();
     for (name, wire) in wires() {
-        let kind =
-            |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.name();
+        let kind = |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.name();
         assert_eq!(kind(""), "malformed_response", "{name}");
         assert_eq!(kind(" \n"), "malformed_response", "{name}");
         assert_eq!(kind("<html>sign in</html>"), "malformed_response", "{name}");
@@ -117,18 +116,13 @@ fn what_ends_too_early_is_interrupted_and_what_is_no_stream_is_malformed() {
         assert_eq!(kind("data: {\"typ"), "stream_interrupted", "{name}");
         assert_eq!(kind("data: {\"typ\n\n"), "malformed_response", "{name}");
         assert_eq!(kind("{\"error\":{\"message\":\"no\"}}"), "server", "{name}");
-        assert_eq!(
-            kind("data: {\"error\":{\"message\":\"overloaded\"}}\n\n"),
-            "overloaded",
-            "{name}"
-        );
+        assert_eq!(kind("data: {\"error\":{\"message\":\"overloaded\"}}\n\n"), "overloaded", "{name}");
     }
 }
 
 #[test]
 fn limits_of_size_end_an_answer() {
-    let limits =
-        HttpLimits { answer_bytes_max: 1_000, event_bytes_max: 100, ..HttpLimits::default() };
+    let limits = HttpLimits { answer_bytes_max: 1_000, event_bytes_max: 100, ..HttpLimits::default() };
     for (name, wire) in wires() {
         let long_event = format!("data: {}", "x".repeat(200));
         let error = read(name, &*wire, &[long_event.as_bytes()], &limits).0.unwrap_err();
@@ -138,9 +132,6 @@ fn limits_of_size_end_an_answer() {
         );
         let endless = ": ping\n".repeat(200);
         let error = read(name, &*wire, &[endless.as_bytes()], &limits).0.unwrap_err();
-        assert_eq!(
-            (error.kind, error.message.as_str()),
-            (ErrorKind::TooLarge, "the answer is larger than 1000 bytes")
-        );
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::TooLarge, "the answer is larger than 1000 bytes"));
     }
 }

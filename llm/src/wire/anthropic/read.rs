@@ -12,10 +12,9 @@ use crate::wire::{AnswerContext, draft, json};
 /// Reads a whole answer.
 pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
     let Some(blocks) = body.get("content").and_then(Value::as_array) else {
-        return Err(cx.malformed(format!(
-            "the answer has no content: {}",
-            crate::error::excerpt(&body.to_string(), 300)
-        )));
+        return Err(
+            cx.malformed(format!("the answer has no content: {}", crate::error::excerpt(&body.to_string(), 300)))
+        );
     };
     let content = blocks.iter().map(|block| part(block, None)).collect();
     let mut figures = Usage::default();

@@ -93,12 +93,7 @@ impl MessageStream {
         } else if let Some(piece) = json::filled(delta, "partial_json") {
             block.input.push_str(piece);
             if let Some(index) = block.call.filter(|_| wanted) {
-                listener.delta(Delta::ToolCall {
-                    index,
-                    id: None,
-                    name: None,
-                    arguments_fragment: piece.to_owned(),
-                });
+                listener.delta(Delta::ToolCall { index, id: None, name: None, arguments_fragment: piece.to_owned() });
             }
         } else if let Some(signature) = json::filled(delta, "signature") {
             // It comes whole; a second one would be a better one, not a continuation.
@@ -154,11 +149,7 @@ impl Assembler for MessageStream {
         let parts = self.blocks.into_values().map(|block| {
             let mut start = block.start;
             if let Some(fields) = start.as_object_mut() {
-                for (key, text) in [
-                    ("text", &block.text),
-                    ("thinking", &block.text),
-                    ("signature", &block.signature),
-                ] {
+                for (key, text) in [("text", &block.text), ("thinking", &block.text), ("signature", &block.signature)] {
                     if let Some(place) = fields.get_mut(key).filter(|place| place.is_string()) {
                         *place = text.as_str().into();
                     } else if key == "signature" && !text.is_empty() {

@@ -110,12 +110,8 @@ fn trim_prefill(messages: &mut [Value]) {
 fn block(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
-        Part::Image(media) => {
-            Some(json!({ "type": "image", "source": source(media, "image/png")? }))
-        }
-        Part::Document(media) => {
-            Some(json!({ "type": "document", "source": source(media, "application/pdf")? }))
-        }
+        Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
+        Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
         Part::Opaque { provider, data } if provider == NAME => Some(data.0.clone()),
         Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
     }
@@ -194,9 +190,7 @@ fn source(media: &Media, default_type: &str) -> Option<Value> {
             };
             Some(json!({ "type": "text", "media_type": "text/plain", "data": text }))
         }
-        (Some(data), _) => {
-            Some(json!({ "type": "base64", "media_type": media_type, "data": data }))
-        }
+        (Some(data), _) => Some(json!({ "type": "base64", "media_type": media_type, "data": data })),
         (None, Some(url)) => Some(json!({ "type": "url", "url": url })),
         (None, None) => None,
     }
@@ -241,11 +235,9 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
 
 /// `seed` is unknown here and left out, as is JSON without a schema.
 fn parameters(request: &Request, body: &mut Map<String, Value>) {
-    let budget =
-        request.reasoning.as_ref().and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
+    let budget = request.reasoning.as_ref().and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
     let effort = request.reasoning.as_ref().and_then(|r| r.effort.as_deref());
-    let shown =
-        request.reasoning.as_ref().and_then(|r| r.summary.as_deref()).filter(|s| *s != "none");
+    let shown = request.reasoning.as_ref().and_then(|r| r.summary.as_deref()).filter(|s| *s != "none");
     // Newer models take the effort in words, beside the thinking or without it; older ones only think by a budget.
     let thinking = match (budget, effort) {
         (Some(budget), _) => Some(json!({ "type": "enabled", "budget_tokens": budget })),
@@ -279,8 +271,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
     if let Some(ResponseFormat::JsonSchema { schema, .. }) = &request.response_format {
         output.insert("format".into(), json!({ "type": "json_schema", "schema": schema }));
     }
-    if let Some(effort) = effort.filter(|effort| *effort != "none" && takes_effort(&request.model))
-    {
+    if let Some(effort) = effort.filter(|effort| *effort != "none" && takes_effort(&request.model)) {
         let effort = if effort == "minimal" { "low" } else { effort };
         output.insert("effort".into(), effort.into());
     }
@@ -289,8 +280,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
 
 fn longest(model: &str) -> u64 {
     let info = crate::prices::PriceTable::built_in().model_info(NAME, model);
-    info.and_then(|info| info.output_tokens_max)
-        .map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
+    info.and_then(|info| info.output_tokens_max).map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
 }
 
 /// Whether a model takes an effort in words: from generation 4.6 on, and Opus 4.5. By the first two numbers of its
@@ -318,11 +308,7 @@ fn settle(request: &Request, body: &mut Map<String, Value>) {
         choice.remove("name");
     }
     // So do thinking and a temperature other than 1.
-    if body
-        .get("temperature")
-        .and_then(Value::as_f64)
-        .is_some_and(|t| (t - 1.0).abs() > f64::EPSILON)
-    {
+    if body.get("temperature").and_then(Value::as_f64).is_some_and(|t| (t - 1.0).abs() > f64::EPSILON) {
         body.remove("temperature");
     }
     body.remove("top_k");

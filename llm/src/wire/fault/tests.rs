@@ -12,11 +12,9 @@ fn check(status: u16, headers: &[(&'static str, &str)], body: &str, expected: Ex
     let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000);
     let error = from_answer("p", status, &map, body.as_bytes(), now);
     let mut out = format!("{} {}", error.kind, if error.retryable { "again" } else { "final" });
-    for (name, value) in [
-        ("code", error.code),
-        ("after", error.retry_after_ms.map(|ms| ms.to_string())),
-        ("id", error.request_id),
-    ] {
+    for (name, value) in
+        [("code", error.code), ("after", error.retry_after_ms.map(|ms| ms.to_string())), ("id", error.request_id)]
+    {
         if let Some(value) = value {
             out.push_str(&format!(" {name}={value}"));
         }
@@ -64,24 +62,14 @@ fn openai_and_its_imitators() {
         expect!["invalid_request final: field required"],
     );
     check(401, &[], r#"{"detail":"No key."}"#, expect!["authentication final: No key."]);
-    check(
-        404,
-        &[],
-        r#"{"error":"model 'x' not found"}"#,
-        expect!["not_found final: model 'x' not found"],
-    );
+    check(404, &[], r#"{"error":"model 'x' not found"}"#, expect!["not_found final: model 'x' not found"]);
     check(
         502,
         &[],
         r#"{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"upstream died"}}}"#,
         expect!["server again code=502: Provider returned error: upstream died"],
     );
-    check(
-        502,
-        &[],
-        "<html><h1>502</h1></html>",
-        expect!["server again: <html><h1>502</h1></html>"],
-    );
+    check(502, &[], "<html><h1>502</h1></html>", expect!["server again: <html><h1>502</h1></html>"]);
     check(500, &[], "", expect!["server again: no explanation"]);
     check(409, &[], "{}", expect!["server again: {}"]);
 }
@@ -98,9 +86,7 @@ fn anthropic() {
         400,
         &[],
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"},"request_id":"req_3"}"#,
-        expect![
-            "context_length final code=invalid_request_error id=req_3: prompt is too long: 9 tokens > 8 maximum"
-        ],
+        expect!["context_length final code=invalid_request_error id=req_3: prompt is too long: 9 tokens > 8 maximum"],
     );
     check(
         500,
@@ -135,25 +121,10 @@ fn gemini() {
 #[test]
 fn waits_are_milliseconds_seconds_or_dates() {
     let body = r#"{"error":{"message":"m"}}"#;
-    check(
-        429,
-        &[("retry-after-ms", "0"), ("retry-after", "9")],
-        body,
-        expect!["rate_limit again after=0: m"],
-    );
+    check(429, &[("retry-after-ms", "0"), ("retry-after", "9")], body, expect!["rate_limit again after=0: m"]);
     check(429, &[("retry-after", "0.25")], body, expect!["rate_limit again after=250: m"]);
-    check(
-        429,
-        &[("retry-after", "Fri, 15 Jan 2027 08:00:30 GMT")],
-        body,
-        expect!["rate_limit again after=30000: m"],
-    );
-    check(
-        429,
-        &[("retry-after", "Fri, 15 Jan 2021 08:00:30 GMT")],
-        body,
-        expect!["rate_limit again after=0: m"],
-    );
+    check(429, &[("retry-after", "Fri, 15 Jan 2027 08:00:30 GMT")], body, expect!["rate_limit again after=30000: m"]);
+    check(429, &[("retry-after", "Fri, 15 Jan 2021 08:00:30 GMT")], body, expect!["rate_limit again after=0: m"]);
     check(429, &[("retry-after", "soon")], body, expect!["rate_limit again: m"]);
     check(429, &[("retry-after", "-1")], body, expect!["rate_limit again: m"]);
 }
@@ -161,22 +132,10 @@ fn waits_are_milliseconds_seconds_or_dates() {
 #[test]
 fn errors_in_the_middle_of_a_stream_have_no_status_but_their_own() {
     let kind = |text: &str| from_value("p", None, &serde_json::from_str(text).unwrap()).kind.name();
-    assert_eq!(
-        kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#),
-        "overloaded"
-    );
-    assert_eq!(
-        kind(r#"{"error":{"message":"The server had an error","type":"server_error"}}"#),
-        "server"
-    );
-    assert_eq!(
-        kind(r#"{"error":{"code":503,"status":"UNAVAILABLE","message":"x"}}"#),
-        "overloaded"
-    );
-    assert_eq!(
-        kind(r#"{"type":"error","code":"rate_limit_exceeded","message":"x"}"#),
-        "rate_limit"
-    );
+    assert_eq!(kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#), "overloaded");
+    assert_eq!(kind(r#"{"error":{"message":"The server had an error","type":"server_error"}}"#), "server");
+    assert_eq!(kind(r#"{"error":{"code":503,"status":"UNAVAILABLE","message":"x"}}"#), "overloaded");
+    assert_eq!(kind(r#"{"type":"error","code":"rate_limit_exceeded","message":"x"}"#), "rate_limit");
     assert_eq!(kind(r#"{"error":{"code":"tool_use_failed","message":"x"}}"#), "invalid_request");
     assert_eq!(kind("null"), "server");
 }

@@ -28,10 +28,9 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
     let mut answer = Answer::default();
     answer.add(body, &mut ());
     if !answer.began {
-        return Err(cx.malformed(format!(
-            "the answer has no candidates: {}",
-            crate::error::excerpt(&body.to_string(), 300)
-        )));
+        return Err(
+            cx.malformed(format!("the answer has no candidates: {}", crate::error::excerpt(&body.to_string(), 300)))
+        );
     }
     Ok(answer.response(cx))
 }
@@ -93,9 +92,7 @@ impl Answer {
     /// it came with.
     fn text(&mut self, text: &str, signature: Option<String>) {
         match self.content.last_mut() {
-            Some(Part::Text { text: known, signature: None }) if signature.is_none() => {
-                known.push_str(text)
-            }
+            Some(Part::Text { text: known, signature: None }) if signature.is_none() => known.push_str(text),
             _ if text.is_empty() && signature.is_none() => {}
             _ => self.content.push(Part::Text { text: text.to_owned(), signature }),
         }
@@ -103,9 +100,7 @@ impl Answer {
 
     fn thought(&mut self, text: &str, signature: Option<String>) {
         match self.content.last_mut() {
-            Some(Part::Reasoning(Reasoning { text: Some(known), signature: None, .. }))
-                if signature.is_none() =>
-            {
+            Some(Part::Reasoning(Reasoning { text: Some(known), signature: None, .. })) if signature.is_none() => {
                 known.push_str(text);
             }
             _ => self.content.push(Part::Reasoning(Reasoning {
@@ -146,9 +141,7 @@ impl Answer {
         let raw = self.finish.or(self.blocked.clone());
         let finish = match raw.as_deref() {
             _ if self.blocked.is_some() => FinishReason::ContentFilter,
-            Some("STOP" | "FINISH_REASON_UNSPECIFIED") | None if self.n_calls > 0 => {
-                FinishReason::ToolCalls
-            }
+            Some("STOP" | "FINISH_REASON_UNSPECIFIED") | None if self.n_calls > 0 => FinishReason::ToolCalls,
             Some("STOP") | None => FinishReason::Stop,
             Some("MAX_TOKENS") => FinishReason::Length,
             Some(

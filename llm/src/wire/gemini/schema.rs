@@ -51,17 +51,13 @@ pub(super) fn dialect(schema: &Value) -> Value {
     for (key, value) in map {
         let value = match key.as_str() {
             "properties" => match value {
-                Value::Object(inner) => inner
-                    .iter()
-                    .map(|(name, schema)| (name.clone(), dialect(schema)))
-                    .collect::<Map<_, _>>()
-                    .into(),
+                Value::Object(inner) => {
+                    inner.iter().map(|(name, schema)| (name.clone(), dialect(schema))).collect::<Map<_, _>>().into()
+                }
                 other => other.clone(),
             },
             "items" => dialect(value),
-            "anyOf" => {
-                value.as_array().map_or(Value::Null, |list| list.iter().map(dialect).collect())
-            }
+            "anyOf" => value.as_array().map_or(Value::Null, |list| list.iter().map(dialect).collect()),
             "type" => match value {
                 Value::String(name) => name.to_ascii_uppercase().into(),
                 // `["string", "null"]` is said with `nullable`.

@@ -37,10 +37,6 @@ impl Assembler for GeminiStream {
     }
 
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {
-        if self.answer.ended() {
-            Ok(self.answer.response(self.cx))
-        } else {
-            Err(self.cx.interrupted())
-        }
+        if self.answer.ended() { Ok(self.answer.response(self.cx)) } else { Err(self.cx.interrupted()) }
     }
 }

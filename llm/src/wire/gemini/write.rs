@@ -50,9 +50,7 @@ fn contents(request: &Request) -> Vec<Value> {
         match message.role {
             Role::System => {}
             Role::Assistant => {
-                names.extend(
-                    message.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())),
-                );
+                names.extend(message.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())));
                 push(false, "model", answer(message));
             }
             Role::User | Role::Tool => {
@@ -200,9 +198,7 @@ fn generation_config(request: &Request) -> Map<String, Value> {
     put("stopSequences", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
     match &request.response_format {
         None | Some(ResponseFormat::Text) => {}
-        Some(ResponseFormat::JsonObject) => {
-            put("responseMimeType", Some("application/json".into()))
-        }
+        Some(ResponseFormat::JsonObject) => put("responseMimeType", Some("application/json".into())),
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
             put("responseMimeType", Some("application/json".into()));
             if knows_json_schema(&request.model) {

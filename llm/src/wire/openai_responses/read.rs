@@ -10,21 +10,16 @@ use crate::wire::{AnswerContext, draft, fault, json};
 
 /// Reads a `response` object. `items` are those that a stream brought one by one, for servers whose last event
 /// leaves them out.
-pub(super) fn answer(
-    body: &Value,
-    items: &[Value],
-    cx: AnswerContext,
-) -> Result<Response, LlmError> {
+pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result<Response, LlmError> {
     let status = json::text(body, "status");
     if status == Some("failed") || json::object(body, "error").is_object() {
         return Err(fault::from_value(cx.provider, None, json::object(body, "error")));
     }
     let output = json::list(body, "output");
     if body.get("output").is_none_or(|o| !o.is_array()) && items.is_empty() {
-        return Err(cx.malformed(format!(
-            "the answer has no output: {}",
-            crate::error::excerpt(&body.to_string(), 300)
-        )));
+        return Err(
+            cx.malformed(format!("the answer has no output: {}", crate::error::excerpt(&body.to_string(), 300)))
+        );
     }
     let mut content = Vec::new();
     for item in if output.is_empty() { items } else { output } {
@@ -85,12 +80,7 @@ pub(super) fn phase(data: &Value) -> Option<&Value> {
 }
 
 fn reasoning(item: &Value) -> Reasoning {
-    let texts = |key| {
-        json::list(item, key)
-            .iter()
-            .filter_map(|part| json::filled(part, "text"))
-            .collect::<Vec<_>>()
-    };
+    let texts = |key| json::list(item, key).iter().filter_map(|part| json::filled(part, "text")).collect::<Vec<_>>();
     let mut said = texts("summary");
     if said.is_empty() {
         said = texts("content");

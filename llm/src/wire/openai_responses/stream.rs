@@ -56,12 +56,7 @@ impl ResponsesStream {
             "response.function_call_arguments.delta" => {
                 if let Some(arguments_fragment) = piece() {
                     let index = self.call_index(place);
-                    listener.delta(Delta::ToolCall {
-                        index,
-                        id: None,
-                        name: None,
-                        arguments_fragment,
-                    });
+                    listener.delta(Delta::ToolCall { index, id: None, name: None, arguments_fragment });
                 }
             }
             "response.output_item.added" => {
@@ -93,10 +88,7 @@ impl Assembler for ResponsesStream {
         let kind = json::text(&value, "type").unwrap_or(&event.name).to_owned();
         match kind.as_str() {
             "error" => return Err(fault::from_value(self.cx.provider, None, &value)),
-            "response.completed"
-            | "response.incomplete"
-            | "response.failed"
-            | "response.cancelled" => {
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 self.last = value.get_mut("response").map(Value::take);
                 if self.last.is_none() {
                     return Err(self.cx.malformed("the last event holds no response"));
@@ -104,9 +96,7 @@ impl Assembler for ResponsesStream {
                 return Ok(Progress::Done);
             }
             "response.output_item.done" => {
-                if let (Some(place), Some(item)) =
-                    (json::count(&value, "output_index"), value.get_mut("item"))
-                {
+                if let (Some(place), Some(item)) = (json::count(&value, "output_index"), value.get_mut("item")) {
                     self.items.insert(place, item.take());
                 }
                 return Ok(Progress::More);

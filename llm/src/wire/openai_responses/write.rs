@@ -122,9 +122,7 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
         Role::User | Role::Tool => {
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
-                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
-                    Some(data.0.clone())
-                }
+                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => Some(data.0.clone()),
                 _ => None,
             }));
             let content = content(&message.content);
@@ -142,10 +140,7 @@ fn push_answer(message: &Message, input: &mut Vec<Value>) {
     let mut waiting: Vec<Value> = Vec::new();
     let mut phase = None;
     let mut texts: Vec<&str> = Vec::new();
-    let flush = |texts: &mut Vec<&str>,
-                 phase: &mut Option<Value>,
-                 waiting: &mut Vec<Value>,
-                 input: &mut Vec<Value>| {
+    let flush = |texts: &mut Vec<&str>, phase: &mut Option<Value>, waiting: &mut Vec<Value>, input: &mut Vec<Value>| {
         if texts.is_empty() {
             return;
         }
@@ -154,9 +149,7 @@ fn push_answer(message: &Message, input: &mut Vec<Value>) {
         item.insert("role".into(), "assistant".into());
         let content = match texts.as_slice() {
             [text] => (*text).into(),
-            texts => {
-                texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect()
-            }
+            texts => texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect(),
         };
         item.insert("content".into(), content);
         if let Some(phase) = phase.take() {
@@ -186,15 +179,13 @@ fn push_answer(message: &Message, input: &mut Vec<Value>) {
                     "arguments": draft::arguments_text(call),
                 }));
             }
-            Part::Opaque { provider, data } if provider == NAME => {
-                match super::read::phase(&data.0) {
-                    Some(word) => phase = Some(word.clone()),
-                    None => {
-                        input.append(&mut waiting);
-                        input.push(data.0.clone());
-                    }
+            Part::Opaque { provider, data } if provider == NAME => match super::read::phase(&data.0) {
+                Some(word) => phase = Some(word.clone()),
+                None => {
+                    input.append(&mut waiting);
+                    input.push(data.0.clone());
                 }
-            }
+            },
             _ => {}
         }
     }
@@ -215,8 +206,7 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
         out.insert("id".into(), id.as_str().into());
     }
     let text = thought.text.as_deref().filter(|text| !text.is_empty());
-    let summary: Vec<Value> =
-        text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
+    let summary: Vec<Value> = text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
     out.insert("summary".into(), summary.into());
     if let Some(encrypted) = &thought.encrypted {
         out.insert("encrypted_content".into(), encrypted.as_str().into());
@@ -226,11 +216,7 @@ fn reasoning(thought: &Reasoning) -> Option<Value> {
 
 fn output(result: &ToolResult) -> Value {
     let only_text = result.content.iter().all(|part| part.as_text().is_some());
-    let output = if only_text {
-        draft::result_text(&result.content).into()
-    } else {
-        content(&result.content)
-    };
+    let output = if only_text { draft::result_text(&result.content).into() } else { content(&result.content) };
     json!({ "type": "function_call_output", "call_id": result.tool_call_id, "output": output })
 }
 
@@ -242,20 +228,14 @@ fn content(parts: &[Part]) -> Value {
     let list: Vec<Value> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text { text, .. } | Part::Refusal { text } => {
-                Some(json!({ "type": "input_text", "text": text }))
-            }
+            Part::Text { text, .. } | Part::Refusal { text } => Some(json!({ "type": "input_text", "text": text })),
             Part::Image(media) => {
                 let url = draft::url(media, "image/png")?;
                 Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
             }
             Part::Document(media) => file(media),
-            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
-                Some(data.0.clone())
-            }
-            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => {
-                None
-            }
+            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => Some(data.0.clone()),
+            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
         })
         .collect();
     if list.is_empty() { Value::Null } else { list.into() }

@@ -154,10 +154,7 @@ fn thinking_excludes_forced_tools_and_temperature() {
     request.reasoning = serde_json::from_str(r#"{"budget_tokens":2000}"#).unwrap();
     let body = Anthropic::default().body(&request).unwrap();
     assert_eq!(body["thinking"], serde_json::json!({ "type": "enabled", "budget_tokens": 2000 }));
-    assert_eq!(
-        body["tool_choice"],
-        serde_json::json!({ "type": "auto", "disable_parallel_tool_use": true })
-    );
+    assert_eq!(body["tool_choice"], serde_json::json!({ "type": "auto", "disable_parallel_tool_use": true }));
     assert_eq!((body["max_tokens"].as_u64(), body.get("temperature")), (Some(6096), None));
 }
 

@@ -156,14 +156,9 @@ fn a_request_with_everything() {
 
 #[test]
 fn a_model_is_part_of_the_path() {
-    let path = |model: &str, stream| {
-        Gemini.call_path(&Request { model: model.into(), stream, ..Request::default() })
-    };
+    let path = |model: &str, stream| Gemini.call_path(&Request { model: model.into(), stream, ..Request::default() });
     assert_eq!(path("gemini-x", false), "/v1beta/models/gemini-x:generateContent");
-    assert_eq!(
-        path("models/gemini-x", true),
-        "/v1beta/models/gemini-x:streamGenerateContent?alt=sse"
-    );
+    assert_eq!(path("models/gemini-x", true), "/v1beta/models/gemini-x:streamGenerateContent?alt=sse");
     assert_eq!(path("tunedModels/mine", false), "/v1beta/tunedModels/mine:generateContent");
 }
 
@@ -286,10 +281,7 @@ fn reasons_to_finish() {
         ("MALFORMED_FUNCTION_CALL", "error"),
         ("OTHER", "other"),
     ] {
-        assert_eq!(
-            finish(&Gemini, &format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)),
-            is
-        );
+        assert_eq!(finish(&Gemini, &format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)), is);
     }
     assert_eq!(finish(&Gemini, r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#), "content_filter");
     assert_eq!(finish(&Gemini, "{}"), "error: malformed_response");

@@ -142,12 +142,8 @@ fn a_request_with_everything() {
 fn what_differs_between_those_who_speak_it() {
     let gemini = OpenaiChat { gemini: true, ..OpenaiChat::default() };
     let body = gemini.body(&everything()).unwrap();
-    assert_eq!(
-        body["messages"][2]["tool_calls"][0]["extra_content"]["google"]["thought_signature"],
-        "sig-2"
-    );
-    let echo =
-        OpenaiChat { reasoning_field: Some("reasoning_content".into()), ..OpenaiChat::default() };
+    assert_eq!(body["messages"][2]["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "sig-2");
+    let echo = OpenaiChat { reasoning_field: Some("reasoning_content".into()), ..OpenaiChat::default() };
     assert_eq!(echo.body(&everything()).unwrap()["messages"][2]["reasoning_content"], "Hm.");
     let mut thinks = everything();
     thinks.model = "openai/gpt-5-mini".into();
@@ -271,8 +267,7 @@ fn calls_without_an_index_are_told_apart() {
     let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
     reading.push(streamed.as_bytes(), &mut ()).unwrap();
     let response = reading.finish(&mut ()).unwrap();
-    let calls: Vec<_> =
-        response.tool_calls().map(|c| format!("{} {} {:?}", c.id, c.name, c.signature)).collect();
+    let calls: Vec<_> = response.tool_calls().map(|c| format!("{} {} {:?}", c.id, c.name, c.signature)).collect();
     assert_eq!(calls, ["a f None", "b f None", "made_0_2 g Some(\"s\")", "c h None", "d h None"]);
     assert_eq!(
         response.finish_reason,
@@ -290,8 +285,7 @@ fn reasons_to_finish() {
         ("error", "error"),
         ("odd", "other"),
     ] {
-        let whole =
-            format!(r#"{{"choices":[{{"message":{{"content":"x"}},"finish_reason":"{word}"}}]}}"#);
+        let whole = format!(r#"{{"choices":[{{"message":{{"content":"x"}},"finish_reason":"{word}"}}]}}"#);
         assert_eq!(finish(&OpenaiChat::default(), &whole), is);
     }
     assert_eq!(finish(&OpenaiChat::default(), r#"{"choices":[]}"#), "error: malformed_response");
@@ -302,19 +296,16 @@ fn other_shapes_of_content() {
     let read = |message: &str| {
         let whole = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
         let cx = AnswerContext { provider: "p", n_answers: 0 };
-        let response = Reading::new(&OpenaiChat::default(), cx, &HttpLimits::default())
-            .whole(whole.as_bytes(), &mut ())
-            .unwrap();
+        let response =
+            Reading::new(&OpenaiChat::default(), cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()).unwrap();
         serde_json::to_string(&response.message.content).unwrap()
     };
-    expect![[r#"[{"type":"refusal","text":"No."}]"#]]
-        .assert_eq(&read(r#"{"content":null,"refusal":"No."}"#));
-    expect![[r#"[{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]"#]].assert_eq(&read(r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"Hi."}]}"#));
-    expect![[r#"[{"type":"tool_call","id":"made_0_0","name":"f","arguments":{"a":1}}]"#]]
-        .assert_eq(&read(
-            r#"{"content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}"#,
-        ));
-    expect![[r#"[{"type":"tool_call","id":"a","name":"f","arguments":{"a":1}}]"#]].assert_eq(&read(
-        r#"{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"a":1}}}]}"#,
+    expect![[r#"[{"type":"refusal","text":"No."}]"#]].assert_eq(&read(r#"{"content":null,"refusal":"No."}"#));
+    expect![[r#"[{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]"#]].assert_eq(&read(
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"Hi."}]}"#,
     ));
+    expect![[r#"[{"type":"tool_call","id":"made_0_0","name":"f","arguments":{"a":1}}]"#]]
+        .assert_eq(&read(r#"{"content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}"#));
+    expect![[r#"[{"type":"tool_call","id":"a","name":"f","arguments":{"a":1}}]"#]]
+        .assert_eq(&read(r#"{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"a":1}}}]}"#));
 }

@@ -252,29 +252,14 @@ fn a_last_event_without_output_is_completed_from_the_items() {
 #[test]
 fn reasons_to_finish() {
     let with = |status: &str, more: &str| {
-        finish(
-            &OpenaiResponses::default(),
-            &format!(r#"{{"status":"{status}","output":[]{more}}}"#),
-        )
+        finish(&OpenaiResponses::default(), &format!(r#"{{"status":"{status}","output":[]{more}}}"#))
     };
     assert_eq!(with("completed", ""), "stop");
-    assert_eq!(
-        with("incomplete", r#","incomplete_details":{"reason":"max_output_tokens"}"#),
-        "length"
-    );
-    assert_eq!(
-        with("incomplete", r#","incomplete_details":{"reason":"content_filter"}"#),
-        "content_filter"
-    );
+    assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"max_output_tokens"}"#), "length");
+    assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"content_filter"}"#), "content_filter");
     assert_eq!(with("queued", ""), "other");
-    assert_eq!(
-        with("failed", r#","error":{"code":"server_error","message":"x"}"#),
-        "error: server"
-    );
-    assert_eq!(
-        with("failed", r#","error":{"code":"rate_limit_exceeded","message":"x"}"#),
-        "error: rate_limit"
-    );
+    assert_eq!(with("failed", r#","error":{"code":"server_error","message":"x"}"#), "error: server");
+    assert_eq!(with("failed", r#","error":{"code":"rate_limit_exceeded","message":"x"}"#), "error: rate_limit");
 }
 
 #[test]
@@ -290,5 +275,6 @@ fn reasoning_that_led_to_nothing_and_thoughts_of_others_stay_behind() {
     ]}))
     .unwrap();
     let body = OpenaiResponses::default().body(&request).unwrap();
-    expect![[r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#]].assert_eq(&body["input"].to_string());
+    expect![[r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#]]
+        .assert_eq(&body["input"].to_string());
 }

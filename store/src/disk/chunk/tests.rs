@@ -23,8 +23,7 @@ fn records(noisy: bool) -> Vec<(Record, Hash)> {
             let recorded_at = Time::from_unix_us(1_790_000_000_000_000 - random.below(1 << 40));
             let (kind, version) = (Kind(random.below(1 << 16) as u16), random.below(9) as u16);
             let seq = Seq(seq);
-            let hash =
-                Record::chain(before, thread, seq, recorded_at, trace, kind, version, &payload);
+            let hash = Record::chain(before, thread, seq, recorded_at, trace, kind, version, &payload);
             let record = Record {
                 position: Position(position),
                 thread,
@@ -46,10 +45,8 @@ fn records(noisy: bool) -> Vec<(Record, Hash)> {
 
 fn check(noisy: bool) -> usize {
     let records = records(noisy);
-    let links: Vec<Link<'_>> = records
-        .iter()
-        .map(|(record, before)| Link { record, before: *before, blob: None })
-        .collect();
+    let links: Vec<Link<'_>> =
+        records.iter().map(|(record, before)| Link { record, before: *before, blob: None }).collect();
     let (mut rows, mut n_runs, mut bytes) = (Vec::new(), 0, 0);
     pack(&links, |chunk, runs| {
         assert!(chunk.len() <= CHUNK_BYTES_MAX, "{}", chunk.len());
@@ -77,10 +74,8 @@ fn records_come_back_with_the_hashes_that_are_not_stored() {
 #[test]
 fn a_changed_or_shortened_chunk_is_no_chunk() {
     let records = records(false);
-    let links: Vec<Link<'_>> = records[..5]
-        .iter()
-        .map(|(record, before)| Link { record, before: *before, blob: None })
-        .collect();
+    let links: Vec<Link<'_>> =
+        records[..5].iter().map(|(record, before)| Link { record, before: *before, blob: None }).collect();
     let chunk = pack_one(&links);
     assert!(unpack(&chunk).is_ok());
     for n in 0..chunk.len() {

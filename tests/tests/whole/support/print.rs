@@ -46,10 +46,9 @@ fn line(recorded: &RecordedEvent) -> String {
         Event::UserInteractionResponded(e) => e.input_data.0.to_string(),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),
         Event::CheckpointCreated(e) => e.label.clone(),
-        Event::VariablesUpdated(e) => Value::Object(
-            e.variables.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
-        )
-        .to_string(),
+        Event::VariablesUpdated(e) => {
+            Value::Object(e.variables.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()).to_string()
+        }
         Event::Warning(e) => format!("{:?}", e.code),
         Event::ThreadFailed(e) => e.error.kind.to_string(),
         _ => String::new(),

@@ -84,8 +84,7 @@ impl Tally {
     /// is open; `fail` fails, `crash` panics, `report` says how far it is.
     pub(crate) fn tools(&self) -> Vec<Tool> {
         let mut tools = Vec::new();
-        for (name, recovery) in
-            [("look", Recovery::Safe), ("put", Recovery::Idempotent), ("pay", Recovery::AtMostOnce)]
+        for (name, recovery) in [("look", Recovery::Safe), ("put", Recovery::Idempotent), ("pay", Recovery::AtMostOnce)]
         {
             tools.push(self.tool(name, recovery, |_, _, text| async move { Ok(text) }));
             let waiting = format!("wait_{name}");
