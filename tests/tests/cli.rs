@@ -1,5 +1,7 @@
 //! The command line as a shell and a script see it: what is printed where, in which shape, with which exit code.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;

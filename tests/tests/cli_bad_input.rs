@@ -1,5 +1,7 @@
 //! What cannot be used is refused with its place and an exit code, and the log stays as it is.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::fs;
 
 use rethread_tests::binary::{Ran, Running, Scene};
