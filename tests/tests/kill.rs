@@ -2,6 +2,8 @@
 //!
 //! `RETHREAD_KILLS` sets the number of kills (320 unless set), `RETHREAD_SEED` the seed.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
