@@ -25,6 +25,27 @@ pub(crate) enum Until {
 
 type Waiter = (Until, oneshot::Sender<Result<Rest, RuntimeError>>);
 
+/// One who waits. Dropping it is giving up, and leaves nothing behind.
+pub(crate) struct Waiting<'a> {
+    activity: &'a Activity,
+    thread: ThreadId,
+    receiver: oneshot::Receiver<Result<Rest, RuntimeError>>,
+}
+
+impl Waiting<'_> {
+    /// What the thread has come to; `None` when that must be looked for again.
+    pub(crate) async fn rest(mut self) -> Option<Result<Rest, RuntimeError>> {
+        (&mut self.receiver).await.ok()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.receiver.close();
+        self.activity.prune(self.thread);
+    }
+}
+
 /// Waiters by thread; they outlive the thread's actor.
 #[derive(Default)]
 pub(crate) struct Activity {
@@ -32,13 +53,18 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> oneshot::Receiver<Result<Rest, RuntimeError>> {
+    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> Waiting<'_> {
         let (sender, receiver) = oneshot::channel();
-        let mut waiters = self.waiters.entry(thread).or_default();
-        // Whoever gave up waiting is let go of, so that asking again and again costs no memory.
-        waiters.retain(|(_, sender)| !sender.is_closed());
-        waiters.push((until, sender));
-        receiver
+        self.waiters.entry(thread).or_default().push((until, sender));
+        Waiting { activity: self, thread, receiver }
+    }
+
+    /// Lets go of those who gave up waiting.
+    fn prune(&self, thread: ThreadId) {
+        self.waiters.remove_if_mut(&thread, |_, waiters| {
+            waiters.retain(|(_, sender)| !sender.is_closed());
+            waiters.is_empty()
+        });
     }
 
     /// The thread is at rest, durably.
@@ -87,3 +113,6 @@ impl Activity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -411,12 +411,11 @@ impl ThreadHandle {
                 }
                 self.start_up()?;
             }
-            match waiting.await {
-                Ok(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
-                Ok(Err(error)) => return Err(error),
-                // The waiter was let go of: look again.
-                Err(_) if inner.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
-                Err(_) => {}
+            match waiting.rest().await {
+                Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
+                Some(Err(error)) => return Err(error),
+                None if inner.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
+                None => {}
             }
         }
     }
