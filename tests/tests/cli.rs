@@ -1,5 +1,8 @@
 //! The command line as a shell and a script see it: what is printed where, in which shape, with which exit code.
 
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
