@@ -263,7 +263,7 @@ fn read_text(path: &Path) -> Result<String, String> {
 }
 
 /// Prints the prompt and reads the answer up to the end of the input.
-struct Terminal;
+pub(crate) struct Terminal;
 
 impl Relay for Terminal {
     fn ask<'a>(&'a self, _: &'a str, prompt: String) -> BoxFuture<'a, Result<String, LlmError>> {

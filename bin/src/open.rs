@@ -1,6 +1,7 @@
 //! Opening the log and making a runtime, the same for every command.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use rethread::tools::Registry;
@@ -9,6 +10,7 @@ use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::llm::Terminal;
 use crate::output::{self, Color};
 
 /// Options of every command.
@@ -107,7 +109,9 @@ impl OpenArgs {
     }
 
     fn equipped(&self, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
-        let builder = self.builder().profiles(self.profiles()?).tools(registry(args)?);
+        // A person as the model is asked here; answers that a profile wants kept lie beside the log.
+        let profiles = self.profiles()?.with_relay(Arc::new(Terminal)).with_cache_folder(self.data_dir.join("answers"));
+        let builder = self.builder().profiles(profiles).tools(registry(args)?);
         Ok(match &args.workspace {
             Some(workspace) => builder.workspace(workspace),
             None => builder,

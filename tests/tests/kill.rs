@@ -4,6 +4,7 @@
 
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

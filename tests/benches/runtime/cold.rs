@@ -45,7 +45,7 @@ async fn first_answer(folder: &Path, id: ThreadId, with_snapshot: bool, label: &
         let info = runtime.store().stream(id)?;
         let void = Snapshot { seq: info.last_seq, hash: info.hash, version: u16::MAX, state: Vec::new() };
         runtime.store().put_snapshot(id, void)?;
-    } else if !runtime.store().snapshot(id)?.is_some_and(|snapshot| snapshot.version != u16::MAX) {
+    } else if runtime.store().snapshot(id)?.is_none_or(|snapshot| snapshot.version == u16::MAX) {
         say("there is no snapshot to measure with", "");
     }
     let begun = Instant::now();

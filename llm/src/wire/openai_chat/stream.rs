@@ -120,7 +120,9 @@ impl Assembler for ChatStream {
         if data.is_empty() {
             return Ok(Progress::More);
         }
-        if let Ok(plain) = serde_json::from_str::<plain::Chunk<'_>>(data) {
+        if event.name != "error"
+            && let Ok(plain) = serde_json::from_str::<plain::Chunk<'_>>(data)
+        {
             self.plain(plain, listener);
             return Ok(if self.ended { Progress::Ending } else { Progress::More });
         }

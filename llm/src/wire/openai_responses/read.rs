@@ -1,7 +1,7 @@
 //! A Responses answer in neutral words.
 
 use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error::LlmError;
@@ -43,13 +43,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
 fn push_item(item: &Value, content: &mut Vec<Part>) {
     match json::text(item, "type") {
         Some("message") => {
-            // The provider wants this word back with the message.
-            if let Some(word) = item.get("phase").filter(|word| word.is_string()) {
-                content.push(Part::Opaque {
-                    provider: NAME.into(),
-                    data: serde_json::json!({ "type": PHASE, "phase": word }).into(),
-                });
-            }
+            push_fields(item, "phase", content);
             for part in json::list(item, "content") {
                 if let Some(text) = json::text(part, "text") {
                     content.push(Part::text(text));
@@ -59,6 +53,7 @@ fn push_item(item: &Value, content: &mut Vec<Part>) {
             }
         }
         Some("function_call") => {
+            push_fields(item, "namespace", content);
             let id = json::filled(item, "call_id").or_else(|| json::filled(item, "id"));
             content.push(Part::ToolCall(draft::tool_call(
                 id.unwrap_or_default().to_owned(),
@@ -71,12 +66,22 @@ fn push_item(item: &Value, content: &mut Vec<Part>) {
     }
 }
 
-/// The mark of the opaque part that holds a message's `phase`.
-const PHASE: &str = "message_phase";
+/// The mark of an opaque part that holds fields of the item after it.
+const FIELDS: &str = "item_fields";
 
-/// The phase that an opaque part holds for the text after it.
-pub(super) fn phase(data: &Value) -> Option<&Value> {
-    (json::text(data, "type") == Some(PHASE)).then(|| data.get("phase"))?
+/// Keeps a field without neutral meaning that the provider wants back with its item.
+fn push_fields(item: &Value, key: &str, content: &mut Vec<Part>) {
+    if let Some(word) = item.get(key).filter(|word| word.is_string()) {
+        content.push(Part::Opaque {
+            provider: NAME.into(),
+            data: serde_json::json!({ "type": FIELDS, "fields": { key: word } }).into(),
+        });
+    }
+}
+
+/// The fields that an opaque part holds for the item after it.
+pub(super) fn fields(data: &Value) -> Option<&Map<String, Value>> {
+    (json::text(data, "type") == Some(FIELDS)).then(|| data.get("fields")?.as_object())?
 }
 
 fn reasoning(item: &Value) -> Reasoning {

@@ -136,60 +136,72 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
 
 /// An answer goes back as the items it came in. A reasoning item must be followed by the item it led to: one that
 /// led to nothing stays behind.
-fn push_answer(message: &Message, input: &mut Vec<Value>) {
-    let mut waiting: Vec<Value> = Vec::new();
-    let mut phase = None;
-    let mut texts: Vec<&str> = Vec::new();
-    let flush = |texts: &mut Vec<&str>, phase: &mut Option<Value>, waiting: &mut Vec<Value>, input: &mut Vec<Value>| {
-        if texts.is_empty() {
-            return;
-        }
-        input.append(waiting);
-        let mut item = Map::new();
-        item.insert("role".into(), "assistant".into());
-        let content = match texts.as_slice() {
+#[derive(Default)]
+struct Answer<'a> {
+    items: Vec<Value>,
+    /// Reasoning that waits for the item it led to.
+    waiting: Vec<Value>,
+    /// Fields of the next item.
+    fields: Map<String, Value>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Answer<'a> {
+    fn push(&mut self, item: Value) {
+        self.items.append(&mut self.waiting);
+        self.items.push(item);
+    }
+
+    /// Texts in a row are one message.
+    fn end_message(&mut self) {
+        let content: Value = match self.texts.as_slice() {
+            [] => return,
             [text] => (*text).into(),
             texts => texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect(),
         };
+        self.texts.clear();
+        let mut item = Map::new();
+        item.insert("role".into(), "assistant".into());
         item.insert("content".into(), content);
-        if let Some(phase) = phase.take() {
-            item.insert("phase".into(), phase);
-        }
-        input.push(Value::Object(item));
-        texts.clear();
-    };
-    for part in &message.content {
-        match part {
-            Part::Text { text, .. } | Part::Refusal { text } => {
-                if !text.is_empty() {
-                    texts.push(text);
-                }
-                continue;
+        item.extend(std::mem::take(&mut self.fields));
+        self.push(item.into());
+    }
+
+    fn part(&mut self, part: &'a Part) {
+        if let Part::Text { text, .. } | Part::Refusal { text } = part {
+            if !text.is_empty() {
+                self.texts.push(text);
             }
-            _ => flush(&mut texts, &mut phase, &mut waiting, input),
+            return;
         }
+        self.end_message();
         match part {
-            Part::Reasoning(thought) => waiting.extend(reasoning(thought)),
+            Part::Reasoning(thought) => self.waiting.extend(reasoning(thought)),
             Part::ToolCall(call) => {
-                input.append(&mut waiting);
-                input.push(json!({
-                    "type": "function_call",
-                    "call_id": call.id,
-                    "name": call.name,
-                    "arguments": draft::arguments_text(call),
-                }));
+                let mut item = Map::new();
+                item.insert("type".into(), "function_call".into());
+                item.insert("call_id".into(), call.id.as_str().into());
+                item.insert("name".into(), call.name.as_str().into());
+                item.insert("arguments".into(), draft::arguments_text(call).into());
+                item.extend(std::mem::take(&mut self.fields));
+                self.push(item.into());
             }
-            Part::Opaque { provider, data } if provider == NAME => match super::read::phase(&data.0) {
-                Some(word) => phase = Some(word.clone()),
-                None => {
-                    input.append(&mut waiting);
-                    input.push(data.0.clone());
-                }
+            Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
+                Some(fields) => self.fields.extend(fields.clone()),
+                None => self.push(data.0.clone()),
             },
             _ => {}
         }
     }
-    flush(&mut texts, &mut phase, &mut waiting, input);
+}
+
+fn push_answer(message: &Message, input: &mut Vec<Value>) {
+    let mut answer = Answer::default();
+    for part in &message.content {
+        answer.part(part);
+    }
+    answer.end_message();
+    input.append(&mut answer.items);
 }
 
 fn reasoning(thought: &Reasoning) -> Option<Value> {

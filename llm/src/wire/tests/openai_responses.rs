@@ -147,7 +147,7 @@ fn an_answer_with_everything() {
     let output = r#"[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"One."},{"type":"summary_text","text":"Two."}],"encrypted_content":"final"},
         {"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search"}},
         {"type":"message","id":"msg_1","phase":"commentary","role":"assistant","content":[{"type":"output_text","text":"Ü 😀","annotations":[]}]},
-        {"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{\"x\":1}"},
+        {"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","namespace":"n","arguments":"{\"x\":1}"},
         {"type":"message","id":"msg_2","role":"assistant","content":[{"type":"refusal","refusal":"Not that."}]}]"#;
     let envelope = format!(
         r#"{{"id":"resp_1","model":"m-1","status":"completed","error":null,"incomplete_details":null,"output":{output},
@@ -165,70 +165,82 @@ fn an_answer_with_everything() {
         &envelope,
         &streamed,
         expect![[r#"
-        {
-          "text": "Ü 😀",
-          "refusal": "Not that.",
-          "finish_reason": "tool_calls",
-          "finish_reason_raw": "completed",
-          "usage": {
-            "input_tokens": 10,
-            "output_tokens": 20,
-            "total_tokens": 30,
-            "cached_input_tokens": 4,
-            "cache_write_tokens": 1,
-            "reasoning_tokens": 5
-          },
-          "model": "m-1",
-          "response_id": "resp_1",
-          "message": {
-            "role": "assistant",
-            "content": [
-              {
-                "type": "reasoning",
-                "text": "One.\n\nTwo.",
-                "encrypted": "final",
-                "id": "rs_1",
-                "provider": "openai_responses"
+            {
+              "text": "Ü 😀",
+              "refusal": "Not that.",
+              "finish_reason": "tool_calls",
+              "finish_reason_raw": "completed",
+              "usage": {
+                "input_tokens": 10,
+                "output_tokens": 20,
+                "total_tokens": 30,
+                "cached_input_tokens": 4,
+                "cache_write_tokens": 1,
+                "reasoning_tokens": 5
               },
-              {
-                "type": "opaque",
-                "provider": "openai_responses",
-                "data": {
-                  "type": "web_search_call",
-                  "id": "ws_1",
-                  "status": "completed",
-                  "action": {
-                    "type": "search"
+              "model": "m-1",
+              "response_id": "resp_1",
+              "message": {
+                "role": "assistant",
+                "content": [
+                  {
+                    "type": "reasoning",
+                    "text": "One.\n\nTwo.",
+                    "encrypted": "final",
+                    "id": "rs_1",
+                    "provider": "openai_responses"
+                  },
+                  {
+                    "type": "opaque",
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "web_search_call",
+                      "id": "ws_1",
+                      "status": "completed",
+                      "action": {
+                        "type": "search"
+                      }
+                    }
+                  },
+                  {
+                    "type": "opaque",
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "item_fields",
+                      "fields": {
+                        "phase": "commentary"
+                      }
+                    }
+                  },
+                  {
+                    "type": "text",
+                    "text": "Ü 😀"
+                  },
+                  {
+                    "type": "opaque",
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "item_fields",
+                      "fields": {
+                        "namespace": "n"
+                      }
+                    }
+                  },
+                  {
+                    "type": "tool_call",
+                    "id": "call_1",
+                    "name": "f",
+                    "arguments": {
+                      "x": 1
+                    }
+                  },
+                  {
+                    "type": "refusal",
+                    "text": "Not that."
                   }
-                }
-              },
-              {
-                "type": "opaque",
-                "provider": "openai_responses",
-                "data": {
-                  "type": "message_phase",
-                  "phase": "commentary"
-                }
-              },
-              {
-                "type": "text",
-                "text": "Ü 😀"
-              },
-              {
-                "type": "tool_call",
-                "id": "call_1",
-                "name": "f",
-                "arguments": {
-                  "x": 1
-                }
-              },
-              {
-                "type": "refusal",
-                "text": "Not that."
+                ]
               }
-            ]
-          }
-        }"#]],
+            }"#]],
     );
 }
 
@@ -247,6 +259,23 @@ fn a_last_event_without_output_is_completed_from_the_items() {
     reading.push(streamed.as_bytes(), &mut deltas).unwrap();
     assert_eq!(reading.finish(&mut deltas).unwrap().tool_calls().count(), 1);
     expect![[r#"[ToolCall { index: 0, id: Some("c"), name: Some("f"), arguments_fragment: "" }, ToolCall { index: 0, id: None, name: None, arguments_fragment: "{}" }]"#]].assert_eq(&format!("{deltas:?}"));
+}
+
+#[test]
+fn fields_without_neutral_meaning_go_back_with_their_item() {
+    let request: Request = serde_json::from_value(serde_json::json!({ "model": "gpt-5", "messages": [
+        { "role": "assistant", "content": [
+            { "type": "opaque", "provider": "openai_responses", "data": { "type": "item_fields", "fields": { "phase": "commentary" } } },
+            { "type": "text", "text": "a" },
+            { "type": "text", "text": "b" },
+            { "type": "opaque", "provider": "openai_responses", "data": { "type": "item_fields", "fields": { "namespace": "n" } } },
+            { "type": "tool_call", "id": "c", "name": "f", "arguments": {} },
+            { "type": "opaque", "provider": "anthropic", "data": { "type": "x" } },
+        ]},
+    ]}))
+    .unwrap();
+    let body = OpenaiResponses::default().body(&request).unwrap();
+    expect![[r#"[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}],"phase":"commentary"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]"#]].assert_eq(&body["input"].to_string());
 }
 
 #[test]
