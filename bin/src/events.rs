@@ -109,17 +109,62 @@ async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
 }
 
 async fn until(mut events: Events, form: &Form, is_last: impl Fn(&RecordedEvent) -> bool) -> Result<ExitCode, Failure> {
+    let mut pieces = Pieces::default();
     while let Some(event) = events.next().await {
         let event = event?;
         let wanted = form.types.is_empty() || form.types.iter().any(|name| name == event.name());
-        if wanted {
+        if wanted && !(form.folds() && pieces.take(&event)) {
+            std::mem::take(&mut pieces).print()?;
             print_event(&event, form.jsonl)?;
         }
         if is_last(&event) {
             break;
         }
     }
+    pieces.print()?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Form {
+    /// Whether the pieces of a streamed answer are printed as one line: for a person who looks back and did not ask
+    /// for them.
+    fn folds(&self) -> bool {
+        !self.jsonl && !self.follow && self.types.is_empty()
+    }
+}
+
+/// Pieces of a streamed answer that follow each other, kept back to be printed as one line.
+#[derive(Default)]
+struct Pieces {
+    first: Option<RecordedEvent>,
+    n: usize,
+    text: String,
+}
+
+impl Pieces {
+    /// Whether the event is such a piece and was kept.
+    fn take(&mut self, event: &RecordedEvent) -> bool {
+        let Event::LlmExecutionProgress(progress) = &event.event else {
+            return false;
+        };
+        if self.first.as_ref().is_some_and(|first| first.record.thread != event.record.thread) {
+            return false;
+        }
+        self.first.get_or_insert_with(|| event.clone());
+        self.n += 1;
+        if self.text.len() < 1_000 {
+            self.text.push_str(&progress.text);
+        }
+        true
+    }
+
+    fn print(self) -> Result<(), Failure> {
+        match self.first {
+            Some(first) if self.n == 1 => print_event(&first, false),
+            Some(first) => output::print(line(&first, &format!("{} pieces: {}", self.n, output::tame(&self.text, 80)))),
+            None => Ok(()),
+        }
+    }
 }
 
 pub(crate) fn print_event(event: &RecordedEvent, jsonl: bool) -> Result<(), Failure> {
@@ -128,13 +173,16 @@ pub(crate) fn print_event(event: &RecordedEvent, jsonl: bool) -> Result<(), Fail
 
 /// An event on one line for people.
 fn in_words(event: &RecordedEvent) -> String {
+    line(event, &summary(&event.event))
+}
+
+fn line(event: &RecordedEvent, what: &str) -> String {
     let record = &event.record;
     let time = record.recorded_at.to_string();
     let clock = time.get(11..23).unwrap_or_default();
     let thread = record.thread.to_string();
     let short = &thread[thread.len() - 6..];
-    let what = summary(&event.event);
-    let what = output::tame(&what, 240);
+    let what = output::tame(what, 240);
     format!("{:>7} {short} {:>5}  {clock}  {:<28} {what}", record.position, record.seq, event.name())
         .trim_end()
         .to_owned()
@@ -180,7 +228,10 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::UserInteractionResponded(e) => cut(&e.input_data.0.to_string()),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason).to_lowercase(),
         Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
-        Event::ThreadRecovered(e) => format!("{} calls were cut off", e.calls.len()),
+        Event::ThreadRecovered(e) => match e.calls.len() {
+            1 => "1 call was cut off".into(),
+            n => format!("{n} calls were cut off"),
+        },
         Event::VariablesUpdated(e) => cut(&e.variables.keys().cloned().collect::<Vec<_>>().join(", ")),
         Event::MessageAdded(e) => cut(&e.message.joined_text()),
         Event::BudgetExceeded(e) => format!("{} {} of {}", e.what, e.spent, e.limit),

@@ -34,6 +34,8 @@ pub(crate) struct Talk {
     since: Instant,
     tools: HashMap<CallId, String>,
     text: String,
+    /// Whether the model was asked and has not answered.
+    asked: bool,
     input_tokens: u64,
     output_tokens: u64,
 }
@@ -44,6 +46,7 @@ impl View {
             since: Instant::now(),
             tools: HashMap::new(),
             text: String::new(),
+            asked: false,
             input_tokens: 0,
             output_tokens: 0,
         };
@@ -53,7 +56,7 @@ impl View {
             None
         } else if io::stderr().is_terminal() {
             let spinner = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}{msg}") {
                 spinner.set_style(style);
             }
             spinner.enable_steady_tick(Duration::from_millis(100));
@@ -111,11 +114,20 @@ impl Talk {
                 self.text.push_str(&e.text);
                 None
             }
+            Event::LlmCallRequested(_) => {
+                self.asked = true;
+                None
+            }
+            Event::LlmCallFailed(_) => {
+                self.asked = false;
+                None
+            }
             Event::LlmCallCompleted(e) => {
+                self.asked = false;
                 self.text.clear();
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
                 self.output_tokens += e.usage.output_tokens.unwrap_or(0);
-                let said = output::tame(&e.message.joined_text(), 200);
+                let said = output::tame(&e.message.joined_text(), 100);
                 if said.is_empty() { None } else { line("model".into(), &said) }
             }
             Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model again"), &about),
@@ -153,7 +165,7 @@ impl Talk {
 
     /// What is going on right now.
     fn status(&self) -> String {
-        let mut status = format!("{:.1}s", self.since.elapsed().as_secs_f64());
+        let mut status = String::new();
         if self.input_tokens + self.output_tokens > 0 {
             status.push_str(&format!(", {} tokens in, {} out", self.input_tokens, self.output_tokens));
         }
@@ -161,6 +173,9 @@ impl Talk {
             let mut names: Vec<_> = self.tools.values().map(String::as_str).collect();
             names.sort_unstable();
             status.push_str(&format!(", running {}", names.join(", ")));
+        }
+        if self.asked && self.text.is_empty() {
+            status.push_str(", waiting for the model");
         }
         let tail: Vec<_> = self.text.chars().rev().take(TAIL_CHARS).collect();
         if !tail.is_empty() {
@@ -223,6 +238,11 @@ async fn show(
 /// Whether a question can be put to a person right here.
 pub(crate) fn may_ask(form: Form) -> bool {
     !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Ends the line of a question that nobody answered.
+pub(crate) fn end_line() {
+    output::say("");
 }
 
 /// Asks on the terminal. JSON is taken as JSON, anything else as text; nothing at the end of the input.

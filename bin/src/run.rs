@@ -215,6 +215,9 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
             if let Some(watching) = watching {
                 watching.stop().await;
             }
+            if open.talks() {
+                output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
+            }
             return Ok(Driven::Interrupted);
         };
         let outcome = outcome?;
@@ -227,9 +230,18 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
                 let prompt = ask.prompt.clone();
                 let answer = tokio::select! {
                     answer = live::ask(prompt) => answer,
-                    () = interrupted() => return Ok(Driven::Interrupted),
+                    // Its time was up before an answer came.
+                    _ = thread.outcome() => {
+                        live::end_line();
+                        continue;
+                    }
+                    () = interrupted() => {
+                        live::end_line();
+                        return Ok(Driven::Interrupted);
+                    }
                 };
                 let Some(answer) = answer else {
+                    live::end_line();
                     return Ok(Driven::AtRest(Box::new(outcome)));
                 };
                 match thread.respond(ask.id, answer).await {
@@ -274,16 +286,19 @@ pub(crate) async fn finish(
         let message = output::tame_lines(&error.message);
         output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
     }
+    if !open.talks() {
+        return Ok(exit::of_outcome(&outcome));
+    }
     if let Some(ask) = outcome.state.interaction().filter(|_| outcome.status == Status::Waiting) {
         let key = ask.id.key(id);
         let prompt = ask.prompt.as_deref().map(|prompt| output::tame(prompt, 400)).unwrap_or_default();
         output::say(&format!("waiting for a person: {prompt}"));
-        output::say(&format!("answer with: rethread respond {key} --text ANSWER\nthen:        rethread resume {id}"));
+        output::say(&format!("answer it:  rethread respond {key} --text ANSWER\nthen:       rethread resume {id}"));
     }
     if outcome.status == Status::Paused {
         output::say(&format!("paused; go on with: rethread resume {id}"));
     }
-    if open.talks() && !form.json && !form.jsonl {
+    if outcome.status.is_ended() && !form.json && !form.jsonl {
         output::say(&output::dim(format!("look at it with: rethread show {id}")));
     }
     Ok(exit::of_outcome(&outcome))

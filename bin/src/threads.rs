@@ -57,7 +57,9 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
             output::say("no threads");
         }
     } else {
-        output::print(table(&threads))?;
+        let table = table(&threads).to_string();
+        let lines: Vec<_> = table.lines().map(str::trim).collect();
+        output::print(lines.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +132,8 @@ pub(crate) fn describe(state: &State) -> String {
         line("path", format!("{more}{}", path.join(" → ")));
     }
     let totals = state.totals();
-    let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+    let asked = totals.n_llm_calls > 0;
+    let tokens = |n: Option<u64>| n.or((!asked).then_some(0)).map_or_else(|| "?".to_owned(), |n| n.to_string());
     line(
         "used",
         format!(

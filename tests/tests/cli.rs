@@ -1,6 +1,7 @@
 //! The command line as a shell and a script see it: what is printed where, in which shape, with which exit code.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -568,4 +569,18 @@ fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
     std::thread::sleep(Duration::from_millis(400));
     let outcome = scene.run("resume last --json").code(1).json();
     assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");
+}
+
+#[test]
+fn the_pieces_of_an_answer_are_one_line_for_people_and_all_there_for_programs() {
+    let scene = scene();
+    scene.write(
+        "streamed.yaml",
+        SLOW.replace("model: m,", "model: m, stream: true,").replace("60000", "0, chunk_delay_ms: 40"),
+    );
+    scene.run("run streamed.yaml --quiet").ok();
+    assert_eq!(scene.run("events last --jsonl --type LLM_EXECUTION_PROGRESS").ok().lines().len(), 2);
+    let people = scene.run("events last").ok().stdout;
+    assert_eq!(people.matches("LLM_EXECUTION_PROGRESS").count(), 1, "{people}");
+    assert!(people.contains("2 pieces: At last."), "{people}");
 }

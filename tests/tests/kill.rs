@@ -1,8 +1,9 @@
 //! The program, killed at random instants and started again, behaves as if nothing had happened.
 //!
-//! `RETHREAD_KILLS` sets the number of kills (320 unless set), `RETHREAD_SEED` the seed.
+//! `RETHREAD_KILLS` sets the number of kills (240 unless set), `RETHREAD_SEED` the seed.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -306,7 +307,7 @@ fn check_calls(events: &[&Value]) {
 #[test]
 fn a_killed_program_goes_on_as_if_nothing_had_happened() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
-    let (wanted, seed) = (number("RETHREAD_KILLS", 320), number("RETHREAD_SEED", 1));
+    let (wanted, seed) = (number("RETHREAD_KILLS", 240), number("RETHREAD_SEED", 1));
 
     let undisturbed = Case::new(seed, Duration::ZERO);
     let since = Instant::now();
