@@ -84,7 +84,8 @@ fn piece_end(text: &str) -> usize {
     for at in PIECE_BYTES..last {
         let before = bytes[at - 1];
         let here = bytes[at];
-        if before == b'\n' && here.is_ascii_graphic() {
+        // Punctuation takes the line ends behind it into its token, and then any slashes (o200k_base).
+        if before == b'\n' && here.is_ascii_graphic() && here != b'/' {
             return at;
         }
         if here == b' ' && before.is_ascii_graphic() && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic) {

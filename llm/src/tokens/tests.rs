@@ -115,6 +115,13 @@ fn long_runs_of_anything_are_counted_without_giving_up() {
     }
 }
 
+#[test]
+fn slashes_behind_a_line_end_stay_with_the_punctuation_before_it() {
+    let text = format!("{}(\n/a", "x ".repeat(2 << 10).trim_end());
+    let whole = tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len() as u64;
+    assert_eq!(Encoding::O200kBase.count(&text), whole);
+}
+
 fn texts() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[a-zA-Z]{1,12}",
@@ -131,7 +138,11 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    // The same texts in every run: what fails once fails again.
+    #![proptest_config(ProptestConfig {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(7),
+        ..ProptestConfig::with_cases(24)
+    })]
 
     #[test]
     fn counting_in_pieces_changes_nothing(text in texts()) {
