@@ -63,6 +63,7 @@ pub struct RuntimeBuilder {
     limits: Limits,
     arbiters: usize,
     recover: bool,
+    observing: bool,
     label: String,
 }
 
@@ -84,6 +85,7 @@ impl RuntimeBuilder {
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
+            observing: false,
             label: "an embedding program".into(),
         }
     }
@@ -168,6 +170,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Nothing goes on: threads can be looked at and told things (pause, cancel, an answer), but no call is made and
+    /// no node is entered until a runtime that does not only observe has the log.
+    pub fn observing(mut self) -> Self {
+        self.observing = true;
+        self.recover = false;
+        self
+    }
+
     /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
     ///
     /// # Errors
@@ -200,6 +210,7 @@ impl RuntimeBuilder {
             handler: self.handler,
             workspace: Arc::new(workspace),
             limits: self.limits,
+            observing: self.observing,
         });
         let system = start_system(inner.clone(), self.arbiters, self.recover).await?;
         Ok(Runtime::new(inner, system))

@@ -17,7 +17,6 @@ use rethread_events::message::Message;
 use rethread_events::thread::{Input, State, Status, Thread, Totals};
 use rethread_events::workflow::{Fault, Faults, Surroundings, Workflow, WorkflowRef};
 use rethread_store::{Filter, ForkPoint, Kind, Store, StoreError, StreamInfo, Tag};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -143,7 +142,7 @@ impl Outcome {
 }
 
 /// A thread in a list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ThreadSummary {
     /// The thread.
     pub thread_id: ThreadId,
@@ -161,6 +160,25 @@ pub struct ThreadSummary {
     pub last_position: Position,
     /// The thread it was forked from, and the last seq it inherits.
     pub forked_from: Option<(ThreadId, Seq)>,
+}
+
+impl ThreadSummary {
+    /// What `threads --json` prints of it.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!({
+            "thread_id": self.thread_id,
+            "status": self.status,
+            "workflow": self.workflow.as_ref().map(|workflow| &workflow.name),
+            "workflow_hash": self.workflow.as_ref().map(|workflow| workflow.hash),
+            "started_at": self.started_at,
+            "last_at": self.last_at,
+            "last_seq": self.last_seq,
+            "last_position": self.last_position,
+            "forked_from": self
+                .forked_from
+                .map(|(thread, seq)| serde_json::json!({ "thread_id": thread, "seq": seq })),
+        })
+    }
 }
 
 /// Which threads a list holds.
@@ -184,7 +202,7 @@ impl Runtime {
         Self { shared: Arc::new(Shared { inner, system: Mutex::new(Some(system)) }) }
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.shared.inner
     }
 
@@ -385,7 +403,9 @@ impl ThreadHandle {
             } else {
                 let loaded = self.load(None).await?;
                 let status = loaded.state.status();
-                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest;
+                // One whose time came while nobody ran it is not at rest: it has something to do.
+                let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
+                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
                 if status.is_ended() || at_rest {
                     return Ok(Outcome::new(loaded.state, loaded.last_position));
                 }
@@ -431,6 +451,11 @@ impl ThreadHandle {
         self.runtime.blocking(move || summary(&*store, &stream(&*store, id)?)).await?
     }
 
+    /// The first seq that is its own and not inherited.
+    pub async fn first_own_seq(&self) -> Result<Seq, RuntimeError> {
+        Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
+    }
+
     /// Its state after its last durable event.
     pub async fn state(&self) -> Result<State, RuntimeError> {
         Ok(self.load(None).await?.state)
@@ -463,17 +488,18 @@ impl ThreadHandle {
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        let events = futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
-            if end == End::Here {
-                return None;
-            }
-            let event = records.next().await?;
-            let end = match &event {
-                Ok(event) => end.after(event, id),
-                Err(_) => End::Here,
-            };
-            Some((event, (records, end)))
-        });
+        let events =
+            futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
+                if end == End::Here {
+                    return None;
+                }
+                let event = records.next().await?;
+                let end = match &event {
+                    Ok(event) => end.after(event, id),
+                    Err(_) => End::Here,
+                };
+                Some((event, (records, end)))
+            });
         Events::new(events.boxed())
     }
 
@@ -638,7 +664,8 @@ impl ThreadHandle {
 fn fits_the_fork(state: &State, workflow: &Workflow) -> Result<(), Faults> {
     match state.node_name() {
         Some(node) if !state.is_ended() && workflow.node(node).is_none() => {
-            let fault = Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
+            let fault =
+                Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
             Err(Faults::one(fault.hint("fork at a moment before that node, or keep the node")))
         }
         _ => Ok(()),
@@ -727,10 +754,8 @@ enum End {
 
 impl End {
     fn after(self, recorded: &RecordedEvent, thread: ThreadId) -> Self {
-        let ends = matches!(
-            recorded.event,
-            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_)
-        );
+        let ends =
+            matches!(recorded.event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_));
         match (self, recorded.record.thread == thread) {
             (Self::NotYet, false) if ends => Self::Inherited,
             (Self::NotYet, true) if ends => Self::Here,

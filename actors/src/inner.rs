@@ -35,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
     pub(crate) timers: Timers,
+    /// Whether threads are only looked at and told things: nothing goes on.
+    pub(crate) observing: bool,
     /// How many model calls may run at once.
     pub(crate) model_calls: Arc<Semaphore>,
     live: DashMap<ThreadId, Addr<ThreadActor>>,
@@ -59,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
+    pub(crate) observing: bool,
 }
 
 impl Inner {
@@ -72,6 +75,7 @@ impl Inner {
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             limits: parts.limits,
+            observing: parts.observing,
             activity: Activity::default(),
             timers: Timers::default(),
             live: DashMap::new(),

@@ -26,6 +26,7 @@
 //! `futures::executor::block_on`, without any async runtime.
 
 mod activity;
+mod archive;
 mod builder;
 mod definitions;
 mod error;
@@ -42,6 +43,7 @@ mod thread_actor;
 mod timers;
 mod tool_executor;
 
+pub use archive::{ArchiveError, Exporter, Imported};
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use handle::{Events, ForkRequest, Outcome, Runtime, StartThread, ThreadFilter, ThreadHandle, ThreadSummary};
@@ -56,9 +58,14 @@ pub use rethread_events::json::Json;
 pub use rethread_events::message::{Message, Part, Role};
 pub use rethread_events::thread::{Rejected, State, Status};
 pub use rethread_events::tool::Recovery;
-pub use rethread_events::workflow::{AgentBuilder, Faults, LlmNode, ToolNode, Workflow};
 pub use rethread_events::workflow::parse as parse_workflow;
+pub use rethread_events::workflow::{AgentBuilder, Faults, LlmNode, ToolNode, Workflow};
 pub use rethread_llm as llm;
 pub use rethread_store as store;
 pub use rethread_tools as tools;
 pub use rethread_tools::{Tool, ToolContext, ToolOutput};
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

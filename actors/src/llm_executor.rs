@@ -87,11 +87,7 @@ async fn ask(
     let mut listener = Gatherer { to: gathered.clone(), thread: thread.clone(), call, attempt };
     let key = call.key(id);
     let answer = client.call(&request, CallContext::new(&key, &mut listener));
-    let answer = if request.stream {
-        follow(answer, &gathered, thread, call, attempt).await
-    } else {
-        answer.await
-    };
+    let answer = if request.stream { follow(answer, &gathered, thread, call, attempt).await } else { answer.await };
     let response = answer.map_err(execution_error)?;
     Ok(ModelAnswer {
         message: Arc::new(response.message),

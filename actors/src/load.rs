@@ -68,11 +68,7 @@ impl Loaded {
 
 /// The state in a snapshot, when it is the fold of the very records that are in the log: the hash of the record at
 /// its seq says so.
-fn from_snapshot(
-    store: &dyn Store,
-    thread: ThreadId,
-    snapshot: &Snapshot,
-) -> Result<Option<Loaded>, RuntimeError> {
+fn from_snapshot(store: &dyn Store, thread: ThreadId, snapshot: &Snapshot) -> Result<Option<Loaded>, RuntimeError> {
     let records = store.read_stream(thread, snapshot.seq..snapshot.seq.next(), 1)?;
     let Some(record) = records.first().filter(|record| record.hash == snapshot.hash) else {
         tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot is not of this stream and is passed over");

@@ -89,7 +89,10 @@ impl Models {
                 }
             }
             (None, None) => {
-                return Err(ExecutionError::new(ErrorKind::Configuration, "the node names neither profile nor provider"));
+                return Err(ExecutionError::new(
+                    ErrorKind::Configuration,
+                    "the node names neither profile nor provider",
+                ));
             }
         };
         Ok((client, request))

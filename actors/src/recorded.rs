@@ -39,9 +39,8 @@ pub enum RecordError {
 impl RecordedEvent {
     /// The event in a record.
     pub fn decode(record: Record) -> Result<Self, RuntimeError> {
-        let event = Event::decode(record.kind.0, record.version, &record.payload).map_err(|source| {
-            RuntimeError::Event { thread: record.thread, seq: record.seq, source }
-        })?;
+        let event = Event::decode(record.kind.0, record.version, &record.payload)
+            .map_err(|source| RuntimeError::Event { thread: record.thread, seq: record.seq, source })?;
         Ok(Self { record, event })
     }
 
@@ -110,11 +109,5 @@ pub(crate) fn new_record(
     cause: Option<Cause>,
 ) -> Result<NewRecord, rethread_events::bin::StoredError> {
     let kind = event.event_type();
-    Ok(NewRecord {
-        kind: Kind(kind.code),
-        version: kind.version,
-        recorded_at: at,
-        cause,
-        payload: event.encode()?,
-    })
+    Ok(NewRecord { kind: Kind(kind.code), version: kind.version, recorded_at: at, cause, payload: event.encode()? })
 }

@@ -75,9 +75,8 @@ pub(crate) async fn wake_when_due(inner: Arc<Inner>) {
                 tracing::error!(%thread, %error, "the thread does not come back");
             }
         }
-        let wait = next.map_or(Duration::from_secs(3600), |at| {
-            Duration::from_micros(at.unix_us().saturating_sub(now.unix_us()))
-        });
+        let wait = next
+            .map_or(Duration::from_secs(3600), |at| Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = inner.timers.changed() => {}

@@ -243,6 +243,9 @@ impl ThreadActor {
         let thread = Thread::resume(loaded.state, workflow);
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
         self.mode = Mode::Live(Box::new(live));
+        if self.inner.observing {
+            return self.pump(ctx);
+        }
         // Nothing that was in flight is any more. The machine says what becomes of each call.
         self.tell(Input::Recover, None, ctx);
         self.tell(Input::Tick, None, ctx);
@@ -256,9 +259,15 @@ impl ThreadActor {
             return;
         };
         let now = Inner::now();
-        let cause = cause_of(&input).and_then(|call| live.positions.get(&call).copied()).map(Cause::At);
+        let cause = cause_of(&input).map(|call| match live.positions.get(&call) {
+            Some(position) => Cause::At(*position),
+            // Its request is still under way, and has no position that is known here.
+            None => Cause::Own(call.0),
+        });
         let around = Surroundings { now, tools: &*self.inner };
-        match live.thread.step(input, &around) {
+        let stepped =
+            if self.inner.observing { live.thread.note(input, &around) } else { live.thread.step(input, &around) };
+        match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
@@ -306,8 +315,15 @@ impl ThreadActor {
         let expected = Seq(end.0 - events.len() as u64);
         let mut records = Vec::with_capacity(events.len());
         for (i, event) in events.iter().enumerate() {
-            // Within one decision each event follows from the one before it.
-            let cause = if i == 0 { cause } else { Some(Cause::SameAppend(i as u32 - 1)) };
+            // Within one decision each event follows from the one before it; several of one kind in a row, such as
+            // the tool calls of one answer, follow from the same one.
+            let kind = event.event_type().code;
+            let before = events[..i].iter().rposition(|other| other.event_type().code != kind);
+            let cause = match before {
+                Some(before) if i > 0 => Some(Cause::SameAppend(before as u32)),
+                _ if i == 0 => cause,
+                _ => None,
+            };
             match new_record(event, now, cause) {
                 Ok(record) => records.push(record),
                 Err(error) => {
@@ -368,7 +384,7 @@ impl ThreadActor {
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
         let mut next = live.thread.state().next_deadline();
-        if !live.halting && !live.thread.state().is_paused() {
+        if !live.halting && !self.inner.observing && !live.thread.state().is_paused() {
             for effect in effects {
                 let key = effect.key();
                 if live.running.contains_key(&key) {
@@ -384,7 +400,7 @@ impl ThreadActor {
                 }
             }
         }
-        self.set_alarm(next, ctx);
+        self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
         self.rest(ctx);
     }
 
@@ -492,16 +508,18 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let around = Surroundings { now: Inner::now(), tools: &*self.inner };
-        let wait = live.thread.waits_for(&around);
-        if wait == Wait::Itself && !live.halting {
+        let now = Inner::now();
+        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner });
+        if wait == Wait::Itself && !live.halting && !self.inner.observing {
             return ctx.notify(Tell { input: Input::Tick, reply: None });
         }
         if !live.under_way.is_empty() {
             return;
         }
         let ended = wait == Wait::Nothing;
-        if ended || matches!(wait, Wait::Somebody { .. }) {
+        // Whose time is up waits for nobody any more: its alarm is about to say so.
+        let settled = |until: Option<Time>| self.inner.observing || until.is_none_or(|at| at > now);
+        if ended || matches!(wait, Wait::Somebody { until } if settled(until)) {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.inner.activity.at_rest(self.id, rest, ended);
         }
@@ -634,10 +652,7 @@ fn give_snapshot_back(inner: &Arc<Inner>, live: &Live) {
 }
 
 fn opens_a_call(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_)
-    )
+    matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_))
 }
 
 /// The call that an input answers: its request is the cause of what follows.

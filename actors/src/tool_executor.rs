@@ -80,7 +80,7 @@ async fn call(
         let _ = thread.try_send(Tell { input: Input::ToolProgress { call, attempt, message }, reply: None });
     });
     let cx = ToolContext::new(workspace)
-        .key(run.call.key(id))
+        .key(run.key(id))
         .attempt(run.attempt)
         .progress(progress)
         .timeout(Duration::from_millis(run.options.timeout_ms))
@@ -90,9 +90,10 @@ async fn call(
 
 /// The future's answer, or its panic as an error.
 pub(crate) async fn contained<F: Future>(future: F) -> Result<F::Output, ExecutionError> {
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
-        ExecutionError::new(ErrorKind::Panicked, format!("it panicked: {}", panic_message(&*panic)))
-    })
+    AssertUnwindSafe(future)
+        .catch_unwind()
+        .await
+        .map_err(|panic| ExecutionError::new(ErrorKind::Panicked, format!("it panicked: {}", panic_message(&*panic))))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {

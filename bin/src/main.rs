@@ -1,33 +1,138 @@
-//! The rethread command line.
+//! The rethread command line. Data goes to stdout, talk to stderr.
 
+mod archive;
+mod control;
+mod definition;
+mod events;
+mod exit;
+mod fork;
+mod inbox;
+mod interrupt;
+mod live;
 mod llm;
+mod open;
+mod output;
+mod replay;
+mod run;
+mod threads;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-#[derive(Parser)]
-#[command(name = "rethread", version, about)]
+use crate::exit::Failure;
+use crate::open::OpenArgs;
+
+/// Runs LLM agents as event-sourced threads: they survive a crash at any instant, replay to any moment and fork from
+/// any moment.
+#[derive(Debug, Parser)]
+#[command(name = "rethread", version, after_help = EXIT_CODES)]
 struct Cli {
+    #[command(flatten)]
+    open: OpenArgs,
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+const EXIT_CODES: &str = "\
+Exit codes:
+  0 done  1 the thread failed  2 usage  3 invalid workflow or configuration
+  4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
+  130 interrupted (the thread stays as it is: `rethread resume` goes on)
+
+Example:
+  rethread run docs/examples/hello.yaml --input Ada";
+
+#[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a workflow to its end
+    Run(run::RunArgs),
+    /// List threads
+    Threads(threads::ThreadsArgs),
+    /// Show one thread: what it did, what it costs, what it waits for
+    Show(threads::ShowArgs),
+    /// Print the events of one thread
+    Events(events::EventsArgs),
+    /// Print the events of the whole log
+    Tail(events::TailArgs),
+    /// Show the state of a thread as it was after an event, a checkpoint, or now
+    Replay(replay::ReplayArgs),
+    /// Start a new thread that goes on from a moment of another
+    Fork(fork::ForkArgs),
+    /// End a thread in good order
+    Cancel(control::CancelArgs),
+    /// Let a thread begin nothing new
+    Pause(control::PauseArgs),
+    /// Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
+    Resume(run::ResumeArgs),
+    /// List what waits for a person
+    Inbox(inbox::InboxArgs),
+    /// Answer a question that waits for a person
+    Respond(inbox::RespondArgs),
+    /// Check the whole log: that nothing is changed, missing or out of order
+    Verify(archive::VerifyArgs),
+    /// Write threads as JSON lines
+    Export(archive::ExportArgs),
+    /// Read threads that were exported
+    Import(archive::ImportArgs),
+    /// Check a workflow file
+    Validate(definition::ValidateArgs),
+    /// Print the JSON Schema of workflow files
+    Schema,
     /// Ask a model directly, without a workflow
     Llm(llm::LlmArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let Command::Llm(args) = cli.command;
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(llm::run(args)),
-        Err(e) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "error: {e}");
-            ExitCode::FAILURE
+    let matches = Cli::command().get_matches();
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    cli.open.command = matches.subcommand_name().unwrap_or_default().to_owned();
+    output::set_color(cli.open.color);
+    open::log_to_stderr();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
+    };
+    let code = match runtime.block_on(dispatch(cli)) {
+        Ok(code) => code,
+        Err(failure) => exit::report(&failure),
+    };
+    // A read of the terminal that still waits for a line must not hold the program.
+    runtime.shutdown_background();
+    code
+}
+
+async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
+    let open = cli.open;
+    match cli.command {
+        Command::Run(args) => run::run(&open, args).await,
+        Command::Resume(args) => run::resume(&open, args).await,
+        Command::Threads(args) => threads::list(&open, args).await,
+        Command::Show(args) => threads::show(&open, args).await,
+        Command::Events(args) => events::of_thread(&open, args).await,
+        Command::Tail(args) => events::of_log(&open, args).await,
+        Command::Replay(args) => replay::replay(&open, args).await,
+        Command::Fork(args) => fork::fork(&open, args).await,
+        Command::Cancel(args) => control::cancel(&open, args).await,
+        Command::Pause(args) => control::pause(&open, args).await,
+        Command::Inbox(args) => inbox::list(&open, args).await,
+        Command::Respond(args) => inbox::respond(&open, args).await,
+        Command::Verify(args) => archive::verify(&open, args).await,
+        Command::Export(args) => archive::export(&open, args).await,
+        Command::Import(args) => archive::import(&open, args).await,
+        Command::Validate(args) => definition::validate(&args),
+        Command::Schema => definition::schema(),
+        Command::Llm(args) => Ok(llm::run(args).await),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "rethread", &mut script);
+            output::print(String::from_utf8_lossy(&script).trim_end())?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

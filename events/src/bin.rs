@@ -1,6 +1,9 @@
 //! The stored form: bincode with the `legacy` configuration (little endian, fixed width), whose bytes equal those
 //! of bincode 1.3, so that the format outlives the crate.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::{Deref, DerefMut};
 
 use bincode::de::Decoder;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Enumerator, Object};
+use minijinja::value::{Enumerator, Object, ValueKind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
 use crate::json::Json;
@@ -83,6 +83,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_fuel(Some(FUEL));
     // A prompt is plain text: nothing in it is escaped, and a final line break stays.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_formatter(as_json);
     environment.set_syntax(syntax());
     limits::install(&mut environment);
     environment
@@ -93,6 +94,26 @@ fn syntax() -> SyntaxConfig {
     syntax.keep_trailing_newline(true);
     // The default delimiters are valid, so building cannot fail; should it, the default syntax serves.
     syntax.build().unwrap_or_default()
+}
+
+/// Texts and numbers stand in a prompt as they are, everything else as JSON: values are JSON wherever they come from.
+fn as_json(
+    out: &mut minijinja::Output<'_>,
+    state: &mut minijinja::State<'_, '_>,
+    value: &minijinja::Value,
+) -> Result<(), minijinja::Error> {
+    match value.kind() {
+        ValueKind::Bool | ValueKind::None | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+            let mut json = Limited::new();
+            let too_large = "a value is too large for a template";
+            serde_json::to_writer(&mut json, value).map_err(|e| {
+                let message = if json.is_full { too_large.to_owned() } else { e.to_string() };
+                minijinja::Error::new(ErrorKind::BadSerialization, message)
+            })?;
+            out.write_str(&String::from_utf8_lossy(&json.bytes)).map_err(minijinja::Error::from)
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    }
 }
 
 fn limit(source: &str) -> Result<(), ExpressionError> {

@@ -188,11 +188,7 @@ pub trait Client: Send + Sync {
     ///
     /// # Errors
     /// The error of the last attempt, when none brought an answer within the limits.
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>>;
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>>;
 
     /// What is known of a model, without asking anybody.
     fn model_info(&self, model: &str) -> Option<ModelInfo> {

@@ -128,7 +128,7 @@ impl LlmError {
             status: None,
             provider: provider.into(),
             code: None,
-            message: excerpt(message.as_ref(), MESSAGE_BYTES_MAX),
+            message: cut(message.as_ref().trim(), MESSAGE_BYTES_MAX).to_owned(),
             retry_after_ms: None,
             retryable: kind.is_retryable(),
             request_id: None,
@@ -141,7 +141,12 @@ impl LlmError {
     }
 }
 
-/// The beginning of a text, at most `bytes_max` bytes, cut between characters, with blanks run together.
+/// The beginning of a text, at most `bytes_max` bytes, cut between characters.
+pub fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
+}
+
+/// The beginning of a text on one line, at most `bytes_max` bytes, cut between characters, with blanks run together.
 pub fn excerpt(text: &str, bytes_max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(bytes_max));
     for word in text.split_whitespace() {

@@ -1,23 +1,24 @@
 //! One attempt over HTTP: send the body, read the answer, within limits of size and time.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::client::{CallContext, Client, Health, Listener, ModelEntry, ModelInfo};
+use crate::client::{CallContext, Client, Health, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
-use crate::sse::Decoder;
-use crate::wire::{AnswerContext, Progress, Wire, fault};
+use crate::wire::Wire;
+
+mod attempt;
+pub(crate) mod reading;
 
 /// Limits of one attempt. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,36 +51,39 @@ impl Default for HttpLimits {
     }
 }
 
-/// How long a stream may still take to end after the answer is whole: only figures can follow.
-const ENDING: Duration = Duration::from_secs(5);
-/// How long to wait for the end of the body after the last event, so that the connection can be used again.
-const DRAIN: Duration = Duration::from_millis(50);
-/// The longest error body that is read, in bytes.
-const ERROR_BYTES_MAX: usize = 256 << 10;
-/// The most pages of a list of models that are fetched.
-const MODEL_PAGES_MAX: usize = 20;
-
 /// An HTTP client for providers, to be shared by everything in a process: it holds the connections.
 ///
 /// # Errors
-/// When the system's certificates cannot be read.
+/// When no client can be made at all. On a machine without certificates there is one that reaches plain `http://`
+/// addresses, such as a model server next door, and trusts nobody else.
 pub fn shared(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
-    reqwest::Client::builder()
-        .connect_timeout(connect_timeout)
-        .pool_idle_timeout(Duration::from_secs(60))
-        .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
-        // A redirect to another host would take the key there: only the headers that HTTP itself knows are dropped
-        // on the way, and some providers have headers of their own.
-        .redirect(reqwest::redirect::Policy::custom(|attempt| {
-            let same = attempt.previous().last().is_some_and(|from| {
-                from.host_str() == attempt.url().host_str()
-                    && from.port_or_known_default() == attempt.url().port_or_known_default()
-                    && from.scheme() == attempt.url().scheme()
-            });
-            if same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
-        }))
+    let builder = || {
+        reqwest::Client::builder()
+            .connect_timeout(connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(60))
+            .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
+            .redirect(same_host_only())
+    };
+    builder()
         .build()
+        .or_else(|error| {
+            tracing::warn!(error = chain(&error), "only http:// addresses can be reached");
+            builder().tls_certs_only(std::iter::empty()).build()
+        })
         .map_err(|e| LlmError::new(ErrorKind::Connection, "http", chain(&e)))
+}
+
+/// A redirect to another host would take the key there: only the headers that HTTP itself knows are dropped on the
+/// way, and some providers have headers of their own.
+fn same_host_only() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let same = attempt.previous().last().is_some_and(|from| {
+            from.host_str() == attempt.url().host_str()
+                && from.port_or_known_default() == attempt.url().port_or_known_default()
+                && from.scheme() == attempt.url().scheme()
+        });
+        if same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
+    })
 }
 
 /// A provider reached over HTTP. Every call is one attempt.
@@ -129,241 +133,18 @@ impl HttpClient {
     fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let joined = format!("{}{path}", url.path().trim_end_matches('/'));
+        let mut base = url.path().trim_end_matches('/');
+        // Some write the version into the base URL where the official clients add it themselves.
+        if let Some(version) = path.split('/').nth(1) {
+            base = base.strip_suffix(version).and_then(|b| b.strip_suffix('/')).unwrap_or(base);
+        }
+        let joined = format!("{base}{path}");
         url.set_path(&joined);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             url.query_pairs_mut().append_pair(name, value);
         }
         url
-    }
-
-    async fn attempt(
-        &self,
-        request: &Request,
-        listener: &mut dyn Listener,
-        key: &str,
-    ) -> Result<Response, LlmError> {
-        let body = serde_json::to_vec(&self.body(request)?)
-            .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
-        if body.len() > self.limits.request_bytes_max {
-            return Err(LlmError::new(
-                ErrorKind::TooLarge,
-                self.name,
-                format!(
-                    "the request has {} bytes, the limit is {}",
-                    body.len(),
-                    self.limits.request_bytes_max
-                ),
-            ));
-        }
-        let mut headers = self.headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Ok(value) = HeaderValue::from_str(key)
-            && !key.is_empty()
-        {
-            headers.insert(HeaderName::from_static("x-client-request-id"), value);
-        }
-        let send = self
-            .http
-            .post(self.url(&self.wire.call_path(request)))
-            .headers(headers)
-            .body(body)
-            .send();
-        let mut answer = self.head(send).await?;
-        let status = answer.status().as_u16();
-        let request_id = fault::request_id(answer.headers());
-        if !answer.status().is_success() {
-            let headers = std::mem::take(answer.headers_mut());
-            let body = self.error_body(&mut answer).await;
-            return Err(fault::from_answer(self.name, status, &headers, &body, SystemTime::now()));
-        }
-        let cx = AnswerContext { provider: self.name, n_answers: request.n_answers() };
-        let read = if request.stream {
-            self.read_stream(answer, cx, listener).await
-        } else {
-            self.read_whole(answer, cx, listener).await
-        };
-        match read {
-            Ok(mut response) => {
-                response.request_id = request_id;
-                Ok(response)
-            }
-            Err(mut error) => {
-                error.request_id = error.request_id.or(request_id);
-                Err(error)
-            }
-        }
-    }
-
-    async fn head(
-        &self,
-        send: impl Future<Output = reqwest::Result<reqwest::Response>>,
-    ) -> Result<reqwest::Response, LlmError> {
-        match tokio::time::timeout(Duration::from_millis(self.limits.first_byte_ms), send).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(e)) => Err(self.transport(&e)),
-            Err(_) => Err(self.late("an answer to begin", self.limits.first_byte_ms)),
-        }
-    }
-
-    async fn read_whole(
-        &self,
-        answer: reqwest::Response,
-        cx: AnswerContext,
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
-        let body = self.whole_body(answer).await?;
-        self.parse_whole(&body, cx, listener)
-    }
-
-    /// Reads a body that was asked for whole. Some servers stream all the same.
-    fn parse_whole(
-        &self,
-        body: &[u8],
-        cx: AnswerContext,
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
-        match serde_json::from_slice::<Value>(body) {
-            Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.name, None, &value)),
-            Ok(value) => self.wire.answer(&value, cx),
-            Err(_) if looks_like_events(body) => {
-                let mut events = Events::new(self, cx);
-                events.push(body, listener)?;
-                events.finish(listener)
-            }
-            Err(e) => Err(cx.malformed(not_json(body, &e.to_string()))),
-        }
-    }
-
-    async fn whole_body(&self, mut answer: reqwest::Response) -> Result<Vec<u8>, LlmError> {
-        let expected = answer.content_length().unwrap_or(0);
-        self.within(usize::try_from(expected).unwrap_or(usize::MAX))?;
-        // What the head promises is not believed beyond a megabyte before the bytes are there.
-        let mut body = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).min(1 << 20));
-        while let Some(piece) = self.piece(&mut answer, self.limits.idle_ms).await? {
-            self.within(body.len() + piece.len())?;
-            body.extend_from_slice(&piece);
-        }
-        Ok(body)
-    }
-
-    /// Whatever can be had of an error body, quickly: the status already says most.
-    async fn error_body(&self, answer: &mut reqwest::Response) -> Vec<u8> {
-        let mut body = Vec::new();
-        while let Ok(Ok(Some(piece))) =
-            tokio::time::timeout(Duration::from_secs(10), answer.chunk()).await
-        {
-            let room = ERROR_BYTES_MAX - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if body.len() >= ERROR_BYTES_MAX {
-                break;
-            }
-        }
-        body
-    }
-
-    async fn read_stream(
-        &self,
-        mut answer: reqwest::Response,
-        cx: AnswerContext,
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
-        // What is no stream of events (an answer in one piece, an error, a page) is collected and read whole.
-        let mut whole: Option<Vec<u8>> = None;
-        let mut events = Events::new(self, cx);
-        let mut total = 0_usize;
-        let mut first = true;
-        loop {
-            let wait = match events.progress {
-                Progress::More => self.limits.idle_ms,
-                Progress::Ending => self.limits.idle_ms.min(ENDING.as_millis() as u64),
-                Progress::Done => break,
-            };
-            let piece = match self.piece(&mut answer, wait).await {
-                Ok(Some(piece)) => piece,
-                Ok(None) => break,
-                // The answer is whole: what broke afterwards does not matter.
-                Err(_) if events.progress != Progress::More => break,
-                Err(mut error) => {
-                    if error.kind == ErrorKind::Connection && total > 0 {
-                        error.kind = ErrorKind::StreamInterrupted;
-                    }
-                    return Err(error);
-                }
-            };
-            total = total.saturating_add(piece.len());
-            self.within(total)?;
-            if first && let Some(byte) = piece.iter().find(|b| !b.is_ascii_whitespace()) {
-                first = false;
-                if matches!(byte, b'{' | b'[' | b'<') {
-                    whole = Some(Vec::new());
-                }
-            }
-            match &mut whole {
-                Some(body) => body.extend_from_slice(&piece),
-                None => events.push(&piece, listener)?,
-            }
-        }
-        if let Some(body) = whole {
-            return self.parse_unstreamed(&body, cx, listener);
-        }
-        if events.progress == Progress::Done {
-            let drain = async { while let Ok(Some(_)) = answer.chunk().await {} };
-            let _ = tokio::time::timeout(DRAIN, drain).await;
-        }
-        if total == 0 {
-            return Err(cx.malformed("the answer is empty"));
-        }
-        events.finish(listener)
-    }
-
-    /// Reads the body of an answer that was asked for in pieces and came in one: as JSON, or as a JSON list of
-    /// what would have been the events.
-    fn parse_unstreamed(
-        &self,
-        body: &[u8],
-        cx: AnswerContext,
-        listener: &mut dyn Listener,
-    ) -> Result<Response, LlmError> {
-        match serde_json::from_slice::<Value>(body) {
-            Ok(Value::Array(list)) if !fault::is_error(&Value::Array(list.clone())) => {
-                let mut assembler = self.wire.assembler(cx);
-                for value in list {
-                    let event = crate::sse::Event { name: String::new(), data: value.to_string() };
-                    assembler.event(&event, listener)?;
-                }
-                assembler.finish()
-            }
-            _ => {
-                let response = self.parse_whole(body, cx, listener)?;
-                crate::wire::draft::tell(&response, listener);
-                Ok(response)
-            }
-        }
-    }
-
-    async fn piece(
-        &self,
-        answer: &mut reqwest::Response,
-        wait_ms: u64,
-    ) -> Result<Option<Bytes>, LlmError> {
-        match tokio::time::timeout(Duration::from_millis(wait_ms), answer.chunk()).await {
-            Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(e)) => Err(self.transport(&e)),
-            Err(_) => Err(self.late("more of an answer", wait_ms)),
-        }
-    }
-
-    fn within(&self, bytes: usize) -> Result<(), LlmError> {
-        if bytes <= self.limits.answer_bytes_max {
-            return Ok(());
-        }
-        Err(LlmError::new(
-            ErrorKind::TooLarge,
-            self.name,
-            format!("the answer is larger than {} bytes", self.limits.answer_bytes_max),
-        ))
     }
 
     fn transport(&self, error: &reqwest::Error) -> LlmError {
@@ -387,43 +168,6 @@ impl HttpClient {
         }
         error
     }
-
-    async fn list_models(&self) -> Result<Vec<ModelEntry>, LlmError> {
-        let mut out = Vec::new();
-        let mut query = String::new();
-        for _ in 0..MODEL_PAGES_MAX {
-            let path = format!("{}{query}", self.wire.models_path());
-            let send = self.http.get(self.url(&path)).headers(self.headers.clone()).send();
-            let mut answer = self.head(send).await?;
-            let status = answer.status().as_u16();
-            if !answer.status().is_success() {
-                let headers = std::mem::take(answer.headers_mut());
-                let body = self.error_body(&mut answer).await;
-                return Err(fault::from_answer(
-                    self.name,
-                    status,
-                    &headers,
-                    &body,
-                    SystemTime::now(),
-                ));
-            }
-            let body = self.whole_body(answer).await?;
-            let value: Value = serde_json::from_slice(&body).map_err(|e| {
-                LlmError::new(
-                    ErrorKind::MalformedResponse,
-                    self.name,
-                    not_json(&body, &e.to_string()),
-                )
-            })?;
-            let (models, next) = self.wire.models(&value);
-            out.extend(models);
-            match next {
-                Some(next) => query = format!("?{next}"),
-                None => break,
-            }
-        }
-        Ok(out)
-    }
 }
 
 impl Client for HttpClient {
@@ -431,11 +175,7 @@ impl Client for HttpClient {
         self.name
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
             let limit = Duration::from_millis(self.limits.try_ms);
             let attempt = self.attempt(request, cx.listener, cx.key);
@@ -445,11 +185,6 @@ impl Client for HttpClient {
             }
         }
         .boxed()
-    }
-
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        let _ = model;
-        None
     }
 
     fn check(&self) -> BoxFuture<'_, Health> {
@@ -485,80 +220,6 @@ impl Client for HttpClient {
     }
 }
 
-/// The events of one answer, from bytes to the assembler.
-struct Events<'a> {
-    client: &'a HttpClient,
-    cx: AnswerContext,
-    decoder: Decoder,
-    assembler: Box<dyn crate::wire::Assembler>,
-    progress: Progress,
-}
-
-impl<'a> Events<'a> {
-    fn new(client: &'a HttpClient, cx: AnswerContext) -> Self {
-        Self {
-            client,
-            cx,
-            decoder: Decoder::new(client.limits.event_bytes_max),
-            assembler: client.wire.assembler(cx),
-            progress: Progress::More,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
-        let (assembler, progress) = (&mut self.assembler, &mut self.progress);
-        let mut failed = None;
-        let pushed = self.decoder.push(bytes, |event| {
-            match assembler.event(event, listener) {
-                // What ends an answer stays its end, whatever follows.
-                Ok(Progress::More) if *progress == Progress::Ending => {}
-                Ok(now) => *progress = now,
-                Err(error) => failed = Some(error),
-            }
-            failed.is_none() && *progress != Progress::Done
-        });
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        pushed.map_err(|e| LlmError::new(ErrorKind::TooLarge, self.client.name, e.to_string()))
-    }
-
-    fn finish(mut self, listener: &mut dyn Listener) -> Result<Response, LlmError> {
-        if self.progress != Progress::Done
-            && let Some(event) = self.decoder.finish()
-        {
-            match self.assembler.event(&event, listener) {
-                Ok(progress) if progress != Progress::More => self.progress = progress,
-                Ok(_) => {}
-                // An event that was cut off is not a malformed one.
-                Err(e) if e.kind == ErrorKind::MalformedResponse => {
-                    if self.progress == Progress::More {
-                        return Err(self.cx.interrupted());
-                    }
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        if self.progress == Progress::More {
-            return Err(self.cx.interrupted());
-        }
-        self.assembler.finish()
-    }
-}
-
-fn looks_like_events(body: &[u8]) -> bool {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
-    [b"data:".as_slice(), b"event:", b": "].iter().any(|start| body.starts_with(start))
-}
-
-fn not_json(body: &[u8], why: &str) -> String {
-    if body.trim_ascii().is_empty() {
-        return "the answer is empty".into();
-    }
-    let begin = String::from_utf8_lossy(&body[..body.len().min(300)]);
-    format!("the answer is not JSON ({why}); it begins: {begin}")
-}
-
 /// An error and what caused it, without the URL, whose query may hold a key.
 fn chain(error: &reqwest::Error) -> String {
     use std::error::Error as _;
@@ -577,3 +238,6 @@ fn chain(error: &reqwest::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,18 +3,24 @@
 //! A [`Request`] and a [`Response`] are neutral; a [`Client`] carries the one to a model and brings the other back.
 //! [`Profiles`] makes clients from `rethread.toml` or from the environment. Nothing here knows of threads.
 
+pub mod answers;
 pub mod client;
 pub mod error;
+pub mod fallback;
 pub mod http;
+pub mod limit;
 pub mod mock;
+pub mod prices;
 pub mod profile;
 pub mod profiles;
 pub mod provider;
+pub mod relay;
 pub mod request;
 pub mod response;
 pub mod retry;
 pub mod secret;
 pub mod sse;
+pub mod tokens;
 mod wire;
 
 pub use client::{CallContext, Client, Delta, Listener, TryEvent};

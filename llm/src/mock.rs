@@ -93,10 +93,7 @@ async fn stream(answer: &MockAnswer, response: &Response, listener: &mut dyn Lis
             index,
             id: Some(call.id.clone()),
             name: Some(call.name.clone()),
-            arguments_fragment: call
-                .arguments_raw
-                .clone()
-                .unwrap_or_else(|| call.arguments.0.to_string()),
+            arguments_fragment: call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string()),
         });
     }
 }
@@ -104,8 +101,7 @@ async fn stream(answer: &MockAnswer, response: &Response, listener: &mut dyn Lis
 fn build(answer: &MockAnswer, request: &Request, number: usize) -> Response {
     let mut content = Vec::new();
     if let Some(text) = &answer.reasoning {
-        content
-            .push(Part::Reasoning(Reasoning { text: Some(text.clone()), ..Reasoning::default() }));
+        content.push(Part::Reasoning(Reasoning { text: Some(text.clone()), ..Reasoning::default() }));
     }
     if let Some(text) = answer.full_text() {
         content.push(Part::text(text));
@@ -141,13 +137,7 @@ fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {
                 Value::Null => Json(Value::Object(serde_json::Map::new())),
                 _ => call.arguments.clone(),
             };
-            ToolCall {
-                id,
-                name: call.name.clone(),
-                arguments,
-                arguments_raw: None,
-                signature: None,
-            }
+            ToolCall { id, name: call.name.clone(), arguments, arguments_raw: None, signature: None }
         }
     }
 }
@@ -155,8 +145,7 @@ fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {
 /// Figures in the right order of size where the script gives none: a token for every four bytes, which is what
 /// English text comes to. Exact counting would cost more than everything else the mock does.
 fn estimate(request: &Request, answer: &[Part]) -> Usage {
-    let input: usize =
-        request.messages.iter().flat_map(|m| &m.content).map(|part| 1 + weight(part) / 4).sum();
+    let input: usize = request.messages.iter().flat_map(|m| &m.content).map(|part| 1 + weight(part) / 4).sum();
     let output: usize = answer.iter().map(|part| 1 + weight(part) / 4).sum();
     let (input, output) = (input as u64, output as u64);
     Usage {
@@ -183,9 +172,7 @@ fn json_weight(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,
         Value::String(text) => text.len() + 2,
         Value::Array(list) => list.iter().map(json_weight).sum::<usize>() + 2,
-        Value::Object(map) => {
-            map.iter().map(|(k, v)| k.len() + 4 + json_weight(v)).sum::<usize>() + 2
-        }
+        Value::Object(map) => map.iter().map(|(k, v)| k.len() + 4 + json_weight(v)).sum::<usize>() + 2,
     }
 }
 
@@ -194,11 +181,7 @@ impl Client for Mock {
         NAME
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.answer(request, cx).boxed()
     }
 

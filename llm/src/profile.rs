@@ -7,10 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answers::CacheLimits;
 use crate::http::HttpLimits;
+use crate::limit::RateLimits;
 use crate::mock::MockScript;
 use crate::provider::Provider;
 use crate::request::{ReasoningOptions, Request, ResponseFormat};
+use crate::response::UnitPrices;
 use crate::retry::RetryPolicy;
 
 /// A named way to a model.
@@ -72,12 +75,39 @@ pub struct Profile {
     /// When and how often to ask again.
     #[serde(default)]
     pub retry: RetryPolicy,
+    /// How often and how much may be asked.
+    #[serde(default)]
+    pub limits: RateLimits,
+    /// Answers are kept on disk and given again to the same request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheProfile>,
+    /// What the model costs, in nano-dollars per million tokens; wins over the price table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<UnitPrices>,
+    /// The longest conversation the model takes, in tokens; wins over the table of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens_max: Option<u64>,
     /// Profiles to turn to, in order, when this one stays down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
     /// The script of a mock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<MockScript>,
+    /// A file with the script of a mock, YAML or JSON; a relative path is taken from the current folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_file: Option<PathBuf>,
+}
+
+/// Where and how long answers are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheProfile {
+    /// The folder; the one that [`Profiles::with_cache_folder`](crate::Profiles::with_cache_folder) gave when
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// Its bounds.
+    pub bounds: CacheLimits,
 }
 
 /// How the key is shown to the server.
@@ -89,6 +119,8 @@ pub enum Auth {
     Default,
     /// In a header `api-key`, as Azure wants it.
     ApiKey,
+    /// As a bearer token, where the protocol does it otherwise.
+    Bearer,
     /// Not at all, for a server of one's own.
     None,
 }
@@ -145,8 +177,13 @@ impl Profile {
             params: Params::default(),
             http: HttpLimits::default(),
             retry: RetryPolicy::default(),
+            limits: RateLimits::default(),
+            cache: None,
+            prices: None,
+            context_tokens_max: None,
             fallback: Vec::new(),
             script: None,
+            script_file: None,
         }
     }
 
@@ -165,8 +202,7 @@ impl Profile {
             request.stop.clone_from(&params.stop);
         }
         if !request.tools.is_empty() {
-            request.parallel_tool_calls =
-                request.parallel_tool_calls.or(params.parallel_tool_calls);
+            request.parallel_tool_calls = request.parallel_tool_calls.or(params.parallel_tool_calls);
         }
         if request.response_format.is_none() {
             request.response_format.clone_from(&params.response_format);
@@ -185,11 +221,7 @@ impl Profile {
     pub(crate) fn changes(&self, request: &Request) -> bool {
         let mut probe = Request {
             messages: Vec::new(),
-            tools: if request.tools.is_empty() {
-                Arc::default()
-            } else {
-                Arc::clone(&request.tools)
-            },
+            tools: if request.tools.is_empty() { Arc::default() } else { Arc::clone(&request.tools) },
             ..shallow(request)
         };
         let before = shallow(&probe);

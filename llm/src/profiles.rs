@@ -1,31 +1,31 @@
 //! The profiles of a configuration, and the clients made from them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use url::Url;
+use serde_json::Value;
 
+use crate::answers::{AnswerStore, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
-use crate::http::{self, HttpClient, HttpParts};
-use crate::mock::{Mock, ScriptError};
-use crate::profile::{Auth, Profile};
+use crate::mock::ScriptError;
+use crate::prices::PriceTable;
+use crate::profile::Profile;
 use crate::provider::Provider;
-use crate::retry::Retrying;
-use crate::secret::Key;
-use crate::wire::{self, Wire};
+use crate::relay::Relay;
+use crate::request::Request;
+use crate::retry::{RetryStats, Retrying};
 
 mod layered;
+mod make;
+
+pub use layered::Totals;
 
 /// The largest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -80,9 +80,21 @@ pub enum ProfileError {
         #[source]
         source: ScriptError,
     },
+    /// The answer cache cannot be opened.
+    #[error("profile `{profile}`: the answer cache cannot be opened")]
+    Cache {
+        /// Which profile.
+        profile: String,
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
+    /// A request that cannot be put into the provider's words.
+    #[error("the request cannot be put into the provider's words")]
+    Request(#[source] Box<LlmError>),
     /// The shared HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
-    Http(#[source] LlmError),
+    Http(#[source] Box<LlmError>),
 }
 
 /// Reads a variable of the environment.
@@ -96,6 +108,12 @@ pub struct Profiles {
     env: Box<Env>,
     http: OnceLock<reqwest::Client>,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
+    retrying: Mutex<HashMap<String, Arc<Retrying>>>,
+    priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
+    stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
+    cache_folder: Option<PathBuf>,
+    relay: Option<Arc<dyn Relay>>,
+    table: Arc<PriceTable>,
 }
 
 /// The part of `rethread.toml` that is read here; other tables belong to others.
@@ -120,7 +138,13 @@ impl Profiles {
             default,
             env: Box::new(|name| std::env::var(name).ok()),
             http: OnceLock::new(),
-            clients: Mutex::new(HashMap::new()),
+            clients: Mutex::default(),
+            retrying: Mutex::default(),
+            priced: Mutex::default(),
+            stores: Mutex::default(),
+            cache_folder: None,
+            relay: None,
+            table: PriceTable::built_in(),
         }
     }
 
@@ -149,12 +173,52 @@ impl Profiles {
 
     /// Reads variables from `env` instead of the environment of the process.
     #[must_use]
-    pub fn with_env(
-        mut self,
-        env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_env(mut self, env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.env = Box::new(env);
         self
+    }
+
+    /// Keeps answers in this folder, for profiles that ask for a cache and name no folder.
+    #[must_use]
+    pub fn with_cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache_folder = Some(folder.into());
+        self
+    }
+
+    /// Asks people through `relay`, for profiles whose provider is `human`.
+    #[must_use]
+    pub fn with_relay(mut self, relay: Arc<dyn Relay>) -> Self {
+        self.relay = Some(relay);
+        self
+    }
+
+    /// Takes prices and abilities of models from this table instead of the built-in one.
+    #[must_use]
+    pub fn with_prices(mut self, table: Arc<PriceTable>) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// The exact body that a profile's provider is sent for a request, without sending it; none for a provider that
+    /// is not reached over HTTP. The same request gives the same body.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], and [`ProfileError::Request`] when it cannot be put into the provider's words.
+    pub fn body(&self, name: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
+        let profile = self.get(name)?;
+        let mut request = request.clone();
+        profile.apply(&mut request);
+        make::body(profile, &self.base_url(profile), &request)
+    }
+
+    /// What the attempts of a profile came to so far; none when it was never used.
+    pub fn retry_stats(&self, name: &str) -> Option<RetryStats> {
+        self.retrying.lock().get(name).map(|client| client.stats())
+    }
+
+    /// What the answers of a profile came to so far, in tokens and money; none when it was never used.
+    pub fn totals(&self, name: &str) -> Option<Totals> {
+        self.priced.lock().get(name).map(|client| client.totals())
     }
 
     /// Adds a profile, or replaces the one of that name along with its client.
@@ -181,11 +245,7 @@ impl Profiles {
     pub fn get(&self, name: &str) -> Result<&Profile, ProfileError> {
         self.profiles.get(name).ok_or_else(|| ProfileError::Unknown {
             name: name.chars().take(80).collect(),
-            known: if self.profiles.is_empty() {
-                "none".into()
-            } else {
-                self.names().collect::<Vec<_>>().join(", ")
-            },
+            known: if self.profiles.is_empty() { "none".into() } else { self.names().collect::<Vec<_>>().join(", ") },
         })
     }
 
@@ -206,11 +266,7 @@ impl Profiles {
     ///
     /// # Errors
     /// [`ProfileError::NoKey`] and what else [`Profiles::client`] may say.
-    pub fn client_for(
-        &self,
-        provider: Provider,
-        model: &str,
-    ) -> Result<Arc<dyn Client>, ProfileError> {
+    pub fn client_for(&self, provider: Provider, model: &str) -> Result<Arc<dyn Client>, ProfileError> {
         let name = format!("{provider}/{model}");
         if let Some(client) = self.clients.lock().get(&name) {
             return Ok(Arc::clone(client));
@@ -248,144 +304,6 @@ impl Profiles {
     pub fn all(&self) -> Result<BTreeMap<String, Arc<dyn Client>>, ProfileError> {
         self.profiles.keys().map(|name| Ok((name.clone(), self.client(name)?))).collect()
     }
-
-    fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        let bare = self.bare(name, profile)?;
-        let retrying: Arc<dyn Client> = Arc::new(Retrying::new(bare, profile.retry.clone()));
-        Ok(Arc::new(layered::Profiled::new(profile.clone(), retrying)))
-    }
-
-    /// The client that makes one attempt.
-    fn bare(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        match profile.provider {
-            Provider::Mock => {
-                let script = profile.script.clone();
-                let mock = match script {
-                    Some(script) => Mock::new(script)
-                        .map_err(|source| ProfileError::Script { profile: name.into(), source })?,
-                    None => Mock::saying("This is the mock model: give it a script."),
-                };
-                Ok(Arc::new(mock))
-            }
-            _ => Ok(Arc::new(self.http_client(name, profile)?)),
-        }
-    }
-
-    /// The bare HTTP client of a profile: one attempt per call, no limits but its own.
-    ///
-    /// # Errors
-    /// As [`Profiles::client`].
-    pub fn http_client(&self, name: &str, profile: &Profile) -> Result<HttpClient, ProfileError> {
-        let fault = |field, why: String| ProfileError::Value { profile: name.into(), field, why };
-        let base = self.base_url(profile);
-        let base = Url::parse(&base).map_err(|e| fault("base_url", format!("`{base}`: {e}")))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(fault("base_url", "must begin with http:// or https://".into()));
-        }
-        let key = self.key(name, profile, &base)?;
-        let mut extra_headers = HeaderMap::new();
-        for (name, value) in &profile.headers {
-            let name = HeaderName::try_from(name)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            let value = HeaderValue::try_from(value)
-                .map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            extra_headers.insert(name, value);
-        }
-        Ok(HttpClient::new(HttpParts {
-            name: profile.provider.name(),
-            wire: wire_of(profile, &base),
-            http: self.http()?,
-            base,
-            key,
-            extra_headers,
-            limits: profile.http,
-            default_model: Some(profile.model.clone()).filter(|m| !m.is_empty()),
-        }))
-    }
-
-    fn http(&self) -> Result<reqwest::Client, ProfileError> {
-        if let Some(http) = self.http.get() {
-            return Ok(http.clone());
-        }
-        let http = http::shared(CONNECT).map_err(ProfileError::Http)?;
-        Ok(self.http.get_or_init(|| http).clone())
-    }
-
-    fn base_url(&self, profile: &Profile) -> String {
-        if let Some(url) = &profile.base_url {
-            return url.clone();
-        }
-        let own = || profile.provider.base_url().unwrap_or_default().to_owned();
-        self.first_set(profile.provider.base_url_env()).unwrap_or_else(own)
-    }
-
-    fn first_set(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| (self.env)(name).filter(|v| !v.trim().is_empty()))
-    }
-
-    fn key(&self, name: &str, profile: &Profile, base: &Url) -> Result<Option<Key>, ProfileError> {
-        if profile.auth == Auth::None {
-            return Ok(None);
-        }
-        if let Some(path) = &profile.api_key_file {
-            return Ok(Some(Key::new(&read_small(path)?)));
-        }
-        let usual = profile.provider.key_env();
-        let variables: Vec<&str> = match &profile.api_key_env {
-            Some(variable) => vec![variable],
-            None => usual.to_vec(),
-        };
-        if let Some(key) = self.first_set(&variables) {
-            let key = Key::new(&key);
-            if HeaderValue::from_str(key.expose()).is_err() {
-                return Err(ProfileError::Value {
-                    profile: name.into(),
-                    field: "the key",
-                    why: format!("in {} cannot stand in a header", variables.join(" or ")),
-                });
-            }
-            return Ok(Some(key));
-        }
-        // A server of one's own may want none; the provider's own address always does.
-        let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
-        if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str())
-        {
-            return Err(ProfileError::NoKey {
-                provider: profile.provider,
-                variables: variables.join(" or "),
-            });
-        }
-        Ok(None)
-    }
-}
-
-/// The protocol of a profile.
-fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
-    let azure = base.host_str().is_some_and(|host| host.ends_with(".azure.com"));
-    let api_key_header = profile.auth == Auth::ApiKey || azure;
-    match profile.provider {
-        Provider::GeminiOpenai => Arc::new(wire::openai_chat::OpenaiChat {
-            gemini: true,
-            api_key_header,
-            api_version: profile.api_version.clone(),
-            reasoning_field: profile.reasoning_field.clone(),
-        }),
-        _ => Arc::new(wire::openai_chat::OpenaiChat {
-            gemini: false,
-            api_key_header,
-            api_version: profile.api_version.clone(),
-            reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
-        }),
-    }
-}
-
-/// Servers that are known to want their reasoning back in a conversation with tools.
-fn reasoning_field(base: &Url) -> Option<String> {
-    let host = base.host_str()?;
-    ["deepseek.com", "moonshot.ai", "moonshot.cn"]
-        .iter()
-        .any(|wants| host.ends_with(wants))
-        .then(|| "reasoning_content".to_owned())
 }
 
 fn read_small(path: &Path) -> Result<String, ProfileError> {

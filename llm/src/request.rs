@@ -37,7 +37,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// Sampling among the k likeliest tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u64>,
     /// A seed, where the provider honours one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,11 +56,7 @@ pub struct Request {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
     /// Whether to ask for the answer in pieces. The final [`Response`](crate::Response) is the same either way.
-    #[serde(
-        default,
-        deserialize_with = "null_is_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
 }
 
@@ -113,6 +109,12 @@ impl Request {
         self.messages.iter().filter(|m| m.role == Role::Assistant).count()
     }
 
+    /// Whether any tool is on offer, one of the provider's own (in `extra`) included.
+    pub fn has_tools(&self) -> bool {
+        let own = || self.extra.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
+        !self.tools.is_empty() || own()
+    }
+
     /// Whether the request can be put into words at all. What only the provider can know (whether the model exists,
     /// whether a temperature is in range) is left to it.
     ///
@@ -123,16 +125,15 @@ impl Request {
         if self.model.is_empty() {
             return fail("the request names no model".into());
         }
-        if self.messages.is_empty() {
+        // What a provider keeps (an earlier answer, a stored prompt) is named in `extra`.
+        if self.messages.is_empty() && self.extra.is_empty() {
             return fail("the request has no messages".into());
         }
         for (i, message) in self.messages.iter().enumerate() {
             for part in &message.content {
                 let (Part::Image(media) | Part::Document(media)) = part else { continue };
                 if media.data.is_none() && media.url.is_none() {
-                    return fail(format!(
-                        "messages[{i}]: an image or document needs `data` or `url`"
-                    ));
+                    return fail(format!("messages[{i}]: an image or document needs `data` or `url`"));
                 }
             }
         }
@@ -147,6 +148,20 @@ impl Request {
 
 fn no_tools(tools: &Arc<[ToolSpec]>) -> bool {
     tools.is_empty()
+}
+
+/// Some client libraries write whole numbers as `40.0`.
+fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    // The cast is exact for any figure that makes sense here.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
+    match number.as_u64().or_else(|| number.as_f64().and_then(whole)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(serde::de::Error::custom(format!("{number} is not a whole number from 0"))),
+    }
 }
 
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>

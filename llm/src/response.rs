@@ -18,6 +18,9 @@ pub struct Response {
     pub finish_reason_raw: Option<String>,
     /// The provider's own figures.
     pub usage: Usage,
+    /// The provider that answered, by its name in profiles.
+    #[serde(default)]
+    pub provider: String,
     /// The model that answered, as the provider says.
     pub model: Option<String>,
     /// The provider's name for the answer.
@@ -92,7 +95,7 @@ impl Serialize for Response {
                 arguments_raw: call.arguments_raw.as_deref(),
             })
             .collect();
-        let mut out = serializer.serialize_struct("Response", 14)?;
+        let mut out = serializer.serialize_struct("Response", 15)?;
         out.serialize_field("text", &self.text())?;
         out.serialize_field("refusal", &self.refusal())?;
         out.serialize_field("reasoning", &self.reasoning().collect::<Vec<_>>())?;
@@ -100,6 +103,7 @@ impl Serialize for Response {
         out.serialize_field("finish_reason", &self.finish_reason)?;
         out.serialize_field("finish_reason_raw", &self.finish_reason_raw)?;
         out.serialize_field("usage", &self.usage)?;
+        out.serialize_field("provider", &self.provider)?;
         out.serialize_field("model", &self.model)?;
         out.serialize_field("response_id", &self.response_id)?;
         out.serialize_field("request_id", &self.request_id)?;

@@ -13,9 +13,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::client::{
-    CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent,
-};
+use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
@@ -111,25 +109,16 @@ impl RetryPolicy {
 
     /// The wait before attempt `attempt + 1`, in milliseconds, or none when the provider asks for more than
     /// `wait_max_ms`. `chance` is in 0..=1, `failure_rate` too.
-    pub fn wait_ms(
-        &self,
-        attempt: u32,
-        retry_after_ms: Option<u64>,
-        failure_rate: f64,
-        chance: f64,
-    ) -> Option<u64> {
+    pub fn wait_ms(&self, attempt: u32, retry_after_ms: Option<u64>, failure_rate: f64, chance: f64) -> Option<u64> {
         if retry_after_ms.is_some_and(|asked| asked > self.wait_max_ms) {
             return None;
         }
-        let doubled =
-            || self.base_ms.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
+        let doubled = || self.base_ms.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
         let grown = match self.strategy {
             Strategy::Exponential => doubled(),
             Strategy::Linear => self.base_ms.saturating_mul(u64::from(attempt)),
             Strategy::Fixed => self.base_ms,
-            Strategy::Adaptive => {
-                scale(doubled(), 4.0f64.mul_add(failure_rate.clamp(0.0, 1.0), 1.0))
-            }
+            Strategy::Adaptive => scale(doubled(), 4.0f64.mul_add(failure_rate.clamp(0.0, 1.0), 1.0)),
         }
         .min(self.wait_max_ms);
         let chance = chance.clamp(0.0, 1.0);
@@ -187,14 +176,15 @@ impl Retrying {
     async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
         let mut watcher = Watcher { inner: cx.listener, began: false };
-        let mut attempt = cx.attempt;
+        // Attempts are numbered through from whoever asked before; how many are left is our own count.
+        let first = cx.attempt;
+        let mut attempt = first;
         loop {
             self.hold_back(deadline).await;
             let started = Instant::now();
             let left = deadline.saturating_duration_since(started);
             let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt };
-            let result = match tokio::time::timeout(left, self.inner.call(request, inner_cx)).await
-            {
+            let result = match tokio::time::timeout(left, self.inner.call(request, inner_cx)).await {
                 Ok(result) => result,
                 Err(_) => Err(LlmError::new(
                     ErrorKind::Timeout,
@@ -211,7 +201,7 @@ impl Retrying {
                 }
                 Err(error) => error,
             };
-            let wait_ms = self.next_wait(attempt, &error, watcher.began, deadline);
+            let wait_ms = self.next_wait(attempt - first + 1, &error, watcher.began, deadline);
             self.note(Some(&error), wait_ms);
             watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
             let Some(wait_ms) = wait_ms else { return Err(error) };
@@ -224,13 +214,7 @@ impl Retrying {
         }
     }
 
-    fn next_wait(
-        &self,
-        attempt: u32,
-        error: &LlmError,
-        began: bool,
-        deadline: Instant,
-    ) -> Option<u64> {
+    fn next_wait(&self, attempt: u32, error: &LlmError, began: bool, deadline: Instant) -> Option<u64> {
         if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
             return None;
         }
@@ -266,11 +250,7 @@ impl Client for Retrying {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.attempts(request, cx).boxed()
     }
 

@@ -55,11 +55,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`TooLong`], after which the decoder is not to be used.
-    pub fn push(
-        &mut self,
-        mut bytes: &[u8],
-        mut each: impl FnMut(&Event) -> bool,
-    ) -> Result<(), TooLong> {
+    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(&Event) -> bool) -> Result<(), TooLong> {
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             if bytes[0] == b'\n' {
@@ -93,8 +89,7 @@ impl Decoder {
         }
         // A comment needs no room, however long it is: its colon is remembered and the rest dropped.
         // Four bytes tell: a byte order mark and the colon.
-        let (begin, bytes) =
-            bytes.split_at(bytes.len().min(4_usize.saturating_sub(self.line.len())));
+        let (begin, bytes) = bytes.split_at(bytes.len().min(4_usize.saturating_sub(self.line.len())));
         self.line.extend_from_slice(begin);
         if !self.is_comment(&self.line) {
             self.within(self.line.len() + bytes.len())?;
@@ -128,11 +123,7 @@ impl Decoder {
     }
 
     /// Takes one line without its end. False when the callback wants no more.
-    fn line_done(
-        &mut self,
-        mut line: &[u8],
-        each: &mut impl FnMut(&Event) -> bool,
-    ) -> Result<bool, TooLong> {
+    fn line_done(&mut self, mut line: &[u8], each: &mut impl FnMut(&Event) -> bool) -> Result<bool, TooLong> {
         if self.is_comment(line) {
             self.at_start = false;
             return Ok(true);

@@ -1,9 +1,12 @@
 //! How each provider says things: one file or folder per protocol, behind two traits.
 
+pub(crate) mod anthropic;
 pub(crate) mod draft;
 pub(crate) mod fault;
+pub(crate) mod gemini;
 pub(crate) mod json;
 pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
 
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value};
@@ -31,11 +34,7 @@ impl AnswerContext {
     }
 
     pub(crate) fn interrupted(self) -> LlmError {
-        LlmError::new(
-            ErrorKind::StreamInterrupted,
-            self.provider,
-            "the stream ended before the answer did",
-        )
+        LlmError::new(ErrorKind::StreamInterrupted, self.provider, "the stream ended before the answer did")
     }
 }
 
@@ -79,6 +78,12 @@ pub(crate) trait Assembler: Send {
     /// Takes the next event.
     fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
 
+    /// Whether the figures that were asked for have come, so that a connection that breaks after the end of the
+    /// answer costs nothing.
+    fn has_figures(&self) -> bool {
+        true
+    }
+
     /// The stream ended.
     fn finish(self: Box<Self>) -> Result<Response, LlmError>;
 }
@@ -98,3 +103,6 @@ pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Val
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

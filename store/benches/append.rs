@@ -1,5 +1,7 @@
 //! What the log costs, beside the bare disk in the same run: prints a table, decides nothing.
 
+#![allow(clippy::print_stdout)]
+
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -10,9 +12,7 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
-use rethread_store::{
-    Append, Appended, Kind, NewRecord, Options, SledStore, Store, StoreError, Tag,
-};
+use rethread_store::{Append, Appended, Kind, NewRecord, Options, SledStore, Store, StoreError, Tag};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -42,10 +42,7 @@ fn run(root: &Path, time: Duration) -> Result<()> {
         let n = store.next_position().0;
         store.close()?;
         say("  close", &format!("{:.2?}", begun.elapsed()));
-        say(
-            "  on disk",
-            &format!("{:.0} B for each event of 300 B", disk_bytes(&dir)? as f64 / n as f64),
-        );
+        say("  on disk", &format!("{:.0} B for each event of 300 B", disk_bytes(&dir)? as f64 / n as f64));
         let begun = Instant::now();
         let store = SledStore::open(&dir, Options::default())?;
         say("  open", &format!("{:.2?} with {n} events", begun.elapsed()));
@@ -60,17 +57,14 @@ fn say(what: &str, figure: &str) {
 
 fn payload(seed: u64) -> Vec<u8> {
     // Like the events of an agent: text that repeats in part, and words that do not.
-    let mut out = format!(
-        "{{\"type\":\"TOOL_EXECUTION_COMPLETED\",\"call\":{seed},\"name\":\"search_text\",\"output\":\""
-    );
+    let mut out =
+        format!("{{\"type\":\"TOOL_EXECUTION_COMPLETED\",\"call\":{seed},\"name\":\"search_text\",\"output\":\"");
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while out.len() < 296 {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        out.push_str(
-            ["the ", "result ", "file ", "of ", "line ", "src/main.rs "][state as usize % 6],
-        );
+        out.push_str(["the ", "result ", "file ", "of ", "line ", "src/main.rs "][state as usize % 6]);
         out.push_str(&format!("{:x} ", state & 0xffff));
     }
     out.truncate(298);
@@ -86,14 +80,7 @@ fn append(thread: ThreadId, expected: u64, payload: Vec<u8>) -> Append {
         cause: None,
         payload,
     };
-    Append {
-        thread,
-        expected: Seq(expected),
-        fork_of: None,
-        trace: None,
-        tag: Tag(1),
-        records: vec![record],
-    }
+    Append { thread, expected: Seq(expected), fork_of: None, trace: None, tag: Tag(1), records: vec![record] }
 }
 
 fn thread(n: u64) -> ThreadId {
@@ -180,8 +167,7 @@ fn plain_group_commit(root: &Path, writers: u64, in_flight: usize, time: Duratio
                 let (answer, answered) = mpsc::sync_channel(in_flight);
                 let mut open = 0;
                 while begun.elapsed() < time {
-                    while open < in_flight && sender.send((record.clone(), answer.clone())).is_ok()
-                    {
+                    while open < in_flight && sender.send((record.clone(), answer.clone())).is_ok() {
                         open += 1;
                     }
                     if answered.recv().is_ok() {
@@ -199,12 +185,7 @@ fn plain_group_commit(root: &Path, writers: u64, in_flight: usize, time: Duratio
     Ok(n as f64 / begun.elapsed().as_secs_f64())
 }
 
-fn writers(
-    store: &Arc<SledStore>,
-    writers: u64,
-    in_flight: usize,
-    time: Duration,
-) -> Result<(f64, f64)> {
+fn writers(store: &Arc<SledStore>, writers: u64, in_flight: usize, time: Duration) -> Result<(f64, f64)> {
     let begun = Instant::now();
     let callers: Vec<_> = (0..writers)
         .map(|n| {
@@ -218,11 +199,7 @@ fn writers(
                 let (mut seq, mut groups) = (0, 0);
                 while begun.elapsed() < time {
                     while open.len() < in_flight {
-                        open.push_back(store.append(append(
-                            thread(n),
-                            seq,
-                            payloads[seq as usize % 256].clone(),
-                        )));
+                        open.push_back(store.append(append(thread(n), seq, payloads[seq as usize % 256].clone())));
                         seq += 1;
                     }
                     if let Some(oldest) = open.pop_front() {
@@ -286,10 +263,7 @@ fn small_streams(root: &Path) -> Result<()> {
     let begun = Instant::now();
     store.close()?;
     let each = disk_bytes(&dir)? / 1000;
-    say(
-        "1000 streams of 12 records of 60 B",
-        &format!("{each} B on disk each, closed in {:.1?}", begun.elapsed()),
-    );
+    say("1000 streams of 12 records of 60 B", &format!("{each} B on disk each, closed in {:.1?}", begun.elapsed()));
     let begun = Instant::now();
     for _ in 0..10 {
         SledStore::open(&dir, Options::default())?.close()?;

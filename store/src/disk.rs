@@ -7,7 +7,9 @@
 //!                                                                   then the journal file is used again
 //! ```
 
+mod answer;
 mod cache;
+mod care;
 mod chunk;
 mod files;
 mod frame;
@@ -41,6 +43,7 @@ use tokio::sync::{oneshot, watch};
 pub use files::Watcher;
 
 use cache::Cache;
+use care::Care;
 use files::Files;
 use frame::Body;
 use journal::Journal;
@@ -51,9 +54,7 @@ use read::Reader;
 use sealer::{Sealer, Task};
 use writer::Writer;
 
-use crate::contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::{Damage, StoreError};
 use crate::fence::Refusal;
 use crate::follow::{Progress, follow};
@@ -139,6 +140,8 @@ pub struct SledStore {
     mark: Arc<Mutex<Mark>>,
     progress: Arc<watch::Sender<Progress>>,
     threads: Mutex<Option<Threads>>,
+    /// Held by a salvage, which has no threads.
+    lock: Mutex<Option<Lock>>,
     /// What was wrong when it was opened and could be put right.
     mended: Vec<Damage>,
 }
@@ -166,11 +169,12 @@ impl SledStore {
         std::fs::create_dir_all(dir).map_err(|source| files::failed(dir, source))?;
         let lock = Lock::take(dir, &options.label)?;
         let files = Files::new(options.watcher.clone());
-        let found = recover::recover(dir, options.index_cache_bytes, &files)?;
+        let found = recover::recover(dir, options.index_cache_bytes, &files, &mut Care::Strict)?;
         let reader = Arc::new(Reader {
             tail: found.tail,
             index: found.index,
             cache: Cache::new(options.read_cache_bytes),
+            is_salvage: false,
         });
         let queue = Arc::new(Queue::new(options.queue_bytes_max));
         let sealer = Arc::new(Sealer::new(found.watermark.epoch));
@@ -179,12 +183,10 @@ impl SledStore {
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
         if let Some(sealing) = reader.tail.state.read().sealing.clone() {
-            // The receiver is still here, so this cannot fail.
-            let _ = tasks.send(Task::Seal(sealing));
+            sealer.give(&tasks, Task::Seal(sealing));
         }
         let sealer_thread = {
-            let (sealer, reader, mark) =
-                (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
+            let (sealer, reader, mark) = (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
             spawn("log sealer", dir, move || sealer.run(&reader, &mark, &todo))?
         };
         let writer = Writer::new(
@@ -208,7 +210,52 @@ impl SledStore {
             mark,
             progress,
             threads: Mutex::new(Some(threads)),
+            lock: Mutex::new(None),
             mended: found.mended,
+        })
+    }
+
+    /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
+    /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
+    /// Nothing in the folder is changed by this program; sled may tidy its own file, so work on a copy when every
+    /// byte counts. When sled does not open at all, what is left is what the journal holds: the newest records.
+    ///
+    /// Errors: `Locked`, `Format`, `Full`, `Io`, `NotFound` when there is no log.
+    pub fn salvage(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        let dir = dir.as_ref();
+        if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
+            return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
+        }
+        let lock = Lock::take(dir, &options.label)?;
+        let files = Files::new(options.watcher.clone());
+        let mut care = Care::Salvage(Vec::new());
+        let found = recover::recover(dir, options.index_cache_bytes, &files, &mut care)?;
+        let mut mended = found.mended;
+        if let Care::Salvage(damages) = care {
+            mended.extend(damages);
+        }
+        let queue = Arc::new(Queue::new(options.queue_bytes_max));
+        let why = mended.first().cloned().unwrap_or_else(|| Damage {
+            what: "it was opened for salvage, which only reads".into(),
+            ..Damage::default()
+        });
+        queue.refuse_all(StoreError::Damaged(why));
+        let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
+        Ok(Self {
+            dir: dir.into(),
+            reader: Arc::new(Reader {
+                tail: found.tail,
+                index: found.index,
+                cache: Cache::new(options.read_cache_bytes),
+                is_salvage: true,
+            }),
+            queue,
+            sealer: Arc::new(Sealer::new(found.watermark.epoch)),
+            mark: Arc::new(Mutex::new(found.mark)),
+            progress: Arc::new(progress),
+            threads: Mutex::new(None),
+            lock: Mutex::new(Some(lock)),
+            mended,
         })
     }
 
@@ -225,9 +272,10 @@ impl SledStore {
 
     fn finish(&self, threads: Threads) -> Result<(), StoreError> {
         let Threads { writer, sealer, tasks, _lock } = threads;
+        // Before the writer is waited for, which may itself be waiting for the sealer.
+        self.sealer.close();
         let journal = writer.join().map_err(|_| stopped("writer"));
         self.progress.send_modify(|progress| progress.closed = true);
-        self.sealer.close();
         let sealed = journal.and_then(|journal| self.seal_rest(journal, &tasks));
         drop(tasks);
         let joined = sealer.join().map_err(|_| stopped("sealer"));
@@ -248,38 +296,23 @@ impl SledStore {
     }
 
     /// Moves the whole tail into sled.
-    fn seal_rest(
-        &self,
-        mut journal: Journal,
-        tasks: &std::sync::mpsc::Sender<Task>,
-    ) -> Result<Journal, StoreError> {
+    fn seal_rest(&self, mut journal: Journal, tasks: &std::sync::mpsc::Sender<Task>) -> Result<Journal, StoreError> {
         loop {
+            self.sealer.wait_until_idle();
             if let Some(failure) = self.sealer.failure() {
                 return Err(failure);
             }
-            if self.reader.tail.state.read().sealing.is_none() {
-                match writer::hand_over(&self.reader, &mut journal) {
-                    Some(task) => {
-                        tasks.send(task).map_err(|_| stopped("sealer"))?;
-                    }
-                    None if self.sealer.has_snapshots() => {
-                        // The sealer finishes what it was told before its thread ends.
-                        tasks.send(Task::Snapshots).map_err(|_| stopped("sealer"))?;
-                        return Ok(journal);
-                    }
-                    None => return Ok(journal),
-                }
+            match writer::hand_over(&self.reader, &mut journal) {
+                Some(task) => self.sealer.give(tasks, task),
+                None if self.sealer.has_snapshots() => self.sealer.give(tasks, Task::Snapshots),
+                None => return Ok(journal),
             }
-            self.sealer.wait(std::time::Duration::from_millis(20));
         }
     }
 }
 
 fn stopped(which: &str) -> StoreError {
-    StoreError::Damaged(Damage {
-        what: format!("the thread of the {which} has stopped"),
-        ..Damage::default()
-    })
+    StoreError::Damaged(Damage { what: format!("the thread of the {which} has stopped"), ..Damage::default() })
 }
 
 fn spawn<T: Send + 'static>(
@@ -287,10 +320,7 @@ fn spawn<T: Send + 'static>(
     dir: &Path,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, StoreError> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .map_err(|source| files::failed(dir, source))
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(|source| files::failed(dir, source))
 }
 
 impl Drop for SledStore {
@@ -323,12 +353,7 @@ impl Store for SledStore {
             .boxed()
     }
 
-    fn read_stream(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.open_reader()?.range(thread, range, limit)
     }
 
@@ -340,12 +365,7 @@ impl Store for SledStore {
         Ok(self.open_reader()?.head(thread)?.info(thread))
     }
 
-    fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError> {
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
         self.open_reader()?.streams(after, tags, limit)
     }
 
@@ -418,14 +438,9 @@ impl Store for SledStore {
         self.write(Op::Delete { thread }, 128).map(|_| ())
     }
 
-    fn import(
-        &self,
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    ) -> Result<Appended, StoreError> {
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
         let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
-        plan::append_fits(bytes)?;
+        plan::import_fits(bytes)?;
         let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;
         appended.ok_or(StoreError::Closed)
     }
@@ -442,7 +457,12 @@ impl Store for SledStore {
         }
         match self.threads.lock().take() {
             Some(threads) => self.finish(threads),
-            None => Err(StoreError::Closed),
+            None => {
+                self.progress.send_modify(|progress| progress.closed = true);
+                let closed = self.reader.index.close();
+                drop(self.lock.lock().take());
+                closed
+            }
         }
     }
 }

@@ -30,12 +30,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     /// The stream's own records at or after position `from`, without inherited ones, in order; none when there is
     /// no such stream.
-    fn own_records(
-        &self,
-        thread: ThreadId,
-        from: Position,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError>;
+    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// Whether all records from `from` on are in memory, so that reading them does not wait for the disk.
     fn in_memory(&self, from: Position) -> bool;
@@ -57,14 +52,11 @@ pub(crate) fn follow<S: Source>(
     from: Position,
     filter: Filter,
 ) -> Subscription {
-    let follower =
-        Follower { source, progress, filter, next: from, ready: VecDeque::new(), ended: false };
+    let follower = Follower { source, progress, filter, next: from, ready: VecDeque::new(), ended: false };
     Subscription::new(futures::stream::unfold(follower, step).boxed())
 }
 
-async fn step<S: Source>(
-    mut follower: Follower<S>,
-) -> Option<(Result<Record, StoreError>, Follower<S>)> {
+async fn step<S: Source>(mut follower: Follower<S>) -> Option<(Result<Record, StoreError>, Follower<S>)> {
     loop {
         if let Some(record) = follower.ready.pop_front() {
             return Some((Ok(record), follower));

@@ -69,10 +69,7 @@ impl Head {
         let first_us = take.delta(last_us)?;
         let fork_of = match flags & 1 {
             0 => None,
-            _ => Some(ForkPoint {
-                parent: ThreadId::from_bytes(take.array()?),
-                seq: Seq(take.var()?),
-            }),
+            _ => Some(ForkPoint { parent: ThreadId::from_bytes(take.array()?), seq: Seq(take.var()?) }),
         };
         let trace = match flags & 2 {
             0 => TraceId::from_bytes(take.array()?),

@@ -1,4 +1,7 @@
 //! The log of rethread: append, read, subscribe, snapshots, blobs. It knows records, not their meaning.
+//!
+//! [`Store`] is the contract. [`SledStore`] keeps it on disk, [`MemoryStore`] in memory; `testing::contract`, behind the
+//! feature `testing`, is the suite that a backend has to pass.
 
 mod contract;
 mod disk;
@@ -10,16 +13,14 @@ mod memory;
 mod plan;
 mod record;
 mod subscription;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod wire;
 
-pub use contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+pub use contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 pub use disk::{Options, SledStore, Watcher};
 pub use error::{Damage, StoreError};
 pub use memory::MemoryStore;
-pub use plan::{APPEND_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
+pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use subscription::Subscription;

@@ -10,14 +10,12 @@ use parking_lot::RwLock;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
-use crate::contract::{
-    Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification,
-};
+use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
 use crate::follow::{Progress, Source, follow};
 use crate::head::Head;
-use crate::plan::{self, Addition};
+use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
 use crate::subscription::Subscription;
 
@@ -48,6 +46,7 @@ struct State {
 #[derive(Debug)]
 struct Stream {
     head: Head,
+    recent: Recent,
     /// Positions of its own records.
     own: Vec<usize>,
     snapshot: Option<Snapshot>,
@@ -72,10 +71,7 @@ impl MemoryStore {
         Self { log: Arc::default(), fences: Fences::default(), progress }
     }
 
-    fn write<T>(
-        &self,
-        change: impl FnOnce(&mut State) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn write<T>(&self, change: impl FnOnce(&mut State) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut state = self.log.state.write();
         if state.closed {
             return Err(StoreError::Closed);
@@ -107,19 +103,21 @@ impl State {
     fn add(&mut self, addition: &Addition) -> Result<Appended, StoreError> {
         let thread = addition.thread;
         let head = self.streams.get(&thread).map(|stream| stream.head);
+        let mut recent = self.streams.get(&thread).map(|stream| stream.recent).unwrap_or_default();
         let before = self.hash_before(thread, addition.expected, addition.fork_of, head)?;
         let first = Position(self.records.len() as u64);
         let records = &mut self.records;
-        let next =
-            addition.place(head.as_ref(), before, first, |record| records.push(Some(record)));
+        let next = addition.place(head.as_ref(), before, &recent, first, |record| records.push(Some(record)));
+        recent.push(addition.expected, first);
         let own = first.0 as usize..self.records.len();
         self.streams
             .entry(thread)
             .and_modify(|stream| {
                 stream.head = next;
+                stream.recent = recent;
                 stream.own.extend(own.clone());
             })
-            .or_insert_with(|| Stream { head: next, own: own.clone().collect(), snapshot: None });
+            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshot: None });
         Ok(Appended {
             first_position: first,
             last_position: next.last_position,
@@ -158,12 +156,7 @@ impl State {
         self.streams.get(&thread).ok_or_else(|| plan::no_thread(thread))
     }
 
-    fn range(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         let stream = self.stream(thread)?;
         let mut found = Vec::new();
         if let Some(point) = stream.head.fork_of
@@ -181,14 +174,8 @@ impl State {
     }
 
     fn forks_of(&self, thread: ThreadId) -> Vec<ThreadId> {
-        let inherits =
-            |stream: &Stream| stream.head.fork_of.is_some_and(|point| point.parent == thread);
-        self.streams
-            .iter()
-            .filter(|(_, stream)| inherits(stream))
-            .map(|(id, _)| *id)
-            .take(16)
-            .collect()
+        let inherits = |stream: &Stream| stream.head.fork_of.is_some_and(|point| point.parent == thread);
+        self.streams.iter().filter(|(_, stream)| inherits(stream)).map(|(id, _)| *id).take(16).collect()
     }
 }
 
@@ -200,12 +187,7 @@ impl Source for Log {
         })
     }
 
-    fn own_records(
-        &self,
-        thread: ThreadId,
-        from: Position,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.read(|state| {
             let Some(stream) = state.streams.get(&thread) else { return Ok(Vec::new()) };
             let first = stream.own.partition_point(|at| (*at as u64) < from.0);
@@ -241,12 +223,7 @@ impl Store for MemoryStore {
         }
     }
 
-    fn read_stream(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.log.read(|state| state.range(thread, range, limit))
     }
 
@@ -258,12 +235,7 @@ impl Store for MemoryStore {
         self.log.read(|state| Ok(state.stream(thread)?.head.info(thread)))
     }
 
-    fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError> {
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
         use std::ops::Bound::{Excluded, Unbounded};
         self.log.read(|state| {
             let after = after.map_or(Unbounded, Excluded);
@@ -287,10 +259,8 @@ impl Store for MemoryStore {
         plan::payload_fits(bytes.len())?;
         let hash = Hash::of(bytes);
         self.write(|state| {
-            let blob = state
-                .blobs
-                .entry(hash)
-                .or_insert_with(|| Blob { bytes: bytes.to_vec(), owners: BTreeSet::new() });
+            let blob =
+                state.blobs.entry(hash).or_insert_with(|| Blob { bytes: bytes.to_vec(), owners: BTreeSet::new() });
             blob.owners.insert(owner);
             Ok(hash)
         })
@@ -313,8 +283,7 @@ impl Store for MemoryStore {
     }
 
     fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
-        self.log
-            .read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshot.clone())))
+        self.log.read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshot.clone())))
     }
 
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
@@ -355,21 +324,14 @@ impl Store for MemoryStore {
             for at in own {
                 state.records[at] = None;
             }
-            state
-                .blobs
-                .retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
+            state.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
             Ok(())
         })
     }
 
-    fn import(
-        &self,
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    ) -> Result<Appended, StoreError> {
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
         let Some(first) = records.first() else {
-            return Err(StoreError::Invalid("an import needs at least one record".into()));
+            return Err(plan::nothing());
         };
         let thread = first.thread;
         self.write(|state| {

@@ -13,6 +13,8 @@ use crate::record::{Cause, NewRecord, Record};
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 /// The largest append, in bytes of payload, and 32 for each record.
 pub const APPEND_BYTES_MAX: usize = 66 << 20;
+/// The largest import, in bytes of payload, and 32 for each record.
+pub const IMPORT_BYTES_MAX: usize = 512 << 20;
 /// The largest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 /// The longest name of a value, in bytes.
@@ -27,6 +29,13 @@ pub(crate) fn measure(records: &[NewRecord]) -> Result<usize, StoreError> {
     for (index, record) in records.iter().enumerate() {
         payload_fits(record.payload.len())?;
         total += record.payload.len() + 32;
+        if let Some(Cause::Own(_)) = record.cause
+            && index > 0
+        {
+            return Err(StoreError::Invalid(format!(
+                "record {index} of an append names its cause by seq, which only the first may"
+            )));
+        }
         if let Some(Cause::SameAppend(cause)) = record.cause
             && cause as usize >= index
         {
@@ -45,6 +54,10 @@ pub(crate) fn payload_fits(bytes: usize) -> Result<(), StoreError> {
 
 pub(crate) fn append_fits(bytes: usize) -> Result<(), StoreError> {
     fits("an append", bytes, APPEND_BYTES_MAX)
+}
+
+pub(crate) fn import_fits(bytes: usize) -> Result<(), StoreError> {
+    fits("an import", bytes, IMPORT_BYTES_MAX)
 }
 
 pub(crate) fn value_fits(name: &str, value: &[u8]) -> Result<(), StoreError> {
@@ -96,17 +109,36 @@ pub(crate) fn check_fork(point: ForkPoint, parent: Option<&Head>) -> Result<(), 
     if point.seq > parent.last_seq {
         return Err(StoreError::NotFound {
             what: "seq to fork from",
-            name: format!(
-                "{} in thread {}, which ends at {}",
-                point.seq, point.parent, parent.last_seq
-            ),
+            name: format!("{} in thread {}, which ends at {}", point.seq, point.parent, parent.last_seq),
         });
     }
     Ok(())
 }
 
+pub(crate) fn nothing() -> StoreError {
+    StoreError::Invalid("an import needs at least one record".into())
+}
+
 pub(crate) fn no_thread(thread: ThreadId) -> StoreError {
     StoreError::NotFound { what: "thread", name: thread.to_string() }
+}
+
+/// Where the last appends of a stream begin, the newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recent([Option<(Seq, Position)>; 4]);
+
+impl Recent {
+    /// An append was placed.
+    pub(crate) fn push(&mut self, first: Seq, position: Position) {
+        self.0.rotate_right(1);
+        self.0[0] = Some((first, position));
+    }
+
+    /// The position of a record of one of these appends.
+    fn position(&self, seq: Seq) -> Option<Position> {
+        let (first, position) = self.0.iter().flatten().find(|(first, _)| *first <= seq)?;
+        Some(Position(position.0 + (seq.0 - first.0)))
+    }
 }
 
 /// Payloads of an append, shared with whoever reads them later.
@@ -126,11 +158,7 @@ pub(crate) struct Addition {
 
 impl From<Append> for Addition {
     fn from(mut append: Append) -> Self {
-        let payloads = append
-            .records
-            .iter_mut()
-            .map(|record| Arc::from(std::mem::take(&mut record.payload)))
-            .collect();
+        let payloads = append.records.iter_mut().map(|record| Arc::from(std::mem::take(&mut record.payload))).collect();
         Self {
             thread: append.thread,
             expected: append.expected,
@@ -150,11 +178,11 @@ impl Addition {
         &self,
         head: Option<&Head>,
         before: Hash,
+        recent: &Recent,
         first: Position,
         mut each: impl FnMut(Record),
     ) -> Head {
-        let trace =
-            head.map_or_else(|| self.trace.unwrap_or(self.thread.into()), |head| head.trace);
+        let trace = head.map_or_else(|| self.trace.unwrap_or(self.thread.into()), |head| head.trace);
         let mut next = Head {
             last_seq: self.expected,
             last_position: first,
@@ -187,15 +215,42 @@ impl Addition {
                 version: new.version,
                 recorded_at: new.recorded_at,
                 trace,
-                cause: new.cause.map(|cause| match cause {
-                    Cause::At(position) => position,
-                    Cause::SameAppend(index) => Position(first.0 + u64::from(index)),
+                cause: new.cause.and_then(|cause| match cause {
+                    Cause::At(position) => Some(position),
+                    Cause::SameAppend(index) => Some(Position(first.0 + u64::from(index))),
+                    Cause::Own(seq) => recent.position(seq),
                 }),
                 hash: next.hash,
                 payload: Arc::clone(payload),
             });
         }
         next
+    }
+
+    /// The same in parts of about `bytes_max` each, at least one, when the first record gets position `first`.
+    pub(crate) fn split(self, first: Position, bytes_max: usize) -> Vec<Self> {
+        let Self { thread, mut expected, mut fork_of, trace, tag, records, payloads } = self;
+        let mut parts: Vec<Self> = Vec::new();
+        let mut bytes = usize::MAX;
+        for (mut record, payload) in records.into_iter().zip(payloads) {
+            if let Some(Cause::SameAppend(index)) = record.cause {
+                record.cause = Some(Cause::At(Position(first.0 + u64::from(index))));
+            }
+            if bytes >= bytes_max {
+                let (records, payloads) = (Vec::new(), Vec::new());
+                // Only the first part begins the stream.
+                let fork_of = fork_of.take();
+                parts.push(Self { thread, expected, fork_of, trace, tag, records, payloads });
+                bytes = 0;
+            }
+            if let Some(part) = parts.last_mut() {
+                bytes += payload.len() + 32;
+                expected = expected.next();
+                part.records.push(record);
+                part.payloads.push(payload);
+            }
+        }
+        parts
     }
 
     /// How many positions it takes.
@@ -212,7 +267,7 @@ pub(crate) fn import(
     records: Vec<Record>,
 ) -> Result<Addition, StoreError> {
     let Some(first) = records.first() else {
-        return Err(StoreError::Invalid("an import needs at least one record".into()));
+        return Err(nothing());
     };
     let (thread, trace, first_position) = (first.thread, first.trace, first.position);
     let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
@@ -248,7 +303,7 @@ pub(crate) fn import(
         }
         indexes.insert(record.position, index);
     }
-    append_fits(bytes)?;
+    import_fits(bytes)?;
     let mut payloads = Vec::with_capacity(records.len());
     let records = records
         .into_iter()

@@ -31,6 +31,10 @@ pub enum Cause {
     At(Position),
     /// The record at this index of the same append.
     SameAppend(u32),
+    /// The record of the same stream with this seq: for the first record of an append that was queued before the
+    /// caller knew the position of the one it follows from. Found when it is in one of the stream's last four
+    /// appends; otherwise the record has no cause.
+    Own(Seq),
 }
 
 /// An event in the log.

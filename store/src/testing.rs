@@ -50,6 +50,12 @@ pub fn fork(child: ThreadId, parent: ThreadId, seq: u64, texts: &[&str]) -> Appe
     Append { fork_of, ..append(child, seq + 1, texts) }
 }
 
+/// A scratch folder in memory, where there is such a place: for tests whose subject is not the disk itself.
+pub fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Numbers that look random and are the same for the same seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
@@ -95,7 +101,6 @@ pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
     store.put_blob(Some(thread(3)), &[7; 40_000])?;
     store.put_value("cursor/bill", b"12")?;
     let info = store.stream(thread(1))?;
-    let snapshot =
-        crate::Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1, 2, 3] };
+    let snapshot = crate::Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1, 2, 3] };
     store.put_snapshot(thread(1), snapshot)
 }

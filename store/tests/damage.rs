@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use rethread_store::testing::{append, copy_as_killed, put, thread, write_small_log};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, thread, write_small_log};
 use rethread_store::{Options, Record, SledStore, Store, StoreError};
 
 /// What a sound log holds.
@@ -39,7 +39,7 @@ fn sound(store: &dyn Store) -> Sound {
 
 /// Part of the log is in sled, the rest in the journal; closed in order or not.
 fn make(dir: &Path, clean: bool) -> Sound {
-    let work = tempfile::tempdir().unwrap();
+    let work = scratch();
     let store = SledStore::open(work.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();
     for number in 20..26 {
@@ -68,9 +68,7 @@ fn make(dir: &Path, clean: bool) -> Sound {
 fn look(dir: &Path, sound: &Sound) -> Result<Vec<String>, String> {
     let store = match SledStore::open(dir, Options::default()) {
         Ok(store) => store,
-        Err(
-            error @ (StoreError::Damaged(_) | StoreError::Format { .. } | StoreError::Io { .. }),
-        ) => {
+        Err(error @ (StoreError::Damaged(_) | StoreError::Format { .. } | StoreError::Io { .. })) => {
             return Ok(vec![error.to_string()]);
         }
         Err(error) => return Err(format!("opening says {error:?}")),
@@ -131,17 +129,17 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// Does one thing to one file of a copy and looks; how many such things were noticed.
 fn try_each(clean: bool, damages: impl Fn(&[u8]) -> Vec<Option<Vec<u8>>>) -> (usize, usize) {
-    let origin = tempfile::tempdir().unwrap();
+    let origin = scratch();
     let sound = make(origin.path(), clean);
     // The copy itself is sound.
-    let copy = tempfile::tempdir().unwrap();
+    let copy = scratch();
     copy_as_killed(origin.path(), copy.path()).unwrap();
     assert_eq!(look(copy.path(), &sound), Ok(Vec::new()));
     let (mut n, mut n_noticed) = (0, 0);
     for file in files(origin.path()) {
         let bytes = std::fs::read(&file).unwrap();
         for (index, damaged) in damages(&bytes).into_iter().enumerate() {
-            let copy = tempfile::tempdir().unwrap();
+            let copy = scratch();
             copy_as_killed(origin.path(), copy.path()).unwrap();
             let name = file.strip_prefix(origin.path()).unwrap();
             match damaged {
@@ -180,11 +178,11 @@ fn flips(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
         bytes[*at] ^= 1 << (at % 8);
         Some(bytes)
     };
-    places(bytes, 60).iter().map(flipped).collect()
+    places(bytes, 40).iter().map(flipped).collect()
 }
 
 fn cuts(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
-    let mut cuts: Vec<_> = places(bytes, 40).iter().map(|at| Some(bytes[..*at].to_vec())).collect();
+    let mut cuts: Vec<_> = places(bytes, 20).iter().map(|at| Some(bytes[..*at].to_vec())).collect();
     cuts.push(Some(Vec::new()));
     cuts.push(None);
     cuts

@@ -1,20 +1,19 @@
 //! A power cut at any moment loses nothing that was acknowledged, whatever part of the rest reached the disk.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{PowerCut, Random, append, fork, put, thread};
-use rethread_store::{Options, SledStore, Store};
+use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, thread};
+use rethread_store::{Options, SledStore, Store, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
-    Options {
-        tail_bytes: 12 << 10,
-        watcher: power.map(|power| Arc::new(power.clone()) as _),
-        ..Options::default()
-    }
+    Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
 }
 
 /// What was acknowledged.
@@ -78,9 +77,8 @@ fn work(store: &dyn Store, random: &mut Random, done: &mut Acknowledged) {
             done.heads.insert(id, (appended.last_seq, appended.hash));
         }
         _ => {
-            let texts: Vec<String> = (0..=random.below(4))
-                .map(|n| format!("{n} {}", "text ".repeat(random.below(60) as usize)))
-                .collect();
+            let texts: Vec<String> =
+                (0..=random.below(4)).map(|n| format!("{n} {}", "text ".repeat(random.below(60) as usize))).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let appended = put(store, append(id, next, &texts)).unwrap();
             done.heads.insert(id, (appended.last_seq, appended.hash));
@@ -93,7 +91,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
     let mut n_cuts = 0;
     for seed in 0..4 {
         let mut random = Random::new(seed);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let power = PowerCut::default();
         let mut done = Acknowledged::default();
         let mut store = SledStore::open(dir.path(), options(Some(&power))).unwrap();
@@ -106,7 +104,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
                 .map(|n| store.append(append(thread(5000 + round * 10 + n), 0, &["in flight"])))
                 .collect();
             for keep in [0, 50, 90, 100] {
-                let left = tempfile::tempdir().unwrap();
+                let left = scratch();
                 power.cut(dir.path(), left.path(), || random.below(100) < keep).unwrap();
                 let what = format!("seed {seed}, round {round}, {keep} % of the unsynced kept");
                 let after = SledStore::open(left.path(), options(None));
@@ -127,4 +125,88 @@ fn a_power_cut_loses_nothing_acknowledged() {
         }
     }
     assert_eq!(n_cuts, 400);
+}
+
+/// Cuts the power at every single write and sync, those of making the log and of moving records into sled included.
+struct AtEveryStep {
+    power: PowerCut,
+    dir: PathBuf,
+    random: Mutex<Random>,
+    n_acknowledged: AtomicU64,
+    /// What was left, and how many appends were acknowledged by then.
+    left: Mutex<Vec<(tempfile::TempDir, u64, String)>>,
+}
+
+impl AtEveryStep {
+    fn cut(&self, what: &str, path: &Path) {
+        // Before it is counted: what is acknowledged meanwhile need not be in what is left.
+        let n = self.n_acknowledged.load(Ordering::SeqCst);
+        let left = scratch();
+        let keep = [0, 50, 100][self.random.lock().unwrap().below(3) as usize];
+        let mut random = self.random.lock().unwrap().clone();
+        self.power.cut(&self.dir, left.path(), || random.below(100) < keep).unwrap();
+        let what = format!("{what} {}, {keep} % of the unsynced kept", path.display());
+        self.left.lock().unwrap().push((left, n, what));
+    }
+}
+
+impl Watcher for AtEveryStep {
+    fn write(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.power.write(path, offset, bytes)?;
+        if !path.ends_with("mark") {
+            self.cut("write to", path);
+        }
+        Ok(())
+    }
+
+    fn resize(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.power.resize(path, bytes)?;
+        self.cut("resize of", path);
+        Ok(())
+    }
+
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        self.cut("before the sync of", path);
+        Ok(())
+    }
+
+    fn synced(&self, path: &Path) {
+        self.power.synced(path);
+        self.cut("after the sync of", path);
+    }
+}
+
+#[test]
+fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
+    let dir = scratch();
+    let watcher = Arc::new(AtEveryStep {
+        power: PowerCut::default(),
+        dir: dir.path().into(),
+        random: Mutex::new(Random::new(3)),
+        n_acknowledged: AtomicU64::new(0),
+        left: Mutex::default(),
+    });
+    let options = Options { tail_bytes: 6 << 10, watcher: Some(watcher.clone() as _), ..Options::default() };
+    for round in 0..3 {
+        let store = SledStore::open(dir.path(), options.clone()).unwrap();
+        for number in round * 20..(round + 1) * 20 {
+            let text = format!("{number} {}", "text ".repeat(60));
+            put(&store, append(thread(number % 7), number / 7, &[&text])).unwrap();
+            watcher.n_acknowledged.store(number + 1, Ordering::SeqCst);
+        }
+        store.close().unwrap();
+    }
+    let left = std::mem::take(&mut *watcher.left.lock().unwrap());
+    assert!(left.len() > 200, "{}", left.len());
+    for (dir, n_acknowledged, what) in left {
+        let store = SledStore::open(dir.path(), self::options(None));
+        let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
+        for number in 0..n_acknowledged {
+            let seq = Seq(number / 7);
+            let found = store.read_stream(thread(number % 7), seq..seq.next(), 1);
+            let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(found[0].payload.starts_with(format!("{number} ").as_bytes()), "{what}");
+        }
+        assert_eq!(store.verify().unwrap().faults, [], "{what}");
+    }
 }

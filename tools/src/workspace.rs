@@ -28,6 +28,9 @@ const N_LINKS_MAX: usize = 40;
 /// What this does not stop: a hard link or a mounted folder inside the workspace is part of it, wherever else it is
 /// visible; and a *command* that a tool starts is a process of its own, which no path check confines. A symbolic link
 /// with an absolute target is followed only where the target is written with the workspace's own path.
+///
+/// Share one value among all who work in a folder: edits through one value take turns, edits through two may undo
+/// each other.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,

@@ -82,7 +82,7 @@ pub struct LlmCallRequested {
     pub iteration: u32,
 }
 
-/// LLM_CALL_RETRIED: a call is made again, because its answer was lost in a crash.
+/// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRetried {
     /// The call.
@@ -124,7 +124,8 @@ pub struct LlmExecutionProgress {
     pub restarted: bool,
 }
 
-/// LLM_CALL_COMPLETED: the model answered.
+/// LLM_CALL_COMPLETED: the model answered. When the loop is over although the answer asks for tools, a result that says
+/// so joins the conversation for each of them.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallCompleted {
     /// The call.

@@ -7,7 +7,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{NodeId, ThreadId, Time};
 use crate::json::Json;
 
-/// NODE_STARTED: the thread enters a node, or tries it again.
+/// NODE_STARTED: the thread enters a node, or tries it again. A further try takes back what the one before it said.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeStarted {
     /// The node.
@@ -27,7 +27,7 @@ pub struct NodeCompleted {
     pub duration_ms: u64,
 }
 
-/// NODE_FAILED: this try of the node failed.
+/// NODE_FAILED: this try of the node failed. A try in which a tool wrote to the world, or may have, is not repeated.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeFailed {
     /// The node.

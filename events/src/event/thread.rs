@@ -30,7 +30,8 @@ pub struct ThreadStarted {
     pub workspace: Option<String>,
 }
 
-/// THREAD_FORKED: a new thread goes on from a moment of another one.
+/// THREAD_FORKED: a new thread goes on from a moment of another one. All its clocks go on from where they stood then,
+/// and open tool calls keep the key under which the parent made them.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadForked {
     /// The thread that was forked.
@@ -58,7 +59,8 @@ pub struct ForkChanges {
     pub workflow: Option<WorkflowRef>,
 }
 
-/// THREAD_PAUSED: nothing new is begun until THREAD_RESUMED; answers of calls that run are still taken.
+/// THREAD_PAUSED: nothing new is begun until THREAD_RESUMED; answers of calls that run are still taken. The clocks of
+/// nodes, calls and questions stand still; the one of the whole run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadPaused {
     /// Why, for people.
@@ -114,7 +116,8 @@ pub struct VariablesUpdated {
     pub variables: Ordered<Json>,
 }
 
-/// MESSAGE_ADDED: the application put a message into the conversation.
+/// MESSAGE_ADDED: the application put a message into the conversation. It comes after the answer that a model is giving
+/// just then, and after the results of tools that run; the next model call sees it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct MessageAdded {
     /// The message.

@@ -9,7 +9,8 @@ use crate::json::Json;
 use crate::message::Part;
 use crate::tool::Recovery;
 
-/// TOOL_EXECUTION_REQUEST: a tool is to run. Its seq is the call's id.
+/// TOOL_EXECUTION_REQUEST: a tool is to run. Its seq is the call's id. A tool that the model was not offered does not
+/// run: TOOL_EXECUTION_FAILED of kind `unknown_tool` follows at once.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionRequest {
     /// The id the model gave the call; absent when a tool node asks.

@@ -1,1 +1,336 @@
+//! Templates and expressions.
 
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+#[derive(Debug)]
+struct Given(serde_json::Value);
+
+impl Variables for Given {
+    fn variable(&self, name: &str) -> Option<minijinja::Value> {
+        self.0.get(name).map(|value| minijinja::value::Serde(value).into())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.as_object().into_iter().flat_map(|given| given.keys().cloned()).collect()
+    }
+}
+
+fn context() -> Context {
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    Context::new(Given(json!({
+        "n": 3, "name": "Ann", "list": [1, "two", null], "map": {"a b": 1, "k": {"deep": true}}, "yes": true, "no": false,
+        "empty": "", "nothing": null, "braces": "{{ n }}", "real": 2.5, "big": 9_007_199_254_740_993_i64, "deep": deep,
+    })))
+}
+
+/// Prints what each source gives.
+#[track_caller]
+fn check(sources: &[&str], evaluate: impl Fn(&Context, &str) -> Result<String, ExpressionError>, expected: Expect) {
+    let context = context();
+    let lines = sources.iter().map(|source| match evaluate(&context, source) {
+        Ok(value) => format!("{source} => {value}\n"),
+        Err(e) => format!("{source} => error: {e}\n"),
+    });
+    expected.assert_eq(&lines.collect::<String>());
+}
+
+fn value(context: &Context, source: &str) -> Result<String, ExpressionError> {
+    context.evaluate(source).map(|value| value.0.to_string())
+}
+
+fn filled(context: &Context, source: &str) -> Result<String, ExpressionError> {
+    context.fill(&json!(source)).map(|value| value.to_string())
+}
+
+fn rendered(context: &Context, source: &str) -> Result<String, ExpressionError> {
+    context.render(source).map(|text| format!("{text:?}"))
+}
+
+#[test]
+fn expressions_have_the_value_and_type_of_what_they_name() {
+    check(
+        &[
+            "n",
+            "n + 1",
+            "real * 2",
+            "big",
+            "name ~ '!'",
+            "list",
+            "list[1]",
+            "list|length",
+            "map.k",
+            "map['a b']",
+            "nothing",
+            "n > 2 and not no",
+            "[n, {'x': name}]",
+        ],
+        value,
+        expect![[r#"
+            n => 3
+            n + 1 => 4
+            real * 2 => 5.0
+            big => 9007199254740993
+            name ~ '!' => "Ann!"
+            list => [1,"two",null]
+            list[1] => "two"
+            list|length => 3
+            map.k => {"deep":true}
+            map['a b'] => 1
+            nothing => null
+            n > 2 and not no => true
+            [n, {'x': name}] => [3,{"x":"Ann"}]
+        "#]],
+    );
+}
+
+#[test]
+fn a_name_that_is_not_there_is_an_error_wherever_it_stands() {
+    check(
+        &[
+            "missing",
+            "missing.x",
+            "map.missing",
+            "missing + 1",
+            "missing == 1",
+            "not missing",
+            "n and missing",
+            "missing is defined",
+            "missing|default(7)",
+        ],
+        value,
+        expect![[r#"
+            missing => error: undefined value in `missing`
+            missing.x => error: undefined value: `missing` is undefined in `missing.x`
+            map.missing => error: undefined value in `map.missing`
+            missing + 1 => error: invalid operation: tried to use + operator on unsupported types undefined and number (`missing` is undefined) in `missing + 1`
+            missing == 1 => error: undefined value: `missing` is undefined in `missing == 1`
+            not missing => error: undefined value: `missing` is undefined in `not missing`
+            n and missing => error: undefined value in `n and missing`
+            missing is defined => false
+            missing|default(7) => 7
+        "#]],
+    );
+    check(
+        &["missing", "map.missing", "n and missing", "missing is defined", "nothing", "empty", "list", "n == 3"],
+        |context, source| context.holds(source).map(|holds| holds.to_string()),
+        expect![[r#"
+            missing => error: undefined value in `missing`
+            map.missing => error: undefined value in `map.missing`
+            n and missing => error: undefined value in `n and missing`
+            missing is defined => false
+            nothing => false
+            empty => false
+            list => true
+            n == 3 => true
+        "#]],
+    );
+}
+
+#[test]
+fn a_text_that_is_one_expression_keeps_its_type_and_any_other_is_text() {
+    check(
+        &[
+            "{{ n }}",
+            "{{n}}",
+            "  {{ n }}  ",
+            "{{- n -}}",
+            "{{ n }} and {{ n }}",
+            "n = {{ n }}",
+            "{{ {'a': {'b': n}} }}",
+            "{{ '}}' }}",
+            "{{ '{{' }}",
+            "{{ n }}{{ n }}",
+            "{{ list }}",
+            "{{ nothing }}",
+            "{{ braces }}",
+            "{{ }}",
+            "{{",
+            "n",
+            "{# n #}",
+            "{% if yes %}1{% endif %}",
+            "{{ n }}\n",
+            "{{ missing }}",
+            "",
+        ],
+        filled,
+        expect![[r#"
+            {{ n }} => 3
+            {{n}} => 3
+              {{ n }}   => 3
+            {{- n -}} => 3
+            {{ n }} and {{ n }} => "3 and 3"
+            n = {{ n }} => "n = 3"
+            {{ {'a': {'b': n}} }} => {"a":{"b":3}}
+            {{ '}}' }} => "}}"
+            {{ '{{' }} => "{{"
+            {{ n }}{{ n }} => "33"
+            {{ list }} => [1,"two",null]
+            {{ nothing }} => null
+            {{ braces }} => "{{ n }}"
+            {{ }} => error: syntax error: unexpected end of variable block in `{{ }}`
+            {{ => error: syntax error: unexpected end of input, expected expression in `{{`
+            n => "n"
+            {# n #} => ""
+            {% if yes %}1{% endif %} => "1"
+            {{ n }}
+             => 3
+            {{ missing }} => error: undefined value in ` missing `
+             => ""
+        "#]],
+    );
+}
+
+#[test]
+fn values_are_filled_in_at_any_depth_and_keys_are_not() {
+    let given = json!({"{{ n }}": ["{{ n }}", {"a": "x{{ n }}"}, 5, null, true]});
+    expect![[r#"{"{{ n }}":[3,{"a":"x3"},5,null,true]}"#]].assert_eq(&context().fill(&given).unwrap().to_string());
+}
+
+#[test]
+fn a_prompt_is_plain_text() {
+    check(
+        &[
+            "<b>{{ name }}</b> & \"q\"",
+            "{{ '<b>' }}",
+            "line\n",
+            "{{ name }}\n",
+            "{{ map }}",
+            "{{ list }}",
+            "{{ real }}",
+            "{{ yes }}",
+            "{{ nothing }}",
+            "{{ range(3) }}",
+            "{{ list + [map] }}",
+            "{{ big }} {{ 10 / 5 }}",
+            "a {# b #} c",
+            "}} no {",
+            "{{ braces }}",
+            "{% for x in list %}{{ loop.index }}{% endfor %}",
+        ],
+        rendered,
+        expect![[r#"
+            <b>{{ name }}</b> & "q" => "<b>Ann</b> & \"q\""
+            {{ '<b>' }} => "<b>"
+            line
+             => "line\n"
+            {{ name }}
+             => "Ann\n"
+            {{ map }} => "{\"a b\":1,\"k\":{\"deep\":true}}"
+            {{ list }} => "[1,\"two\",null]"
+            {{ real }} => "2.5"
+            {{ yes }} => "true"
+            {{ nothing }} => "null"
+            {{ range(3) }} => "[0,1,2]"
+            {{ list + [map] }} => "[1,\"two\",null,{\"a b\":1,\"k\":{\"deep\":true}}]"
+            {{ big }} {{ 10 / 5 }} => "9007199254740993 2.0"
+            a {# b #} c => "a  c"
+            }} no { => "}} no {"
+            {{ braces }} => "{{ n }}"
+            {% for x in list %}{{ loop.index }}{% endfor %} => "123"
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_can_be_reached_but_the_variables() {
+    check(
+        &[
+            "{{ debug() }}",
+            "{% include '/etc/passwd' %}",
+            "{% import 'x' as y %}",
+            "{% extends 'x' %}",
+            "{{ self }}",
+            "{{ env }}",
+            "{{ os }}",
+            "{{ lipsum() }}",
+            "{{ ''.__class__ }}",
+            "{{ name.upper() }}",
+            "{{ '%9999999d'|format(1) }}",
+            "{{ [1]|batch(9999999, 0) }}",
+        ],
+        rendered,
+        expect![[r#"
+            {{ debug() }} => error: unknown function: debug is unknown in `{{ debug() }}`
+            {% include '/etc/passwd' %} => error: template not found: tried to include non-existing template '/etc/passwd' in `{% include '/etc/passwd' %}`
+            {% import 'x' as y %} => error: template not found: tried to include non-existing template 'x' in `{% import 'x' as y %}`
+            {% extends 'x' %} => error: template not found: template "x" does not exist in `{% extends 'x' %}`
+            {{ self }} => error: undefined value: `self` is undefined in `{{ self }}`
+            {{ env }} => error: undefined value: `env` is undefined in `{{ env }}`
+            {{ os }} => error: undefined value: `os` is undefined in `{{ os }}`
+            {{ lipsum() }} => error: unknown function: lipsum is unknown in `{{ lipsum() }}`
+            {{ ''.__class__ }} => error: undefined value: `(...).__class__` is undefined in `{{ ''.__class__ }}`
+            {{ name.upper() }} => error: unknown method: string has no method named upper in `{{ name.upper() }}`
+            {{ '%9999999d'|format(1) }} => error: unknown filter: filter format is unknown in `{{ '%9999999d'|format(1) }}`
+            {{ [1]|batch(9999999, 0) }} => error: unknown filter: filter batch is unknown in `{{ [1]|batch(9999999, 0) }}`
+        "#]],
+    );
+}
+
+#[test]
+fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
+    check(
+        &[
+            "{{ 'x' * 1000000000 }}",
+            "{{ 'x' * 20000000 }}",
+            "{% for i in range(100000) %}{{ i }}{% endfor %}",
+            "{% for i in range(99999999) %}{% endfor %}",
+            "{% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %}",
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            "{{ name|indent(99999999, true) }}",
+            "{{ ('x' * 100000)|replace('x', 'y' * 100000) }}",
+            "{{ range(100000)|join('x' * 100000) }}",
+            "{{ name|replace('n', 'm') }} {{ list|join('-') }} {{ 'a\nb'|indent(2, true) }}",
+        ],
+        |context, source| context.render(source).map(|text| text.len().to_string()),
+        expect![[r#"
+            {{ 'x' * 1000000000 }} => error: invalid operation: repeated string is too large in `{{ 'x' * 1000000000 }}`
+            {{ 'x' * 20000000 }} => error: makes more than 16777216 bytes in `{{ 'x' * 20000000 }}`
+            {% for i in range(100000) %}{{ i }}{% endfor %} => error: takes more than 100000 steps in `{% for i in range(100000) %}{{ i }}{% endfor %}`
+            {% for i in range(99999999) %}{% endfor %} => error: invalid operation: range has too many elements in `{% for i in range(99999999) %}{% endfor %}`
+            {% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %} => error: makes more than 16777216 bytes in `{% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %}`
+            {% macro f() %}{{ f() }}{% endmacro %}{{ f() }} => error: invalid operation: recursion limit exceeded in `{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`
+            {{ name|indent(99999999, true) }} => error: invalid operation: the text would have more than 16777216 bytes in `{{ name|indent(99999999, true) }}`
+            {{ ('x' * 100000)|replace('x', 'y' * 100000) }} => error: invalid operation: the text would have more than 16777216 bytes in `{{ ('x' * 100000)|replace('x', 'y' * 100000) }}`
+            {{ range(100000)|join('x' * 100000) }} => error: invalid operation: the text would have more than 16777216 bytes in `{{ range(100000)|join('x' * 100000) }}`
+            {{ name|replace('n', 'm') }} {{ list|join('-') }} {{ 'a
+            b'|indent(2, true) }} => 22
+        "#]],
+    );
+    check(
+        &["'x' * 20000000", "[0] * 99999999", "range(100000)|list|length", "deep", "[deep]", "{'a': [deep]}"],
+        |context, source| context.evaluate(source).map(|value| format!("{} bytes", value.0.to_string().len())),
+        expect![[r#"
+            'x' * 20000000 => error: makes more than 16777216 bytes in `'x' * 20000000`
+            [0] * 99999999 => error: makes more than 16777216 bytes in `[0] * 99999999`
+            range(100000)|list|length => 6 bytes
+            deep => 201 bytes
+            [deep] => error: is nested deeper than 100 levels in `[deep]`
+            {'a': [deep]} => error: is nested deeper than 100 levels in `{'a': [deep]}`
+        "#]],
+    );
+    let long = format!("{{{{ 1 }}}}{}", " ".repeat(1 << 20));
+    assert!(context().render(&long).unwrap_err().message.contains("at most 1048576 are read"));
+    let nested = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(context().evaluate(&nested).is_err());
+}
+
+#[test]
+fn sources_are_checked_without_variables() {
+    for (source, fits) in [("a.b.c > 1", true), ("1 +", false), ("", false), ("a b", false), ("'open", false)] {
+        assert_eq!(check_expression(source), fits, "{source}");
+    }
+    for (source, fits) in
+        [("{{ a }}", true), ("plain", true), ("{{ a", false), ("{% if a %}", false), ("{{ a|nothing }}", true)]
+    {
+        assert_eq!(check_template(source).is_ok(), fits, "{source}");
+    }
+    assert!(check_value(&json!({"a": ["{{ x }}", 1]})).is_ok());
+    assert!(check_value(&json!({"a": ["{{ x"]})).is_err());
+}
+
+fn check_expression(source: &str) -> bool {
+    super::check(source).is_ok()
+}

@@ -146,10 +146,7 @@ impl State {
                 _ => Err(Unfit("no tool call is due")),
             },
             Event::ToolCallRetried(e) => self.tool_run(e.call)?.retry(e),
-            Event::ToolExecutionCompleted(e) => {
-                let value = e.value.clone().unwrap_or_else(|| text_of(&e.content));
-                self.end_tool(seq, e.call, e.content.clone(), Ok(value))
-            }
+            Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call, e.content.clone(), Ok(e.value.as_ref())),
             Event::ToolExecutionFailed(e) => {
                 let text = format!("Error ({}): {}", e.error.kind, e.error.message);
                 self.end_tool(seq, e.call, vec![Part::text(text)], Err(&e.error))

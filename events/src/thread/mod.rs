@@ -180,6 +180,13 @@ impl Thread {
         Ok(self.follow(decided, around)?)
     }
 
+    /// Tells the machine something and goes no further: what it then owes to itself comes with the next step. For
+    /// whoever has not got what the thread needs to go on.
+    pub fn note(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+        let decided = decide::decide(&self.state, &self.workflow, input, around)?;
+        Ok(self.follow_only(decided, around)?)
+    }
+
     /// Applies events and all that follows from them without anybody's help.
     fn follow(&mut self, decided: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
         let mut events = self.follow_only(decided, around)?;

@@ -127,6 +127,8 @@ pub(super) enum Control {
 }
 
 /// Where the thread is in its workflow.
+// There is one per state, and it is `InNode` nearly always: a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Phase {
     /// No event yet.

@@ -9,6 +9,9 @@ use super::{Fault, Faults, Place, Workflow, WorkflowSpec};
 /// The most bytes a workflow file may have.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
 
+/// The most lists and objects of a file that may stand inside each other.
+const DEPTH_MAX: usize = 64;
+
 /// The JSON Schema of a workflow file, for editors.
 pub fn json_schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(WorkflowSpec).to_value();
@@ -30,16 +33,22 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
         fault.place = Some(Place { line, column });
         Faults::one(fault)
     })?;
-    let spec: WorkflowSpec = read(text).map_err(|e| Faults::one(fault_of(&e)))?;
+    let spec: WorkflowSpec = read(text).map_err(|e| Faults::one(fault_of(&e, text)))?;
     spec.build().map_err(|mut faults| {
-        if let Ok(tree) = read::<Spanned<Tree>>(text) {
-            for fault in &mut faults.0 {
-                fault.place = Some(tree.place(&fault.path));
-            }
-        }
-        faults.0.sort_by_key(|fault| fault.place);
+        locate(text, &mut faults);
         faults
     })
+}
+
+/// Gives each fault of the workflow in this text the line and column that its path leads to, and sorts them by it.
+/// Reads the text once more.
+pub fn locate(text: &str, faults: &mut Faults) {
+    if let Ok(tree) = read::<Spanned<Tree>>(text) {
+        for fault in &mut faults.0 {
+            fault.place = Some(tree.place(&fault.path));
+        }
+    }
+    faults.0.sort_by_key(|fault| fault.place);
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_saphyr::Error> {
@@ -47,24 +56,52 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_saphyr::Error>
     // honest file, and each may stand for a large part of it.
     let options = serde_saphyr::options! {
         strict_booleans: true,
+        // `012` and `1_000` look like text to some and like numbers to others: they stay what is written.
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
         budget: serde_saphyr::budget! {
             max_events: 12_000_000,
             max_nodes: 12_000_000,
             max_aliases: 1_000,
             max_anchors: 1_000,
+            max_recorded_anchor_events: 100_000,
+            max_depth: DEPTH_MAX,
+            max_documents: 1,
         },
     };
     serde_saphyr::from_str_with_options(text, options)
 }
 
-fn fault_of(error: &serde_saphyr::Error) -> Fault {
-    let place = error.location().map(|l| Place { line: l.line(), column: l.column() });
-    let mut message = error.without_snippet().to_string();
+fn fault_of(error: &serde_saphyr::Error, text: &str) -> Fault {
+    let mut place = error.location().map(|l| Place { line: l.line(), column: l.column() });
+    let message = error.without_snippet().to_string();
     // The place stands beside the message already.
-    if let Some(i) = message.rfind(" at line ") {
-        message.truncate(i);
+    let message = message.split_once(" at line ").map_or(&*message, |(message, _)| message);
+    // A field that stands there under two names is found by serde, which knows no places.
+    if place.is_none()
+        && let Some(field) = message.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'))
+        && let Ok(tree) = read::<Spanned<Tree>>(text)
+    {
+        place = tree.second(field);
     }
-    Fault { place, path: String::new(), message, hint: None }
+    Fault { place, path: String::new(), message: in_plain_words(message), hint: None }
+}
+
+/// What the parser says, for somebody who writes a workflow and does not know the parser.
+fn in_plain_words(message: &str) -> String {
+    match message {
+        "expected mapping start" => "expected `key: value` pairs".into(),
+        "expected sequence start" => "expected a list".into(),
+        "invalid u32" | "invalid u64" => "expected a whole number that is not negative".into(),
+        "invalid f64" => "expected a number".into(),
+        _ if message.starts_with("budget breached: Depth") => format!("nested deeper than {DEPTH_MAX} levels"),
+        _ if message.starts_with("budget breached: Documents") => "a file holds one workflow".into(),
+        _ if message.starts_with("budget breached: RecordedAnchor") => "aliases stand for too much".into(),
+        _ => match message.split_once(", set DuplicateKeyPolicy") {
+            Some((what, _)) => what.into(),
+            None => message.into(),
+        },
+    }
 }
 
 /// The file once more with the place of each value, read only when there is a fault to show.
@@ -77,6 +114,7 @@ enum Tree {
 
 trait FindPlace {
     fn place(&self, path: &str) -> Place;
+    fn second(&self, field: &str) -> Option<Place>;
 }
 
 impl FindPlace for Spanned<Tree> {
@@ -86,7 +124,7 @@ impl FindPlace for Spanned<Tree> {
         for step in path.split(['.', '[']) {
             let step = step.trim_end_matches(']');
             let next = match &at.value {
-                Tree::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, value)| value),
+                Tree::Map(entries) => entries.iter().find(|(key, _)| means(key, step)).map(|(_, value)| value),
                 Tree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
                 Tree::Leaf => None,
             };
@@ -97,6 +135,34 @@ impl FindPlace for Spanned<Tree> {
         }
         Place { line: at.referenced.line(), column: at.referenced.column() }
     }
+
+    /// The place of a field that stands in a mapping for the second time, under any of its names.
+    fn second(&self, field: &str) -> Option<Place> {
+        match &self.value {
+            Tree::Map(entries) => {
+                let mut named = entries.iter().filter(|(key, _)| means(key, field));
+                let second = named.nth(1).map(|(_, value)| value.place(""));
+                second.or_else(|| entries.iter().find_map(|(_, value)| value.second(field)))
+            }
+            Tree::List(items) => items.iter().find_map(|item| item.second(field)),
+            Tree::Leaf => None,
+        }
+    }
+}
+
+/// Whether a key of a file is that field: by its name, its name in camel case, or a name of the source documents.
+fn means(key: &str, field: &str) -> bool {
+    let plain = |name: &str| name.replace('_', "").to_lowercase();
+    let other_names: &[&str] = match field {
+        "timeout_ms" => &["timeout"],
+        "entry" => &["entrypoint"],
+        "profile_id" => &["profile"],
+        "available_tools" => &["tools"],
+        "tool_name" => &["name"],
+        "when" => &["condition"],
+        _ => &[],
+    };
+    key == field || plain(key) == plain(field) || other_names.contains(&&*plain(key))
 }
 
 impl<'de> Deserialize<'de> for Tree {

@@ -21,7 +21,7 @@ use crate::json::Json;
 
 pub use builder::AgentBuilder;
 pub use fault::{Fault, Faults, Place};
-pub use file::{FILE_BYTES_MAX, json_schema, parse};
+pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
 pub use node::{
     InteractionMessage, LlmNode, Marker, Node, NodeKind, RetryPolicy, ToolNode, UserInteractionNode, VariableAssignment,
 };

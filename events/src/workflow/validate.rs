@@ -1,5 +1,7 @@
 //! What makes a definition valid. All faults are found at once.
 
+mod graph;
+
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
@@ -12,6 +14,7 @@ use crate::event::{OperationType, Scope, ToolMode};
 use crate::expression;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
+use graph::Graph;
 
 /// The most nodes of a definition.
 const NODES_MAX: usize = 100_000;
@@ -142,8 +145,9 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
     if spec.nodes.len() > NODES_MAX {
         faults.push(Fault::new("nodes", format!("more than {NODES_MAX} nodes")));
     }
-    for name in spec.variables.keys() {
+    for (name, value) in spec.variables.iter() {
         check_variable(&format!("variables.{name}"), name, faults);
+        check_depth(&format!("variables.{name}"), value, faults);
     }
 }
 
@@ -180,9 +184,17 @@ fn check_range(path: &str, n: u64, min: u64, max: u64, faults: &mut Vec<Fault>) 
 }
 
 /// Thirty days: a longer wait is a slip of the finger.
+const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+
 fn check_timeout(path: &str, timeout_ms: Option<u64>, faults: &mut Vec<Fault>) {
     if let Some(ms) = timeout_ms {
-        check_range(path, ms, 1, 30 * 24 * 3600 * 1000, faults);
+        check_range(path, ms, 1, WAIT_MS_MAX, faults);
+    }
+}
+
+fn check_depth(path: &str, value: &Json, faults: &mut Vec<Fault>) {
+    if value.is_too_deep() {
+        faults.push(Fault::new(path, format!("nested deeper than {} levels", Json::DEPTH_MAX)));
     }
 }
 
@@ -213,6 +225,8 @@ fn check_node(i: usize, node: &Node, faults: &mut Vec<Fault>) {
     check_timeout(&format!("{path}.timeout_ms"), node.timeout_ms, faults);
     if let Some(retry) = &node.retry {
         check_range(&format!("{path}.retry.max_attempts"), u64::from(retry.max_attempts), 1, 100, faults);
+        check_range(&format!("{path}.retry.backoff_ms"), retry.backoff_ms, 0, WAIT_MS_MAX, faults);
+        check_range(&format!("{path}.retry.backoff_ms_max"), retry.backoff_ms_max.unwrap_or(0), 0, WAIT_MS_MAX, faults);
     }
     if let Some(label) = &node.checkpoint {
         check_name(&format!("{path}.checkpoint"), "checkpoint", label, faults);
@@ -268,14 +282,18 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
-    if llm.extra.as_ref().is_some_and(|Json(extra)| !extra.is_object()) {
-        faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+    if let Some(extra) = &llm.extra {
+        if !extra.0.is_object() {
+            faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+        }
+        check_depth(&format!("{path}.extra"), extra, faults);
     }
 }
 
 fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.tool_name"), "tool's name", tool.tool_name.as_str(), faults);
     for (name, value) in tool.parameters.iter() {
+        check_depth(&format!("{path}.parameters.{name}"), value, faults);
         if let Err(e) = expression::check_value(&value.0) {
             faults.push(Fault::new(format!("{path}.parameters.{name}"), e.to_string()));
         }
@@ -317,6 +335,9 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
     }
     if let Some(prompt) = &ask.prompt {
         check_template(&format!("{path}.prompt"), prompt, faults);
+    }
+    if let Some(metadata) = &ask.metadata {
+        check_depth(&format!("{path}.metadata"), metadata, faults);
     }
     check_timeout(&format!("{path}.timeout_ms"), ask.timeout_ms, faults);
 }
@@ -360,98 +381,4 @@ fn check_edges(
         out.push(edge.clone());
     }
     edges
-}
-
-/// The graph as a whole, once its parts are in order.
-struct Graph<'a> {
-    spec: &'a WorkflowSpec,
-    nodes: &'a IndexMap<NodeId, usize>,
-    edges: &'a IndexMap<NodeId, Vec<Edge>>,
-}
-
-impl Graph<'_> {
-    /// The numbers of the nodes that can follow node `i`, by an edge or by `on_error`. A thread ends on an end point
-    /// whatever edges lead on from it.
-    fn next(&self, i: usize) -> Vec<usize> {
-        let node = &self.spec.nodes[i];
-        let out = if self.spec.end_points.contains(&node.id) { None } else { self.edges.get(&node.id) };
-        let by_edge = out.into_iter().flatten().map(|edge| &edge.to);
-        by_edge.chain(&node.on_error).filter_map(|id| self.nodes.get(id).copied()).collect()
-    }
-
-    fn check(&self, entry: &NodeId, faults: &mut Vec<Fault>) {
-        for (i, node) in self.spec.nodes.iter().enumerate() {
-            if let Some(target) = &node.on_error
-                && !self.nodes.contains_key(target)
-            {
-                faults.push(no_node(&format!("nodes[{i}].on_error"), target));
-            }
-        }
-        let next: Vec<_> = (0..self.spec.nodes.len()).map(|i| self.next(i)).collect();
-        let mut previous = vec![Vec::new(); next.len()];
-        for (i, out) in next.iter().enumerate() {
-            for &to in out {
-                previous[to].push(i);
-            }
-        }
-        let reached = reach(self.nodes.get(entry).copied().into_iter().collect(), &next);
-        let is_end = |i: &usize| {
-            let id = &self.spec.nodes[*i].id;
-            self.edges.get(id).is_none_or(Vec::is_empty) || self.spec.end_points.contains(id)
-        };
-        let ending = reach((0..next.len()).filter(is_end).collect(), &previous);
-        for (i, node) in self.spec.nodes.iter().enumerate() {
-            if !reached[i] {
-                faults.push(Fault::new(
-                    format!("nodes[{i}]"),
-                    format!("node `{}` cannot be reached from `{entry}`", node.id),
-                ));
-            } else if !ending[i] {
-                faults
-                    .push(Fault::new(format!("nodes[{i}]"), format!("no way leads from node `{}` to an end", node.id)));
-            }
-        }
-        if self.spec.max_iterations.is_none()
-            && let Some(i) = on_a_cycle(&next)
-        {
-            faults.push(
-                Fault::new(
-                    format!("nodes[{i}]"),
-                    format!("node `{}` can come round again without a bound", self.spec.nodes[i].id),
-                )
-                .hint("set max_iterations: how many nodes a thread may enter"),
-            );
-        }
-    }
-}
-
-/// Which nodes can be reached from these.
-fn reach(from: Vec<usize>, next: &[Vec<usize>]) -> Vec<bool> {
-    let mut seen = vec![false; next.len()];
-    let mut todo = from;
-    while let Some(i) = todo.pop() {
-        if !std::mem::replace(&mut seen[i], true) {
-            todo.extend(&next[i]);
-        }
-    }
-    seen
-}
-
-/// A node that lies on a cycle: what is left when nodes that nothing leads to are taken away again and again
-/// (Kahn, 1962), and from there as far forward as it takes to stand on the cycle itself.
-fn on_a_cycle(next: &[Vec<usize>]) -> Option<usize> {
-    let mut n_in = vec![0_usize; next.len()];
-    for &to in next.iter().flatten() {
-        n_in[to] += 1;
-    }
-    let mut free: Vec<usize> = (0..next.len()).filter(|&i| n_in[i] == 0).collect();
-    while let Some(i) = free.pop() {
-        for &to in &next[i] {
-            n_in[to] -= 1;
-            if n_in[to] == 0 {
-                free.push(to);
-            }
-        }
-    }
-    (0..next.len()).find(|&i| n_in[i] > 0 && reach(next[i].clone(), next)[i])
 }

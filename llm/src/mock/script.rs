@@ -110,6 +110,16 @@ pub struct MockError {
     pub after_chunks: usize,
 }
 
+impl MockScript {
+    /// The script in a text of YAML or JSON.
+    ///
+    /// # Errors
+    /// [`ScriptError::Syntax`] with line and column.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        serde_saphyr::from_str(text).map_err(|e| ScriptError::Syntax { why: e.to_string() })
+    }
+}
+
 /// A script that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
@@ -121,10 +131,14 @@ pub enum ScriptError {
         /// What is wrong with it.
         why: String,
     },
-    /// An answer is held to a call and stands among those in order, or similar.
-    #[error(
-        "answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error"
-    )]
+    /// It is neither YAML nor JSON, or has a field that no script has.
+    #[error("not a script: {why}")]
+    Syntax {
+        /// What is wrong with it, and where.
+        why: String,
+    },
+    /// An answer without anything in it.
+    #[error("answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error")]
     Empty {
         /// Which answer.
         index: usize,
@@ -133,11 +147,7 @@ pub enum ScriptError {
 
 impl MockError {
     pub(super) fn to_error(&self) -> LlmError {
-        let message = if self.message.is_empty() {
-            format!("scripted {}", self.kind)
-        } else {
-            self.message.clone()
-        };
+        let message = if self.message.is_empty() { format!("scripted {}", self.kind) } else { self.message.clone() };
         let mut error = LlmError::new(self.kind, super::NAME, message);
         error.retry_after_ms = self.retry_after_ms;
         error.status = self.status;
@@ -187,10 +197,9 @@ impl Compiled {
             }
             patterns.push(match &answer.pattern {
                 None => None,
-                Some(pattern) => Some(
-                    Regex::new(pattern)
-                        .map_err(|e| ScriptError::Pattern { index, why: e.to_string() })?,
-                ),
+                Some(pattern) => {
+                    Some(Regex::new(pattern).map_err(|e| ScriptError::Pattern { index, why: e.to_string() })?)
+                }
             });
         }
         let in_order = script

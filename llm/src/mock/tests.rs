@@ -45,9 +45,7 @@ fn answers_in_order_follow_the_number_of_answers_in_the_conversation() {
 
 #[test]
 fn repeat_and_otherwise() {
-    let mock = script(
-        serde_json::json!({ "answers": [{ "text": "a" }, { "text": "b" }], "repeat": true }),
-    );
+    let mock = script(serde_json::json!({ "answers": [{ "text": "a" }, { "text": "b" }], "repeat": true }));
     let turns = [(User, "1"), (Assistant, "a"), (User, "2"), (Assistant, "b"), (User, "3")];
     assert_eq!(said(&mock, &turns), "a");
     let mock = script(serde_json::json!({ "otherwise": { "text": "always" } }));
@@ -119,6 +117,7 @@ fn tool_calls_have_ids_that_are_the_same_after_a_restart() {
             "cache_write_tokens": null,
             "reasoning_tokens": null
           },
+          "provider": "mock",
           "model": "mock-1",
           "response_id": "mock-0",
           "request_id": null,
@@ -173,14 +172,23 @@ fn an_error_may_hit_only_the_first_attempts_and_after_some_pieces() {
     request.stream = true;
     let (result, deltas) = ask(&mock, &request, 1);
     let error = result.unwrap_err();
-    assert_eq!(
-        (error.kind, error.retry_after_ms, error.retryable),
-        (ErrorKind::Overloaded, Some(5), true)
-    );
+    assert_eq!((error.kind, error.retry_after_ms, error.retryable), (ErrorKind::Overloaded, Some(5), true));
     assert_eq!(deltas, [Delta::Text("at ".into()), Delta::Text("last ".into())]);
     let (result, deltas) = ask(&mock, &request, 2);
     assert_eq!(result.unwrap().text(), "at last it worked");
     assert_eq!(deltas.len(), 4);
+}
+
+#[test]
+fn a_script_may_be_written_in_yaml() {
+    let text = "answers:\n- match: (?i)weather\n  tool_calls:\n  - name: weather\n    arguments: { city: Bern, days: 2 }\notherwise:\n  text: It is sunny.\n";
+    let mock = Mock::new(MockScript::parse(text).unwrap()).unwrap();
+    let (answer, _) = ask(&mock, &conversation(&[(User, "weather?")]), 1);
+    let arguments = answer.unwrap().tool_calls().next().unwrap().arguments.0.to_string();
+    assert_eq!(arguments, r#"{"city":"Bern","days":2}"#);
+    assert_eq!(said(&mock, &[(User, "thanks")]), "It is sunny.");
+    let error = MockScript::parse("answers:\n- txt: x\n").unwrap_err().to_string();
+    assert!(error.contains("txt") && error.contains("line 2"), "{error}");
 }
 
 #[test]

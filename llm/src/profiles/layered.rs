@@ -1,15 +1,20 @@
-//! The outermost layer of a profile's client: fills in what requests leave open.
+//! The outer layers of a profile's client: what requests leave open, and what answers cost.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use rethread_events::message::Usage;
+use serde::Serialize;
 
 use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
 use crate::error::LlmError;
+use crate::prices::{self, PriceTable};
 use crate::profile::Profile;
+use crate::provider::Provider;
 use crate::request::Request;
-use crate::response::Response;
+use crate::response::{Response, UnitPrices};
 
 /// A client that knows its profile.
 pub(super) struct Profiled {
@@ -28,11 +33,7 @@ impl Client for Profiled {
         self.inner.provider()
     }
 
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        mut cx: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, request: &'a Request, mut cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         if !self.profile.changes(request) {
             return self.inner.call(request, cx);
         }
@@ -46,6 +47,102 @@ impl Client for Profiled {
 
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
         self.inner.model_info(if model.is_empty() { &self.profile.model } else { model })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.inner.check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.inner.models()
+    }
+}
+
+/// A client that knows what its answers cost and what its models can do.
+pub(super) struct Priced {
+    inner: Arc<dyn Client>,
+    table: Arc<PriceTable>,
+    /// The price list that holds at this address.
+    list: Option<&'static str>,
+    own_prices: Option<UnitPrices>,
+    context_tokens_max: Option<u64>,
+    /// Anthropic counts cached tokens apart.
+    cache_apart: bool,
+    totals: Mutex<Totals>,
+}
+
+/// What the answers of one profile came to since its client was made. Answers from the cache are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Totals {
+    /// Answers.
+    pub answers: u64,
+    /// Answers whose cost is unknown; they are missing from `nanousd`.
+    pub answers_without_cost: u64,
+    /// Money, in thousand-millionths of a US dollar.
+    pub nanousd: u64,
+    /// Tokens, as the provider reported them.
+    pub usage: Usage,
+}
+
+impl Priced {
+    pub(super) fn new(
+        inner: Arc<dyn Client>,
+        profile: &Profile,
+        table: Arc<PriceTable>,
+        list: Option<&'static str>,
+    ) -> Self {
+        Self {
+            inner,
+            table,
+            list,
+            own_prices: profile.prices,
+            context_tokens_max: profile.context_tokens_max,
+            cache_apart: profile.provider == Provider::Anthropic,
+            totals: Mutex::default(),
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        *self.totals.lock()
+    }
+
+    fn price(&self, request: &Request, response: &mut Response) {
+        let input = response.usage.input_tokens.unwrap_or(0);
+        let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
+        let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
+        response.cost = prices.and_then(|p| prices::cost(p, &response.usage, self.cache_apart));
+        let mut totals = self.totals.lock();
+        totals.answers += 1;
+        totals.usage.add(&response.usage);
+        match response.cost {
+            Some(cost) => totals.nanousd = totals.nanousd.saturating_add(cost.nanousd),
+            None => totals.answers_without_cost += 1,
+        }
+    }
+}
+
+impl Client for Priced {
+    fn provider(&self) -> &str {
+        self.inner.provider()
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        async move {
+            let mut response = self.inner.call(request, cx).await?;
+            self.price(request, &mut response);
+            Ok(response)
+        }
+        .boxed()
+    }
+
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        let mut info = self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
+            let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
+            said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
+        })?;
+        info.prices = self.own_prices.or(info.prices);
+        info.context_tokens_max = self.context_tokens_max.or(info.context_tokens_max);
+        Some(info)
     }
 
     fn check(&self) -> BoxFuture<'_, Health> {

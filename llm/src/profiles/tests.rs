@@ -2,9 +2,7 @@ use expect_test::expect;
 
 use super::*;
 
-fn env(
-    pairs: &'static [(&'static str, &'static str)],
-) -> impl Fn(&str) -> Option<String> + Send + Sync {
+fn env(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> + Send + Sync {
     move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
 }
 
@@ -46,8 +44,7 @@ fn what_is_wrong_is_said_with_its_place() {
     expect!["nobody knows whose model `foo` is: name the provider or a profile"]
         .assert_eq(&fault(Profiles::empty().client_for_model("foo")));
     let keyless = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
-    expect!["openai_chat wants a key: set OPENAI_API_KEY"]
-        .assert_eq(&fault(keyless.client("fast")));
+    expect!["openai_chat wants a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
     assert!(keyless.client("local").is_ok(), "a server of one's own may want none");
     expect![[r#"
         the configuration is wrong: TOML parse error at line 2, column 1
@@ -55,15 +52,9 @@ fn what_is_wrong_is_said_with_its_place() {
         2 | modle = "x"
           | ^^^^^
         unknown field `modle`"#]]
-    .assert_eq(
-        fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n"))
-            .split(", expected")
-            .next()
-            .unwrap(),
-    );
+    .assert_eq(fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n")).split(", expected").next().unwrap());
     let dangling = TWO.replace("\"local\"]", "\"remote\"]");
-    expect!["no profile is named `remote`; there are: fast, local"]
-        .assert_eq(&fault(Profiles::from_toml(&dangling)));
+    expect!["no profile is named `remote`; there are: fast, local"].assert_eq(&fault(Profiles::from_toml(&dangling)));
     let url = TWO.replace("http://127.0.0.1:8000/v1", "ftp://x");
     expect!["profile `local`: base_url must begin with http:// or https://"]
         .assert_eq(&fault(Profiles::from_toml(&url).unwrap().client("local")));
@@ -79,14 +70,60 @@ fn a_profile_fills_in_what_a_request_leaves_open() {
     "#;
     let profiles = Profiles::from_toml(text).unwrap();
     let profile = profiles.get("a").unwrap();
-    let mut request: crate::Request =
-        serde_json::from_str(r#"{"messages": [], "max_tokens": 9}"#).unwrap();
+    let mut request: crate::Request = serde_json::from_str(r#"{"messages": [], "max_tokens": 9}"#).unwrap();
     assert!(profile.changes(&request));
     profile.apply(&mut request);
-    assert_eq!(
-        (request.model.as_str(), request.max_tokens, request.temperature),
-        ("m", Some(9), Some(0.5))
-    );
+    assert_eq!((request.model.as_str(), request.max_tokens, request.temperature), ("m", Some(9), Some(0.5)));
     assert_eq!(request.extra["user"], "u");
     assert!(!profile.changes(&request), "doing it twice changes nothing");
+}
+
+fn ask(client: &Arc<dyn Client>) -> crate::Response {
+    let message = rethread_events::message::Message::text(rethread_events::message::Role::User, "hi");
+    let request = crate::Request::new("", vec![Arc::new(message)]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client.call(&request, crate::CallContext::new("", &mut ()))).unwrap()
+}
+
+#[test]
+fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+        [profiles.first]
+        provider = "mock"
+        model = "m1"
+        fallback = ["second"]
+        script = { answers = [{ error = { kind = "overloaded" } }] }
+        retry = { attempts_max = 2, base_ms = 1, strategy = "fixed", jitter = "none" }
+
+        [profiles.second]
+        provider = "mock"
+        model = "m2"
+        script = { answers = [{ text = "hello", usage = { input_tokens = 1000, output_tokens = 10 } }] }
+        limits = { requests_per_minute = 60, algorithm = "sliding_window" }
+        prices = { input = 1_000_000_000, output = 2_000_000_000 }
+        context_tokens_max = 4096
+        cache = {}
+    "#;
+    let profiles = Profiles::from_toml(text).unwrap().with_cache_folder(folder.path());
+    let client = profiles.client("first").unwrap();
+    let response = ask(&client);
+    assert_eq!((response.text().as_str(), response.model.as_deref()), ("hello", Some("m2")));
+    assert_eq!(response.cost.unwrap().nanousd, 1_020_000);
+    let again = ask(&client);
+    assert_eq!((again.cached, again.cost.unwrap().nanousd), (true, 0));
+    assert_eq!(profiles.retry_stats("first").unwrap().attempts, 4);
+    assert_eq!(profiles.retry_stats("second").unwrap().attempts, 1, "the second answer was known");
+    let totals = profiles.totals("second").unwrap();
+    assert_eq!((totals.answers, totals.nanousd, totals.usage.output_tokens), (1, 1_020_000, Some(10)));
+    let info = profiles.client("second").unwrap().model_info("").unwrap();
+    assert_eq!((info.model.as_str(), info.context_tokens_max), ("m2", Some(4096)));
+}
+
+#[test]
+fn a_body_can_be_had_without_sending_it_and_without_a_key() {
+    let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
+    let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();
+    let body = profiles.body("fast", &request).unwrap().unwrap();
+    expect![[r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#]].assert_eq(&body.to_string());
 }

@@ -69,24 +69,13 @@ async fn ask(client: &Retrying, stream: bool) -> (Result<Response, LlmError>, Se
 
 #[tokio::test(start_paused = true)]
 async fn attempts_are_told_and_counted() {
-    let client = Retrying::new(
-        scripted(serde_json::json!({ "kind": "overloaded", "attempts": 2 })),
-        policy(),
-    );
+    let client = Retrying::new(scripted(serde_json::json!({ "kind": "overloaded", "attempts": 2 })), policy());
     let (result, seen) = ask(&client, false).await;
     assert_eq!(result.unwrap().text(), "it worked");
-    let told: Vec<_> = seen
-        .tries
-        .iter()
-        .map(|t| (t.attempt, t.error.as_ref().map(|e| e.kind), t.wait_ms))
-        .collect();
+    let told: Vec<_> = seen.tries.iter().map(|t| (t.attempt, t.error.as_ref().map(|e| e.kind), t.wait_ms)).collect();
     assert_eq!(
         told,
-        [
-            (1, Some(ErrorKind::Overloaded), Some(100)),
-            (2, Some(ErrorKind::Overloaded), Some(200)),
-            (3, None, None)
-        ]
+        [(1, Some(ErrorKind::Overloaded), Some(100)), (2, Some(ErrorKind::Overloaded), Some(200)), (3, None, None)]
     );
     let stats = client.stats();
     assert_eq!((stats.attempts, stats.answered, stats.retried, stats.waited_ms), (3, 1, 2, 300));
@@ -113,8 +102,7 @@ async fn the_number_of_attempts_is_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_broke_off_is_void_and_says_so() {
-    let error =
-        serde_json::json!({ "kind": "stream_interrupted", "attempts": 1, "after_chunks": 1 });
+    let error = serde_json::json!({ "kind": "stream_interrupted", "attempts": 1, "after_chunks": 1 });
     let client = Retrying::new(scripted(error.clone()), policy());
     let (result, seen) = ask(&client, true).await;
     assert_eq!(result.unwrap().text(), "it worked");
@@ -150,11 +138,7 @@ impl Client for Silent {
     fn provider(&self) -> &str {
         "silent"
     }
-    fn call<'a>(
-        &'a self,
-        _: &'a Request,
-        _: CallContext<'a>,
-    ) -> BoxFuture<'a, Result<Response, LlmError>> {
+    fn call<'a>(&'a self, _: &'a Request, _: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         std::future::pending().boxed()
     }
@@ -168,10 +152,7 @@ impl Client for Silent {
 
 #[tokio::test(start_paused = true)]
 async fn the_whole_call_ends_in_time() {
-    let client = Retrying::new(
-        Arc::new(Silent(AtomicU32::new(0))),
-        RetryPolicy { total_ms: 2_000, ..policy() },
-    );
+    let client = Retrying::new(Arc::new(Silent(AtomicU32::new(0))), RetryPolicy { total_ms: 2_000, ..policy() });
     let started = tokio::time::Instant::now();
     let (result, seen) = ask(&client, false).await;
     assert_eq!((result.unwrap_err().kind, seen.tries.len()), (ErrorKind::Timeout, 1));

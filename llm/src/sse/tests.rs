@@ -22,10 +22,7 @@ fn event(name: &str, data: &str) -> Event {
 #[test]
 fn line_ends_comments_and_joined_data_lines() {
     let text = "\u{feff}: hello\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\nid: 7\rdata\r\rdata: x\n\n\n\nfoo: bar\n\n";
-    assert_eq!(
-        decode(&[text.as_bytes()], 100).unwrap(),
-        [event("a", "1\n2"), event("", ""), event("", "x")]
-    );
+    assert_eq!(decode(&[text.as_bytes()], 100).unwrap(), [event("a", "1\n2"), event("", ""), event("", "x")]);
 }
 
 #[test]

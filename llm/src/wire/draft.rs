@@ -13,8 +13,6 @@ use crate::response::Response;
 /// The beginning of the ids that are made up here. No such id goes to a provider that gave none.
 pub(crate) const MADE_ID: &str = "made_";
 
-/// The longest arguments of one tool call that are worth parsing are bounded by the answer's own limit; how deep
-/// they nest is bounded by `serde_json` (128).
 /// Reads the arguments of a call. No text, `null` and `{}` all mean no arguments; what is not JSON is kept as it
 /// came, with `arguments` null.
 pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
@@ -30,9 +28,12 @@ pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
     ToolCall { id, name, arguments: Json(arguments), arguments_raw, signature: None }
 }
 
-/// The text of a call's arguments as they go back to a provider: always a JSON object.
+/// The text of a call's arguments as they go back to a provider: always JSON.
 pub(crate) fn arguments_text(call: &ToolCall) -> String {
-    arguments_object(call).to_string()
+    match &call.arguments.0 {
+        Value::Null => "{}".to_owned(),
+        arguments => arguments.to_string(),
+    }
 }
 
 /// A call's arguments as they go back to a provider. Arguments that were cut off go back empty: no provider takes
@@ -74,6 +75,7 @@ pub(crate) fn response(
         finish_reason: finish.0,
         finish_reason_raw: finish.1,
         usage,
+        provider: cx.provider.into(),
         model: model.filter(|m| !m.is_empty()),
         response_id: response_id.filter(|id| !id.is_empty()),
         request_id: None,
@@ -99,9 +101,7 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
     let mut index = 0;
     for part in &response.message.content {
         match part {
-            Part::Text { text, .. } if !text.is_empty() => {
-                listener.delta(Delta::Text(text.clone()))
-            }
+            Part::Text { text, .. } if !text.is_empty() => listener.delta(Delta::Text(text.clone())),
             Part::Refusal { text } => listener.delta(Delta::Refusal(text.clone())),
             Part::Reasoning(reasoning) => {
                 if let Some(text) = reasoning.text.clone().filter(|t| !t.is_empty()) {
@@ -113,10 +113,7 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
                     index,
                     id: Some(call.id.clone()),
                     name: Some(call.name.clone()),
-                    arguments_fragment: call
-                        .arguments_raw
-                        .clone()
-                        .unwrap_or_else(|| call.arguments.0.to_string()),
+                    arguments_fragment: call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string()),
                 });
                 index += 1;
             }
@@ -125,17 +122,23 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
     }
 }
 
-/// A tool's schema; a tool that declares none takes an empty object.
-pub(crate) fn schema(parameters: &Json) -> Value {
+/// A tool's schema, when it declares one.
+pub(crate) fn declared(parameters: &Json) -> Option<&Value> {
     match &parameters.0 {
-        schema @ Value::Object(map) if map.contains_key("type") => schema.clone(),
-        Value::Object(map) => {
+        Value::Object(map) if map.is_empty() => None,
+        schema @ Value::Object(_) => Some(schema),
+        _ => None,
+    }
+}
+
+/// A tool's schema for those who insist on one that says `object`; a tool that declares none takes an empty object.
+pub(crate) fn schema(parameters: &Json) -> Value {
+    match declared(parameters) {
+        Some(schema) if schema.get("type").is_some() => schema.clone(),
+        Some(Value::Object(map)) => {
             let mut out = Map::new();
             out.insert("type".into(), "object".into());
             out.extend(map.iter().map(|(k, v)| (k.clone(), v.clone())));
-            if !out.contains_key("properties") {
-                out.insert("properties".into(), Value::Object(Map::new()));
-            }
             Value::Object(out)
         }
         _ => serde_json::json!({ "type": "object", "properties": {} }),

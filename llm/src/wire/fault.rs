@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::json;
 use crate::error::{ErrorKind, LlmError};
 
+/// How much of an answer that is not JSON (a gateway's page) an error carries, in bytes.
+const PAGE_BYTES_MAX: usize = 500;
+
 /// The error behind an HTTP answer that is not a success.
-pub(crate) fn from_answer(
-    provider: &str,
-    status: u16,
-    headers: &HeaderMap,
-    body: &[u8],
-    now: SystemTime,
-) -> LlmError {
+pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body: &[u8], now: SystemTime) -> LlmError {
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = if value.is_null() {
-        let text = plain(&String::from_utf8_lossy(body));
-        let text = if text.is_empty() { "no explanation".to_owned() } else { text };
+        let text = String::from_utf8_lossy(body);
+        let text = match text.trim() {
+            "" => "no explanation",
+            text => crate::error::cut(text, PAGE_BYTES_MAX),
+        };
         LlmError::new(by_status(status), provider, text)
     } else {
         from_value(provider, Some(status), &value)
@@ -68,8 +68,7 @@ pub(crate) fn from_value(provider: &str, status: Option<u16>, value: &Value) -> 
     error.status = status;
     error.code = code;
     error.retry_after_ms = retry_delay_ms(inner);
-    error.request_id =
-        json::owned(value, "request_id").or_else(|| json::owned(inner, "request_id"));
+    error.request_id = json::owned(value, "request_id").or_else(|| json::owned(inner, "request_id"));
     error
 }
 
@@ -90,7 +89,10 @@ fn message_of(inner: &Value, outer: &Value) -> String {
             .find_map(|key| readable(inner.get(*key)?))
             .or_else(|| readable(outer.get("message")?))
             .or_else(|| readable(outer.get("detail")?))
-            .unwrap_or_else(|| inner.to_string()),
+            .unwrap_or_else(|| match inner {
+                Value::Null => "the provider reports a failure and gives no reason".to_owned(),
+                other => other.to_string(),
+            }),
     };
     // A router puts the words of the provider behind it here.
     if let Some(raw) = inner.get("metadata").and_then(|m| readable(m.get("raw")?))
@@ -151,23 +153,15 @@ fn by_status(status: u16) -> ErrorKind {
 }
 
 fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &Value) -> ErrorKind {
-    let has_word = |wanted: &[&str]| {
-        words.iter().flatten().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)))
-    };
+    let has_word =
+        |wanted: &[&str]| words.iter().flatten().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)));
     let lower = message.to_ascii_lowercase();
     let says = |wanted: &[&str]| wanted.iter().any(|w| lower.contains(w));
-    let no_money =
-        has_word(&["insufficient_quota", "billing_error", "exceeded_current_quota_error"])
-            || lower.contains("insufficient_quota");
-    let bad_key = has_word(&[
-        "invalid_api_key",
-        "API_KEY_INVALID",
-        "authentication_error",
-        "UNAUTHENTICATED",
-    ]) || says(&["api key not valid", "api_key_invalid"])
-        || json::list(inner, "details")
-            .iter()
-            .any(|d| json::text(d, "reason") == Some("API_KEY_INVALID"));
+    let no_money = has_word(&["insufficient_quota", "billing_error", "exceeded_current_quota_error"])
+        || lower.contains("insufficient_quota");
+    let bad_key = has_word(&["invalid_api_key", "API_KEY_INVALID", "authentication_error", "UNAUTHENTICATED"])
+        || says(&["api key not valid", "api_key_invalid"])
+        || json::list(inner, "details").iter().any(|d| json::text(d, "reason") == Some("API_KEY_INVALID"));
     let too_long = has_word(&["context_length_exceeded", "string_above_max_length"])
         || says(&[
             "context_length_exceeded",
@@ -182,23 +176,15 @@ fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &V
         Some(429) if no_money => ErrorKind::Quota,
         Some(400 | 422) | None if too_long => ErrorKind::ContextLength,
         Some(400 | 422) | None if bad_key => ErrorKind::Authentication,
-        Some(400 | 422) | None if has_word(&["model_not_found", "not_found_error"]) => {
-            ErrorKind::NotFound
-        }
-        Some(400 | 422) | None if has_word(&["content_filter", "content_policy_violation"]) => {
-            ErrorKind::ContentFilter
-        }
+        Some(400 | 422) | None if has_word(&["model_not_found", "not_found_error"]) => ErrorKind::NotFound,
+        Some(400 | 422) | None if has_word(&["content_filter", "content_policy_violation"]) => ErrorKind::ContentFilter,
         Some(status) if status != 400 && status != 422 => by_status(status),
         Some(_) => ErrorKind::InvalidRequest,
         None if no_money => ErrorKind::Quota,
-        None if has_word(&["overloaded_error", "overloaded", "UNAVAILABLE"])
-            || says(&["overloaded"]) =>
-        {
+        None if has_word(&["overloaded_error", "overloaded", "UNAVAILABLE"]) || says(&["overloaded"]) => {
             ErrorKind::Overloaded
         }
-        None if has_word(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) => {
-            ErrorKind::RateLimit
-        }
+        None if has_word(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) => ErrorKind::RateLimit,
         None if has_word(&["permission_error", "PERMISSION_DENIED"]) => ErrorKind::Permission,
         None if has_word(&["request_too_large"]) => ErrorKind::TooLarge,
         None if has_word(&["timeout_error", "DEADLINE_EXCEEDED"]) => ErrorKind::Timeout,
@@ -256,23 +242,5 @@ fn millis(ms: f64) -> Option<u64> {
     (ms.is_finite() && (0.0..3.2e10).contains(&ms)).then_some(ms.ceil() as u64)
 }
 
-/// The words of a page of HTML, or the text as it is.
-fn plain(text: &str) -> String {
-    if !text.contains('<') {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars().take(20_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                out.push(' ');
-            }
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    out
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions, and everybody who speaks it: vLLM, Ollama, llama.cpp, OpenRouter, Azure, Gemini's
 //! compatible endpoint. <https://platform.openai.com/docs/api-reference/chat>
 
+mod plain;
 mod read;
 mod stream;
 mod write;
@@ -64,8 +65,7 @@ impl Wire for OpenaiChat {
 /// `Authorization: Bearer …`, or Azure's `api-key: …`.
 pub(crate) fn key_header(key: Option<&Key>, api_key_header: bool, headers: &mut HeaderMap) {
     let Some(key) = key else { return };
-    let text =
-        if api_key_header { key.expose().to_owned() } else { format!("Bearer {}", key.expose()) };
+    let text = if api_key_header { key.expose().to_owned() } else { format!("Bearer {}", key.expose()) };
     if let Ok(mut value) = HeaderValue::from_str(&text) {
         value.set_sensitive(true);
         if api_key_header {
@@ -106,8 +106,5 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
 pub(crate) fn is_reasoning_model(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let o_series = name.strip_prefix('o').is_some_and(|rest| rest.starts_with(['1', '3', '4']));
-    o_series
-        || name.starts_with("gpt-5")
-        || name.starts_with("codex-")
-        || name.starts_with("gpt-oss")
+    o_series || name.starts_with("gpt-5") || name.starts_with("codex-") || name.starts_with("gpt-oss")
 }

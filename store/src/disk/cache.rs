@@ -47,8 +47,7 @@ impl Cache {
     }
 
     pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>) {
-        let bytes: usize =
-            rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
+        let bytes: usize = rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
         let mut state = self.state.lock();
         state.clock += 1;
         let now = state.clock;
@@ -72,3 +71,6 @@ impl Cache {
         *self.state.lock() = State::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

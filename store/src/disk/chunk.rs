@@ -46,21 +46,21 @@ pub(crate) fn is_blob(payload: &[u8]) -> bool {
 }
 
 /// Packs links, sorted by stream and seq, into chunks; `each` is given the bytes and the runs of every one.
-pub(crate) fn pack<E>(
-    links: &[Link<'_>],
-    mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>,
-) -> Result<(), E> {
+pub(crate) fn pack<E>(links: &[Link<'_>], mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>) -> Result<(), E> {
     let mut rest = links;
+    // What compressed well so far probably goes on to: packing twice costs as much as it saves.
+    let mut target = CHUNK_RAW_BYTES;
     while !rest.is_empty() {
-        let (raw, runs, n) = gather(rest, CHUNK_RAW_BYTES);
-        let mut packed = (seal(&raw), runs, n);
-        if packed.0.len() > CHUNK_BYTES_MAX {
-            // It hardly gets smaller by compression: fewer records then, so that it fits without any.
-            let (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
-            packed = (seal(&raw), runs, n);
+        let (mut raw, mut runs, mut n) = gather(rest, target);
+        let mut chunk = seal(&raw);
+        if chunk.len() > CHUNK_BYTES_MAX {
+            // Fewer records then, so that they fit without any compression.
+            (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
+            chunk = seal(&raw);
         }
-        each(packed.0, packed.1)?;
-        rest = &rest[packed.2..];
+        target = (CHUNK_BYTES_MAX * 7 / 8 * raw.len() / chunk.len()).clamp(CHUNK_SAFE_RAW_BYTES, CHUNK_RAW_BYTES);
+        each(chunk, runs)?;
+        rest = &rest[n..];
     }
     Ok(())
 }
@@ -79,9 +79,8 @@ fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
         if n > 0 && out.len() + weight(first) > bytes_max {
             break;
         }
-        let same = |link: &&Link<'_>| {
-            link.record.thread == first.record.thread && link.record.trace == first.record.trace
-        };
+        let same =
+            |link: &&Link<'_>| link.record.thread == first.record.thread && link.record.trace == first.record.trace;
         let mut run = Vec::new();
         let mut bytes = out.len() + 112;
         for link in links[n..].iter().take_while(same) {
@@ -96,11 +95,7 @@ fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
         }
         write_run(&run, &mut out);
         n += run.len();
-        runs.push(Run {
-            thread: first.record.thread,
-            first: first.record.seq,
-            n: run.len() as u64,
-        });
+        runs.push(Run { thread: first.record.thread, first: first.record.seq, n: run.len() as u64 });
     }
     (out, runs, n)
 }
@@ -221,8 +216,7 @@ fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
         let (blob, payload, hash) = match flags & 2 {
             0 => {
                 let payload = take.sized()?;
-                let hash =
-                    Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
+                let hash = Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
                 (None, Arc::from(payload), hash)
             }
             _ => {
@@ -247,3 +241,6 @@ fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

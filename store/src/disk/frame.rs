@@ -1,7 +1,7 @@
 //! Frames of the journal: one operation each, with all that is needed to do it again after a crash.
 //!
 //! ```text
-//! header, 104 bytes: magic u32, body length u32, body crc u32, op u8, 3 × 0,
+//! header, 112 bytes: magic u32, body length u32, body crc u32, op u8, 3 × 0,
 //!                   epoch u64, group u64, group start u64, position u64, hash before 32, trace 16, header crc u64 (upper half 0)
 //! body:             by operation, see the encoders below
 //! ```
@@ -18,7 +18,7 @@ use crate::plan::{APPEND_BYTES_MAX, Addition};
 use crate::record::{Cause, Kind, NewRecord};
 use crate::wire::{Malformed, Put, Take};
 
-pub(crate) const HEADER_BYTES: usize = 104;
+pub(crate) const HEADER_BYTES: usize = 112;
 const MAGIC: u32 = 0x4a52_5448;
 /// The largest body: the largest append and what describes its records.
 const BODY_BYTES_MAX: usize = APPEND_BYTES_MAX + (8 << 20);
@@ -65,7 +65,12 @@ pub(crate) struct Stamp {
     pub(crate) before: Hash,
     /// The trace of the stream of an append.
     pub(crate) trace: TraceId,
+    /// What the first record of an append follows from.
+    pub(crate) cause: Option<Position>,
 }
+
+/// No cause, in the header of a frame.
+const NO_CAUSE: u64 = u64::MAX;
 
 impl Body {
     /// What every frame begins with.
@@ -105,6 +110,8 @@ impl Body {
                     out.u8(2);
                     out.var(index.into());
                 }
+                // Its position is found by the writer and stands in the header.
+                Some(Cause::Own(_)) => out.u8(3),
             }
             out.sized(payload);
         }
@@ -147,6 +154,7 @@ impl Body {
         out.u64(stamp.position.0);
         out.bytes(stamp.before.as_bytes());
         out.bytes(stamp.trace.as_bytes());
+        out.u64(stamp.cause.map_or(NO_CAUSE, |cause| cause.0));
         let crc = crc32fast::hash(&out[start..]);
         out.u64(crc.into());
         out.bytes(&self.bytes);
@@ -184,10 +192,10 @@ fn read_header(bytes: &[u8]) -> Result<Header, Malformed> {
         position: Position(take.u64()?),
         before: Hash::from_bytes(take.array()?),
         trace: TraceId::from_bytes(take.array()?),
+        cause: Some(take.u64()?).filter(|cause| *cause != NO_CAUSE).map(Position),
     };
     let crc = take.u64()?;
-    if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX
-    {
+    if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX {
         return Err(Malformed);
     }
     Ok(Header { stamp, op, body_bytes, body_crc })
@@ -215,7 +223,7 @@ impl Header {
         let mut take = Take(body);
         let entry = match self.op {
             0 => Entry::Begin,
-            1 => Entry::Append(read_append(&mut take, self.stamp.trace)?),
+            1 => Entry::Append(read_append(&mut take, &self.stamp)?),
             2 => {
                 let flags = take.u8()?;
                 let owner = match flags & 1 {
@@ -241,7 +249,7 @@ impl Header {
     }
 }
 
-fn read_append(take: &mut Take<'_>, trace: TraceId) -> Result<Addition, Malformed> {
+fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed> {
     let thread = ThreadId::from_bytes(take.array()?);
     let expected = Seq(take.var()?);
     let tag = Tag(take.u8()?);
@@ -263,10 +271,14 @@ fn read_append(take: &mut Take<'_>, trace: TraceId) -> Result<Addition, Malforme
             0 => None,
             1 => Some(Cause::At(Position(take.var()?))),
             2 => Some(Cause::SameAppend(take.narrow()?)),
+            3 => stamp.cause.map(Cause::At),
             _ => return Err(Malformed),
         };
         payloads.push(Arc::from(take.sized()?));
         records.push(NewRecord { kind, version, recorded_at, cause, payload: Vec::new() });
     }
-    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, records, payloads })
+    Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, records, payloads })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,9 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::files::{Files, LogFile, failed};
@@ -82,7 +82,8 @@ pub(crate) struct Index {
     cache_bytes: u64,
     files: Files,
     open: RwLock<Option<Arc<Open>>>,
-    closed: AtomicBool,
+    /// What to say while it is not open.
+    absent: Mutex<StoreError>,
 }
 
 struct Open {
@@ -94,18 +95,30 @@ struct Open {
 /// sled now and then reports damage that is not there after a crash: this often it is asked.
 const OPEN_TRIES: u32 = 3;
 
+/// sled's threads let go of its file a little after the handle is gone. Nobody else can hold it: the log's own lock
+/// is held by now.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+fn is_lock(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io { source, .. } => source.to_string().contains("could not acquire lock"),
+        _ => false,
+    }
+}
+
 impl Index {
     /// Opens the database in `dir`, made when it is not there.
     pub(crate) fn open(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
-        let index = Self {
-            dir: dir.into(),
-            cache_bytes,
-            files,
-            open: RwLock::new(None),
-            closed: AtomicBool::new(false),
-        };
+        let full = StoreError::Full { path: dir.into() };
+        let index = Self::absent(dir, cache_bytes, files, full);
         index.reopen()?;
         Ok(index)
+    }
+
+    /// A database that is not open and answers everything with this error.
+    pub(crate) fn absent(dir: &Path, cache_bytes: u64, files: Files, error: StoreError) -> Self {
+        let (dir, absent) = (dir.into(), Mutex::new(error));
+        Self { dir, cache_bytes, files, open: RwLock::new(None), absent }
     }
 
     /// Opens the database again after it failed.
@@ -113,7 +126,7 @@ impl Index {
         let mut open = self.open.write();
         // The old handle holds a lock on the file.
         drop(open.take());
-        let mut tries = 0;
+        let (mut tries, begun) = (0, Instant::now());
         loop {
             tries += 1;
             match self.open_once() {
@@ -123,7 +136,10 @@ impl Index {
                 }
                 Err(StoreError::Damaged(damage)) if tries < OPEN_TRIES => {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => return Err(error),
             }
@@ -164,16 +180,12 @@ impl Index {
     }
 
     fn current(&self) -> Result<Arc<Open>, StoreError> {
-        // It is closed only while a full disk keeps it from being opened again.
-        self.open.read().clone().ok_or_else(|| match self.closed.load(Ordering::Relaxed) {
-            true => StoreError::Closed,
-            false => StoreError::Full { path: self.dir.clone() },
-        })
+        self.open.read().clone().ok_or_else(|| self.absent.lock().clone())
     }
 
     /// Lets go of the database.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        self.closed.store(true, Ordering::Relaxed);
+        *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();
         self.guarded(|| {
             drop(open);
@@ -182,10 +194,7 @@ impl Index {
     }
 
     /// Does something with the trees.
-    pub(crate) fn with<T>(
-        &self,
-        act: impl FnOnce(&Trees) -> sled::Result<T>,
-    ) -> Result<T, StoreError> {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&Trees) -> sled::Result<T>) -> Result<T, StoreError> {
         let open = self.current()?;
         self.guarded(|| act(&open.trees))
     }
@@ -236,11 +245,7 @@ impl Index {
         let Some(bytes) = self.with(|trees| trees.meta.get("watermark"))? else { return Ok(None) };
         let read = || {
             let mut take = Take(&bytes);
-            let watermark = Watermark {
-                epoch: take.u64()?,
-                position: Position(take.u64()?),
-                group: take.u64()?,
-            };
+            let watermark = Watermark { epoch: take.u64()?, position: Position(take.u64()?), group: take.u64()? };
             take.end().map(|()| watermark)
         };
         read().map(Some).map_err(self.malformed("the watermark"))
@@ -248,19 +253,11 @@ impl Index {
 
     pub(crate) fn head(&self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
         let bytes = self.with(|trees| trees.heads.get(thread.as_bytes()))?;
-        bytes
-            .map(|bytes| Head::decode(thread, &bytes))
-            .transpose()
-            .map_err(self.malformed("the head of a thread"))
+        bytes.map(|bytes| Head::decode(thread, &bytes)).transpose().map_err(self.malformed("the head of a thread"))
     }
 
     /// The run that holds `seq` or, if none does, the first after it; then those that follow, up to `n_max`.
-    pub(crate) fn runs(
-        &self,
-        thread: ThreadId,
-        seq: Seq,
-        n_max: usize,
-    ) -> Result<Vec<Place>, StoreError> {
+    pub(crate) fn runs(&self, thread: ThreadId, seq: Seq, n_max: usize) -> Result<Vec<Place>, StoreError> {
         let rows = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             let at = run_key(thread, seq);
@@ -277,11 +274,7 @@ impl Index {
     }
 
     /// The last run of the stream whose seal begins at or before `position`, from the end backwards.
-    pub(crate) fn run_before(
-        &self,
-        thread: ThreadId,
-        position: Position,
-    ) -> Result<Option<Place>, StoreError> {
+    pub(crate) fn run_before(&self, thread: ThreadId, position: Position) -> Result<Option<Place>, StoreError> {
         self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             for row in trees.runs.range(low..=high).rev() {
@@ -297,25 +290,15 @@ impl Index {
         .map_err(self.malformed("the place of a run"))
     }
 
-    pub(crate) fn chunk(
-        &self,
-        seal: Position,
-        chunk: u32,
-    ) -> Result<Option<sled::IVec>, StoreError> {
+    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<sled::IVec>, StoreError> {
         self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))
     }
 
     /// The seal that holds `position`, or the first after it: its first position, its end, its number of chunks.
-    pub(crate) fn seal_at(
-        &self,
-        position: Position,
-    ) -> Result<Option<(Position, Position, u32)>, StoreError> {
-        let row = self
-            .with(|trees| trees.seals.range(..=position.0.to_be_bytes()).next_back().transpose())?;
+    pub(crate) fn seal_at(&self, position: Position) -> Result<Option<(Position, Position, u32)>, StoreError> {
+        let row = self.with(|trees| trees.seals.range(..=position.0.to_be_bytes()).next_back().transpose())?;
         let read = |row: Option<(sled::IVec, sled::IVec)>| {
-            row.map(|(key, value)| read_seal(&key, &value))
-                .transpose()
-                .map_err(self.malformed("a seal"))
+            row.map(|(key, value)| read_seal(&key, &value)).transpose().map_err(self.malformed("a seal"))
         };
         match read(row)? {
             Some(seal) if seal.1 > position => Ok(Some(seal)),
@@ -329,12 +312,7 @@ impl Index {
     /// Up to 16 streams that fork off this one.
     pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
         let keys = self.with(|trees| {
-            trees
-                .forks
-                .scan_prefix(thread.as_bytes())
-                .keys()
-                .take(16)
-                .collect::<sled::Result<Vec<_>>>()
+            trees.forks.scan_prefix(thread.as_bytes()).keys().take(16).collect::<sled::Result<Vec<_>>>()
         })?;
         let child = |key: &sled::IVec| {
             let mut take = Take(key);
@@ -399,9 +377,7 @@ impl Index {
 
     /// The names of all values with that prefix.
     pub(crate) fn value_names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let keys = self.with(|trees| {
-            trees.values.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>()
-        })?;
+        let keys = self.with(|trees| trees.values.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
         let mut names = Vec::new();
         for key in keys {
             let (name, piece) = key.split_at(key.len().saturating_sub(5));
@@ -423,11 +399,16 @@ impl Index {
         keys.iter().map(hash).collect::<Result<_, _>>().map_err(self.malformed("a blob"))
     }
 
-    /// Whether anybody names the blob.
-    pub(crate) fn is_owned(&self, hash: Hash) -> Result<bool, StoreError> {
-        self.with(|trees| {
-            Ok(trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_some())
-        })
+    /// Who names the blob.
+    pub(crate) fn owners(&self, hash: Hash) -> Result<Vec<Option<ThreadId>>, StoreError> {
+        let keys =
+            self.with(|trees| trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>())?;
+        let owner = |key: &sled::IVec| match key.get(32..) {
+            Some([]) => Ok(None),
+            Some(id) => id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed),
+            None => Err(Malformed),
+        };
+        keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
     }
 
     /// Whether sled holds records of the stream.
@@ -435,11 +416,7 @@ impl Index {
         Ok(!self.runs(thread, Seq(0), 1)?.is_empty())
     }
 
-    pub(crate) fn has_owner(
-        &self,
-        hash: Hash,
-        owner: Option<ThreadId>,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
         let id = owner.as_ref().map_or(&[][..], |owner| owner.as_bytes());
         self.with(|trees| trees.owners.contains_key(pair_key(hash.as_bytes(), id)))
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rethread_events::ids::{Hash, Position, TraceId};
 
+use super::care::Care;
 use super::files::{Files, LogFile, failed};
 use super::frame::{Body, Entry, HEADER_BYTES, Header, Stamp, header};
 use crate::error::{Damage, StoreError};
@@ -18,12 +19,17 @@ pub(crate) const NAMES: [&str; 2] = ["journal-a", "journal-b"];
 /// overwritten and synced without a change of metadata, which saves a quarter of the wait.
 const GROW_BYTES_MIN: u64 = 64 << 10;
 const GROW_BYTES_MAX: u64 = 1 << 20;
+const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
 
 /// A file that grew beyond this in a burst is cut when it is used again.
 const KEEP_BYTES: u64 = 4 << 20;
 
-/// No journal file is ever larger, unless one operation alone is.
-pub(crate) const FILE_BYTES_MAX: u64 = 512 << 20;
+/// Beyond this a journal file takes no other group until the one before it is in sled: bounds the memory that the
+/// tail takes when records come faster than they can be moved.
+pub(crate) const FILE_BYTES_MAX: u64 = 128 << 20;
+
+/// What a file may hold after one more group, the largest import.
+const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The two files and the place where the next group goes.
 pub(crate) struct Journal {
@@ -59,14 +65,15 @@ impl Journal {
         dir: &Path,
         files: &Files,
         sealed_epoch: u64,
+        care: &mut Care,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let files = [files.open(&dir.join(NAMES[0]))?, files.open(&dir.join(NAMES[1]))?];
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
         for (index, file) in files.iter().enumerate() {
             let failed = |source| failed(file.path(), source);
-            let bytes = file.read_all(2 * FILE_BYTES_MAX).map_err(failed)?;
+            let bytes = file.read_all(READ_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
-            found.extend(scan(index, &bytes, file.path(), sealed_epoch)?);
+            found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
             // A killed process may have left what is not on the disk yet, and it is about to be shown.
             file.sync().map_err(failed)?;
         }
@@ -115,6 +122,7 @@ impl Journal {
             position,
             before: Hash::ZERO,
             trace: TraceId::from_bytes([0; 16]),
+            cause: None,
         };
         if self.offset == 0 {
             Body::begin().write(&stamp, out);
@@ -129,7 +137,8 @@ impl Journal {
         let end = self.offset + n as u64;
         let ready = &mut self.ready_bytes[self.active];
         let grows = end > *ready;
-        if grows {
+        // A large group has its own metadata to wait for anyway, and zeros would be most of what it writes.
+        if grows && n < GROW_GROUP_BYTES_MAX {
             let more = (*ready).clamp(GROW_BYTES_MIN, GROW_BYTES_MAX);
             out.resize(n + more as usize, 0);
         }
@@ -172,6 +181,7 @@ fn scan(
     bytes: &[u8],
     path: &Path,
     sealed_epoch: u64,
+    care: &mut Care,
 ) -> Result<Option<Recovered>, StoreError> {
     let first = header(bytes).filter(Header::is_begin);
     if first.is_some_and(|first| first.stamp.epoch <= sealed_epoch) {
@@ -210,7 +220,7 @@ fn scan(
         }
         found.group_max = found.group_max.max(group);
         if group_start > found.end && group > found.last_group {
-            return Err(StoreError::Damaged(Damage {
+            care.met(Damage {
                 position: Some(position),
                 file: Some(path.into()),
                 what: format!(
@@ -218,7 +228,8 @@ fn scan(
                     found.end
                 ),
                 ..Damage::default()
-            }));
+            })?;
+            break;
         }
     }
     Ok(first.map(|_| found))
@@ -231,3 +242,6 @@ fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
         .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
         .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ pub(crate) const NAME: &str = "lock";
 /// Held for as long as the log is open; the operating system takes it from a process that ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -36,7 +36,14 @@ impl Lock {
         let text = format!("{label}, pid {}\n", std::process::id());
         // The name is for people: a full disk must not keep the log from being opened.
         let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is just being started has a copy of it for a moment.
+        let _ = self.file.unlock();
     }
 }
 

@@ -36,8 +36,7 @@ impl Mark {
     pub(crate) fn open(dir: &Path, files: &Files) -> Result<(Self, Option<Reached>), StoreError> {
         let file = files.open(&dir.join(NAME))?;
         let bytes = file.read_all(1 << 16).map_err(|source| failed(file.path(), source))?;
-        let newest =
-            bytes.chunks(SLOT_BYTES).filter_map(|slot| read(slot).ok()).max_by_key(|slot| slot.0);
+        let newest = bytes.chunks(SLOT_BYTES).filter_map(|slot| read(slot).ok()).max_by_key(|slot| slot.0);
         let (count, reached) = newest.unwrap_or_default();
         Ok((Self { file, count, reached }, newest.map(|(_, reached)| reached)))
     }
@@ -80,10 +79,12 @@ impl Mark {
 fn read(slot: &[u8]) -> Result<(u64, Reached), Malformed> {
     let mut take = Take(slot);
     let count = take.u64()?;
-    let reached =
-        Reached { group: take.u64()?, next: Position(take.u64()?), sealed_epoch: take.u64()? };
+    let reached = Reached { group: take.u64()?, next: Position(take.u64()?), sealed_epoch: take.u64()? };
     if take.u32()? != crc32fast::hash(&slot[..32]) || count == 0 {
         return Err(Malformed);
     }
     Ok((count, reached))
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,10 +29,7 @@ pub(crate) fn write(tree: &sled::Tree, key: &[u8], bytes: &[u8]) -> sled::Result
 }
 
 /// What was written under `key`.
-pub(crate) fn read(
-    tree: &sled::Tree,
-    key: &[u8],
-) -> sled::Result<Result<Option<Vec<u8>>, Malformed>> {
+pub(crate) fn read(tree: &sled::Tree, key: &[u8]) -> sled::Result<Result<Option<Vec<u8>>, Malformed>> {
     let Some(head) = tree.get(piece_key(key, 0))? else { return Ok(Ok(None)) };
     let begin = || {
         let mut take = Take(&head);

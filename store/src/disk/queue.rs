@@ -75,6 +75,8 @@ struct State {
     bytes: usize,
     next_ticket: u64,
     closed: bool,
+    /// Why nothing is taken, where that is so for good.
+    refusal: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -87,13 +89,8 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false };
-        Self {
-            fences: Fences::default(),
-            state: Mutex::new(state),
-            arrived: Condvar::new(),
-            bytes_max,
-        }
+        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false, refusal: None };
+        Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
     }
 
     /// Puts something at the end. What alone is over the limit is taken when nothing else waits.
@@ -118,16 +115,17 @@ impl Queue {
         if state.closed {
             return Some(StoreError::Closed);
         }
+        if let Some(error) = &state.refusal {
+            return Some(error.clone());
+        }
         if let Op::Append(addition, _) = op
             && self.fences.is_raised(addition.thread)
         {
             let (thread, expected) = (addition.thread, addition.expected);
             return Some(StoreError::Conflict { thread, expected, actual: expected });
         }
-        (state.bytes > 0 && state.bytes + bytes > self.bytes_max).then_some(StoreError::Busy {
-            bytes: state.bytes as u64,
-            bytes_max: self.bytes_max as u64,
-        })
+        (state.bytes > 0 && state.bytes + bytes > self.bytes_max)
+            .then_some(StoreError::Busy { bytes: state.bytes as u64, bytes_max: self.bytes_max as u64 })
     }
 
     /// Answers that something failed.
@@ -140,6 +138,11 @@ impl Queue {
         }
     }
 
+    /// Answers everything from now on with this error.
+    pub(crate) fn refuse_all(&self, error: StoreError) {
+        self.state.lock().refusal = Some(error);
+    }
+
     /// A failure that comes before anything is queued.
     pub(crate) fn refuse(&self, thread: ThreadId, error: StoreError) -> Refusal {
         self.fences.raise(thread, error)
@@ -147,18 +150,18 @@ impl Queue {
 
     /// Takes what waits, up to about `bytes_max`, into `out`; waits up to `patience` for the first. False when the
     /// queue is closed and empty.
-    pub(crate) fn take(
-        &self,
-        out: &mut Vec<Waiting>,
-        bytes_max: usize,
-        patience: Duration,
-    ) -> bool {
+    pub(crate) fn take(&self, out: &mut VecDeque<Waiting>, bytes_max: usize, patience: Duration) -> bool {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             if state.closed {
                 return false;
             }
             self.arrived.wait_for(&mut state, patience);
+        }
+        // What was taken before is written and released by now, so these are the bytes that wait.
+        if out.is_empty() && state.bytes <= bytes_max {
+            std::mem::swap(out, &mut state.waiting);
+            return true;
         }
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {

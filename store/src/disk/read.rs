@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) tail: Tail,
     pub(crate) index: Index,
     pub(crate) cache: Cache,
+    /// Lists what can be listed, where the rest cannot be read at all.
+    pub(crate) is_salvage: bool,
 }
 
 impl Reader {
@@ -47,12 +49,7 @@ impl Reader {
     }
 
     /// As [`crate::Store::read_stream`].
-    pub(crate) fn range(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    pub(crate) fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.try_range(thread, range, limit).or_else(|error| match error {
             // A stream that was deleted while it was read looks damaged, and is simply gone.
             StoreError::Damaged(_) => match self.find_head(thread)? {
@@ -63,12 +60,7 @@ impl Reader {
         })
     }
 
-    fn try_range(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn try_range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         let mut head = self.head(thread)?;
         // From the stream up through those it inherits from, as far as the range reaches.
         let (mut parts, mut owner, mut end) = (Vec::new(), thread, range.end);
@@ -180,9 +172,7 @@ impl Reader {
             }),
             error => error,
         })?;
-        let at = |seq: Seq| {
-            chunk.partition_point(|row| (row.record.thread, row.record.seq) < (thread, seq))
-        };
+        let at = |seq: Seq| chunk.partition_point(|row| (row.record.thread, row.record.seq) < (thread, seq));
         let range = at(place.first)..at(Seq(place.first.0 + place.n));
         if range.len() as u64 != place.n {
             let what = "a run of records is not where the index says".into();
@@ -235,6 +225,14 @@ impl Reader {
 
     /// As [`crate::Store::read_all`].
     pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.try_all(from, limit).or_else(|error| match error {
+            // A delete that reached sled in between looks like damage, and is none the second time.
+            StoreError::Damaged(_) => self.try_all(from, limit),
+            error => Err(error),
+        })
+    }
+
+    fn try_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
         let (recent, base, deleted) = self.tail.records(from, limit);
         if from >= base {
             return Ok(recent);
@@ -301,7 +299,11 @@ impl Reader {
         }
         let mut after = after;
         loop {
-            let (ids, complete_to) = self.index.listed(after, tags, limit.saturating_add(1))?;
+            let listed = self.index.listed(after, tags, limit.saturating_add(1));
+            let (ids, complete_to) = match listed {
+                Err(StoreError::Damaged(_)) if self.is_salvage => break,
+                listed => listed?,
+            };
             for thread in ids {
                 if recent.contains_key(&thread) {
                     continue;
@@ -338,22 +340,17 @@ impl Reader {
         let recent = self.recent_heads(None);
         let mut forks: BTreeSet<ThreadId> = recent
             .iter()
-            .filter(|(_, head)| {
-                head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread)
-            })
+            .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
             .map(|(child, _)| *child)
             .collect();
         let sealed = self.index.forks(thread)?;
-        forks.extend(sealed.into_iter().filter(|child| recent.get(child) != Some(&None)));
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
+        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
         Ok(forks.into_iter().take(16).collect())
     }
 
     /// Whether the blob is there and this owner already named it.
-    pub(crate) fn has_owner(
-        &self,
-        hash: Hash,
-        owner: Option<ThreadId>,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
         let state = self.tail.state.read();
         let names = |blob: &super::tail::TailBlob| blob.owners.contains(&owner);
         if state.segments().any(|segment| segment.blobs.get(&hash).is_some_and(names)) {
@@ -366,6 +363,20 @@ impl Reader {
         Ok(self.index.has_owner(hash, owner)? && self.index.has_blob(hash)?)
     }
 
+    /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
+    fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
+        let sealed = {
+            let state = self.tail.state.read();
+            if !state.has_deletes() || state.names(hash) {
+                return Ok(true);
+            }
+            drop(state);
+            self.index.owners(hash)?
+        };
+        let state = self.tail.state.read();
+        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(owner, true)))
+    }
+
     pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
         if self.tail.state.read().blob(hash).is_some() {
             return Ok(true);
@@ -374,13 +385,21 @@ impl Reader {
     }
 
     pub(crate) fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        if !self.is_named(hash)? {
+            return Err(StoreError::NotFound { what: "blob", name: hash.to_string() });
+        }
         if let Some(bytes) = self.tail.state.read().blob(hash) {
             return Ok(bytes.to_vec());
         }
-        let bytes = self
-            .index
-            .pieces(|trees| &trees.blobs, hash.as_bytes())?
-            .ok_or_else(|| StoreError::NotFound { what: "blob", name: hash.to_string() })?;
+        let missing = || StoreError::NotFound { what: "blob", name: hash.to_string() };
+        let bytes = match self.index.pieces(|trees| &trees.blobs, hash.as_bytes()) {
+            Ok(bytes) => bytes.ok_or_else(missing)?,
+            // A delete takes the owners first: without any, this one is just being taken away.
+            Err(StoreError::Damaged(_)) if self.index.owners(hash)?.is_empty() => {
+                return Err(missing());
+            }
+            Err(error) => return Err(error),
+        };
         if Hash::of(&bytes) != hash {
             return Err(self.index.damaged(format!("blob {hash} is not what was written")));
         }
@@ -390,8 +409,7 @@ impl Reader {
     pub(crate) fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         {
             let state = self.tail.state.read();
-            if let Some(value) = state.segments().rev().find_map(|segment| segment.values.get(name))
-            {
+            if let Some(value) = state.segments().rev().find_map(|segment| segment.values.get(name)) {
                 return Ok(value.clone());
             }
         }
@@ -444,12 +462,7 @@ impl Source for Reader {
         self.all(from, limit)
     }
 
-    fn own_records(
-        &self,
-        thread: ThreadId,
-        from: Position,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
         let (recent, older) = self.tail.range_from(thread, from, limit);
         if !older {
             return Ok(recent);

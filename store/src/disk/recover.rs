@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::ids::{Position, Seq, ThreadId};
 
+use super::care::Care;
 use super::files::{Files, failed};
 use super::frame::{Entry, Stamp};
 use super::index::{Index, Watermark};
@@ -13,7 +14,7 @@ use super::mark::{self, Mark, Reached};
 use super::tail::{Known, Segment, State, Tail};
 use crate::error::{Damage, StoreError};
 use crate::head::Head;
-use crate::plan::Addition;
+use crate::plan::{Addition, Recent};
 
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
@@ -33,11 +34,18 @@ pub(crate) struct Found {
     pub(crate) mended: Vec<Damage>,
 }
 
-/// Opens what is in `dir`, or makes a new log there.
-pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files) -> Result<Found, StoreError> {
-    let is_new = !check_format(dir)?;
+/// Opens what is in `dir`, or makes a new log there. With the care of a salvage nothing is written, and what is
+/// wrong is noted instead of refused.
+pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Care) -> Result<Found, StoreError> {
+    let is_new = match check_format(dir) {
+        Ok(is_there) => !is_there,
+        Err(error) => {
+            care.met_error(error)?;
+            false
+        }
+    };
     if is_new {
-        check_nothing_there(dir)?;
+        check_nothing_there(dir, care)?;
     }
     let mut mended = Vec::new();
     let (mut mark, reached) = Mark::open(dir, files)?;
@@ -48,51 +56,80 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files) -> Result<Fou
         ));
     }
     let reached = reached.unwrap_or_default();
-    let index_dir = dir.join(INDEX);
-    if reached.sealed_epoch > 0 && !index_dir.join("db").exists() {
-        return Err(StoreError::Damaged(damage(&index_dir.join("db"), "the file is missing")));
-    }
-    let index = Index::open(&index_dir, cache_bytes, files.clone())?;
-    let watermark = index.watermark()?.unwrap_or_default();
+    let index = open_index(dir, cache_bytes, files, &reached, care)?;
+    let watermark = care.or_default(index.watermark())?.unwrap_or_default();
     if is_new && watermark != Watermark::default() {
-        return Err(StoreError::Damaged(damage(&dir.join(FORMAT), "the file is missing")));
+        care.met(damage(&dir.join(FORMAT), "the file is missing"))?;
     }
     if watermark.epoch < reached.sealed_epoch {
-        return Err(StoreError::Damaged(Damage {
+        care.met(Damage {
             position: Some(watermark.position),
             ..damage(&index.file_path(), "records from this position on are missing")
-        }));
+        })?;
     }
-    let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch)?;
-    check_complete(dir, &watermark, &reached, &recovered)?;
+    let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
+    care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
     journal.skip_to_group(watermark.group);
 
+    let state = replay_all(recovered, &index, journal.path(), care)?;
+    let state =
+        state.unwrap_or_else(|| State { active: Segment::new(journal.epoch(), watermark.position), sealing: None });
+    let next = state.active.next_position();
+    if !care.is_salvage() {
+        let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
+        // With a full disk the old mark stays, which is only further behind.
+        match mark.renew(reached) {
+            Ok(()) | Err(StoreError::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        if is_new {
+            write_format(dir, files)?;
+        }
+    }
+    let tail = Tail::from(state);
+    Ok(Found { index, journal, mark, tail, watermark, next, mended })
+}
+
+fn open_index(
+    dir: &Path,
+    cache_bytes: u64,
+    files: &Files,
+    reached: &Reached,
+    care: &mut Care,
+) -> Result<Index, StoreError> {
+    let dir = dir.join(INDEX);
+    let file = dir.join("db");
+    let opened = match reached.sealed_epoch > 0 && !file.exists() {
+        // Sled would begin an empty one.
+        true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
+        false => Index::open(&dir, cache_bytes, files.clone()),
+    };
+    opened.or_else(|error| {
+        care.met_error(error.clone())?;
+        Ok(Index::absent(&dir, cache_bytes, files.clone(), error))
+    })
+}
+
+fn replay_all(
+    recovered: Vec<Recovered>,
+    index: &Index,
+    path: &Path,
+    care: &mut Care,
+) -> Result<Option<State>, StoreError> {
     let mut state: Option<State> = None;
     for one in recovered {
         let sealing = state.take().map(|state| Arc::new(state.active));
         let active = Segment { group: one.last_group, ..Segment::new(one.epoch, one.base) };
         let mut next = State { active, sealing };
         for (stamp, entry) in one.entries {
-            replay(&mut next, &index, journal.path(), stamp, entry)?;
+            if let Err(error) = replay(&mut next, index, path, stamp, entry) {
+                care.met_error(error)?;
+                break;
+            }
         }
         state = Some(next);
     }
-    let state = state.unwrap_or_else(|| State {
-        active: Segment::new(journal.epoch(), watermark.position),
-        sealing: None,
-    });
-    let next = state.active.next_position();
-    let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
-    // With a full disk the old mark stays, which is only further behind.
-    match mark.renew(reached) {
-        Ok(()) | Err(StoreError::Full { .. }) => {}
-        Err(error) => return Err(error),
-    }
-    if is_new {
-        write_format(dir, files)?;
-    }
-    let tail = Tail::from(state);
-    Ok(Found { index, journal, mark, tail, watermark, next, mended })
+    Ok(state)
 }
 
 /// Whether there is a log here; an error when it is of another format.
@@ -137,11 +174,11 @@ fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
 }
 
 /// Without the file that is written last there may be the beginnings of a new log, but nothing that was used.
-fn check_nothing_there(dir: &Path) -> Result<(), StoreError> {
+fn check_nothing_there(dir: &Path, care: &mut Care) -> Result<(), StoreError> {
     for name in NAMES {
         let bytes = std::fs::metadata(dir.join(name)).map_or(0, |file| file.len());
         if bytes > 0 {
-            return Err(StoreError::Damaged(damage(&dir.join(FORMAT), "the file is missing")));
+            return care.met(damage(&dir.join(FORMAT), "the file is missing"));
         }
     }
     Ok(())
@@ -175,13 +212,7 @@ fn check_complete(
     let group = recovered.last().map_or(0, |last| last.last_group).max(watermark.group);
     if group < reached.group {
         return Err(StoreError::Damaged(Damage {
-            ..damage(
-                dir,
-                &format!(
-                    "the end of the journal is missing: the log had reached position {}",
-                    reached.next
-                ),
-            )
+            ..damage(dir, &format!("the end of the journal is missing: the log had reached position {}", reached.next))
         }));
     }
     Ok(())
@@ -192,13 +223,7 @@ fn damage(file: &Path, what: &str) -> Damage {
 }
 
 /// Does one operation of the journal again.
-fn replay(
-    state: &mut State,
-    index: &Index,
-    path: &Path,
-    stamp: Stamp,
-    entry: Entry,
-) -> Result<(), StoreError> {
+fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: Entry) -> Result<(), StoreError> {
     match entry {
         Entry::Begin => {}
         Entry::Append(addition) => {
@@ -226,7 +251,7 @@ fn replay(
             };
             let mut records = Vec::with_capacity(addition.records.len());
             let next = addition
-                .place(head.as_ref(), stamp.before, position, |record| records.push(record));
+                .place(head.as_ref(), stamp.before, &Recent::default(), position, |record| records.push(record));
             state.active.append(addition.thread, stamp.before, next, records);
         }
         Entry::Blob { owner, hash, bytes } => state.active.blob(owner, hash, bytes),

@@ -8,8 +8,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::chunk::{self, Link, pack};
 use super::index::{
-    Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal,
-    write_watermark,
+    Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
 };
 use super::limits::SEAL_BYTES;
 use super::pieces;
@@ -52,8 +51,7 @@ pub(crate) fn seal(
         })?;
     }
     write_snapshots(reader, snapshots)?;
-    let watermark =
-        Watermark { epoch: segment.epoch, position: segment.next_position(), group: segment.group };
+    let watermark = Watermark { epoch: segment.epoch, position: segment.next_position(), group: segment.group };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
     index.sync()?;
     if segment.has_deletes {
@@ -63,17 +61,12 @@ pub(crate) fn seal(
 }
 
 /// Writes snapshots to sled, not durable yet when it returns.
-pub(crate) fn write_snapshots(
-    reader: &Reader,
-    snapshots: &[(ThreadId, Arc<Snapshot>)],
-) -> Result<(), StoreError> {
+pub(crate) fn write_snapshots(reader: &Reader, snapshots: &[(ThreadId, Arc<Snapshot>)]) -> Result<(), StoreError> {
     for (thread, snapshot) in snapshots {
         // One of a stream that was deleted meanwhile would stay for ever.
         if reader.find_head(*thread)?.is_some() {
             let bytes = encode_snapshot(snapshot);
-            reader
-                .index
-                .with(|trees| pieces::write(&trees.snapshots, thread.as_bytes(), &bytes))?;
+            reader.index.with(|trees| pieces::write(&trees.snapshots, thread.as_bytes(), &bytes))?;
         }
     }
     Ok(())
@@ -93,12 +86,7 @@ fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
 }
 
 /// Takes a stream and all that belongs to it out of sled; hashes of blobs that it owned are added to `orphans`.
-fn delete(
-    reader: &Reader,
-    thread: ThreadId,
-    base: Position,
-    orphans: &mut BTreeSet<Hash>,
-) -> Result<(), StoreError> {
+fn delete(reader: &Reader, thread: ThreadId, base: Position, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
     let index = &reader.index;
     let mut seq = Seq(0);
     let mut seen = BTreeSet::new();
@@ -119,8 +107,7 @@ fn delete(
     let head = index.head(thread)?;
     let id = thread.as_bytes();
     let owned = index.with(|trees| {
-        for key in trees.runs.range(run_key(thread, Seq(0))..=run_key(thread, Seq(u64::MAX))).keys()
-        {
+        for key in trees.runs.range(run_key(thread, Seq(0))..=run_key(thread, Seq(u64::MAX))).keys() {
             trees.runs.remove(key?)?;
         }
         pieces::remove(&trees.snapshots, id)?;
@@ -163,10 +150,7 @@ fn remove_from_chunk(reader: &Reader, thread: ThreadId, place: &Place) -> Result
         .map(|row| Link { record: &row.record, before: row.before, blob: row.blob })
         .collect();
     let bytes = chunk::pack_one(&links);
-    reader
-        .index
-        .with(|trees| trees.chunks.insert(chunk_key(place.seal, place.chunk), bytes))
-        .map(|_| ())
+    reader.index.with(|trees| trees.chunks.insert(chunk_key(place.seal, place.chunk), bytes)).map(|_| ())
 }
 
 /// Cuts the records into seals and those into chunks.
@@ -188,11 +172,7 @@ fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn write_seal_of(
-    index: &Index,
-    segment: &Segment,
-    range: std::ops::Range<usize>,
-) -> Result<(), StoreError> {
+fn write_seal_of(index: &Index, segment: &Segment, range: std::ops::Range<usize>) -> Result<(), StoreError> {
     let seal = Position(segment.base.0 + range.start as u64);
     let end = Position(segment.base.0 + range.end as u64);
     let mut links: Vec<Link<'_>> = Vec::with_capacity(range.len());
@@ -226,18 +206,15 @@ fn write_seal_of(
         number += 1;
         Ok::<(), StoreError>(())
     })?;
-    index
-        .with(|trees| trees.seals.insert(seal.0.to_be_bytes(), write_seal(end, number)))
-        .map(|_| ())
+    index.with(|trees| trees.seals.insert(seal.0.to_be_bytes(), write_seal(end, number))).map(|_| ())
 }
 
 /// The hash of the record before this one in its stream.
 fn hash_before(segment: &Segment, thread: ThreadId, seq: Seq) -> Hash {
     let Some(part) = segment.streams.get(&thread) else { return Hash::ZERO };
     let record = |at: usize| segment.records[part.own[at] as usize].as_ref();
-    let at = part.own.partition_point(|at| {
-        segment.records[*at as usize].as_ref().is_some_and(|record| record.seq < seq)
-    });
+    let at =
+        part.own.partition_point(|at| segment.records[*at as usize].as_ref().is_some_and(|record| record.seq < seq));
     match at.checked_sub(1) {
         Some(at) => record(at).map_or(Hash::ZERO, |record| record.hash),
         None => part.before,

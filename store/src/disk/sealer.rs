@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -17,6 +17,9 @@ use crate::error::StoreError;
 
 /// How much snapshots may hold in memory before they are written without waiting for records.
 const SNAPSHOT_BYTES_DUE: usize = 4 << 20;
+
+/// How much less the sealer counts than the other threads when there are more of them than processors.
+const NICE: i32 = 10;
 
 /// How long to wait before a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(250);
@@ -37,6 +40,8 @@ struct State {
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
+    /// Tasks that are not done yet.
+    n_tasks: usize,
     closing: bool,
 }
 
@@ -63,10 +68,22 @@ impl Sealer {
         self.state.lock().failure.clone()
     }
 
-    /// Waits until something was sealed or sealing has failed, but not longer.
-    pub(crate) fn wait(&self, patience: Duration) {
+    /// Waits until everything that was asked for is done or has failed.
+    pub(crate) fn wait_until_idle(&self) {
         let mut state = self.state.lock();
-        self.changed.wait_for(&mut state, patience);
+        while state.n_tasks > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Asks for something to be done.
+    pub(crate) fn give(&self, tasks: &Sender<Task>, task: Task) {
+        self.state.lock().n_tasks += 1;
+        if tasks.send(task).is_err() {
+            // Its thread ends only after the last sender is gone.
+            tracing::error!("the sealer has stopped");
+            self.state.lock().n_tasks -= 1;
+        }
     }
 
     /// No more patience with a full disk.
@@ -116,11 +133,26 @@ impl Sealer {
 
     /// The loop of the sealer's thread.
     pub(crate) fn run(&self, reader: &Reader, mark: &Mutex<Mark>, tasks: &Receiver<Task>) {
+        // Whoever waits for an append comes first; moving records can wait until the journal gets too large.
+        if let Err(error) = rustix::process::nice(NICE) {
+            tracing::debug!(%error, "the sealer runs at the common priority");
+        }
         while let Ok(task) = tasks.recv() {
             let done = match &task {
-                Task::Seal(segment) => self.seal(reader, mark, segment),
-                Task::Snapshots => write_snapshots(reader, &self.take_snapshots())
-                    .and_then(|()| reader.index.sync()),
+                Task::Seal(segment) => {
+                    let snapshots = self.take_snapshots();
+                    self.write(reader, || {
+                        seal(reader, segment, &snapshots)?;
+                        mark.lock().note_sealed(segment.epoch)
+                    })
+                }
+                Task::Snapshots => {
+                    let snapshots = self.take_snapshots();
+                    self.write(reader, || {
+                        write_snapshots(reader, &snapshots)?;
+                        reader.index.sync()
+                    })
+                }
             };
             match (done, task) {
                 (Ok(()), Task::Seal(segment)) => {
@@ -140,27 +172,25 @@ impl Sealer {
                     tracing::warn!(%error, "snapshots were not written");
                 }
             }
+            self.state.lock().n_tasks -= 1;
             self.changed.notify_all();
         }
     }
 
-    fn seal(
-        &self,
-        reader: &Reader,
-        mark: &Mutex<Mark>,
-        segment: &Segment,
-    ) -> Result<(), StoreError> {
-        let snapshots = self.take_snapshots();
+    /// Writes to sled, again and again while the disk is full; once more, and no more, when the log is closing.
+    fn write(&self, reader: &Reader, write: impl Fn() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut is_last = false;
         loop {
-            let done = seal(reader, segment, &snapshots)
-                .and_then(|()| mark.lock().note_sealed(segment.epoch));
-            match done {
-                Err(StoreError::Full { path }) if !self.state.lock().closing => {
+            match write() {
+                Err(StoreError::Full { path }) if !is_last => {
                     tracing::warn!(path = %path.display(), "the disk is full");
-                    // sled's handle is of no use from here on; it opens again when there is room.
                     let mut state = self.state.lock();
-                    self.changed.wait_for(&mut state, FULL_RETRY);
+                    if !state.closing {
+                        self.changed.wait_for(&mut state, FULL_RETRY);
+                    }
+                    is_last = state.closing;
                     drop(state);
+                    // sled's handle is of no use from here on; it opens again when there is room.
                     if let Err(error) = reader.index.reopen() {
                         tracing::warn!(%error, "the index does not open");
                     }

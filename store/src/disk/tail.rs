@@ -84,9 +84,7 @@ impl Segment {
     ) {
         let part = match self.streams.entry(thread) {
             Slot::Occupied(slot) => slot.into_mut(),
-            Slot::Vacant(slot) => {
-                slot.insert(Part { head: None, replaces: false, before, own: Vec::new() })
-            }
+            Slot::Vacant(slot) => slot.insert(Part { head: None, replaces: false, before, own: Vec::new() }),
         };
         if part.own.is_empty() {
             part.before = before;
@@ -102,10 +100,7 @@ impl Segment {
 
     pub(crate) fn blob(&mut self, owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>>) {
         self.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len()) + 64;
-        let blob = self
-            .blobs
-            .entry(hash)
-            .or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
+        let blob = self.blobs.entry(hash).or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
         blob.owners.insert(owner);
         if bytes.is_some() {
             blob.bytes = bytes;
@@ -138,6 +133,11 @@ impl Segment {
         let first = part.own.partition_point(|index| seq_of(index) < Some(range.start));
         let records = part.own[first..].iter().filter_map(|i| self.records[*i as usize].as_ref());
         out.extend(records.take_while(|record| record.seq < range.end).take(limit).cloned());
+    }
+
+    /// Whether what older places hold of the stream does not count.
+    fn replaces(&self, thread: ThreadId) -> bool {
+        self.streams.get(&thread).is_some_and(|part| part.replaces)
     }
 
     fn first_own(&self, part: &Part) -> Option<Seq> {
@@ -199,6 +199,23 @@ impl State {
         self.segments().rev().find_map(|segment| segment.blobs.get(&hash)?.bytes.clone())
     }
 
+    /// Whether a deleted stream's claim to a blob counts no more; `sealed` is one that sled knows of.
+    pub(crate) fn is_void(&self, owner: Option<ThreadId>, sealed: bool) -> bool {
+        let Some(owner) = owner else { return false };
+        self.active.replaces(owner) || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
+    }
+
+    /// Whether somebody in the tail names the blob.
+    pub(crate) fn names(&self, hash: Hash) -> bool {
+        let owns = |segment: &Segment, is_active: bool| {
+            segment
+                .blobs
+                .get(&hash)
+                .is_some_and(|blob| blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false)))
+        };
+        owns(&self.active, true) || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
+    }
+
     pub(crate) fn has_deletes(&self) -> bool {
         self.segments().any(|segment| segment.has_deletes)
     }
@@ -219,18 +236,21 @@ impl Tail {
 
     /// Up to `limit` records from position `from` on; the position before which they are in sled; the streams of
     /// which what is in sled does not count.
-    pub(crate) fn records(
-        &self,
-        from: Position,
-        limit: usize,
-    ) -> (Vec<Record>, Position, HashSet<ThreadId>) {
+    pub(crate) fn records(&self, from: Position, limit: usize) -> (Vec<Record>, Position, HashSet<ThreadId>) {
         let state = self.state.read();
         let mut found = Vec::new();
         for segment in state.segments() {
             let skip = from.0.saturating_sub(segment.base.0);
             let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(segment.records.len());
             let room = limit - found.len();
-            found.extend(segment.records[skip..].iter().flatten().take(room).cloned());
+            let records = segment.records[skip..].iter().flatten();
+            if segment.epoch == state.active.epoch || !state.active.has_deletes {
+                found.extend(records.take(room).cloned());
+            } else {
+                // What was deleted since still lies in the segment that is being moved, which does not change.
+                let kept = records.filter(|record| !state.active.replaces(record.thread));
+                found.extend(kept.take(room).cloned());
+            }
         }
         let mut deleted = HashSet::new();
         if from < state.base() && state.has_deletes() {
@@ -262,12 +282,7 @@ impl Tail {
     }
 
     /// The stream's own records at or after a position, and whether older places may have some before them.
-    pub(crate) fn range_from(
-        &self,
-        thread: ThreadId,
-        from: Position,
-        limit: usize,
-    ) -> (Vec<Record>, bool) {
+    pub(crate) fn range_from(&self, thread: ThreadId, from: Position, limit: usize) -> (Vec<Record>, bool) {
         let state = self.state.read();
         let (mut found, mut older) = (Vec::new(), from < state.base());
         for segment in state.segments() {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::read::Reader;
+use super::tail::Known;
 use crate::contract::{StreamInfo, Verification};
 use crate::error::{Damage, StoreError};
 use crate::record::Record;
@@ -40,7 +41,9 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
     unlisted.sort_unstable();
     for thread in unlisted {
         // One that began or was deleted while this was running is as it should be.
-        if reader.find_head(thread)?.is_none() && reader.index.has_runs(thread)? {
+        let is_recent = !matches!(reader.tail.known(thread), Known::No);
+        let has_head = damage_of(reader.index.head(thread))?.is_ok_and(|head| head.is_some());
+        if !is_recent && !has_head && damage_of(reader.index.has_runs(thread))?.unwrap_or(true) {
             found.faults.push(Damage {
                 thread: Some(thread),
                 what: "the thread has records but no head".into(),
@@ -62,10 +65,7 @@ fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, Stor
 }
 
 /// Walks along the positions; how many records of each stream there are in sled.
-fn count_by_position(
-    reader: &Reader,
-    found: &mut Verification,
-) -> Result<HashMap<ThreadId, u64>, StoreError> {
+fn count_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMap<ThreadId, u64>, StoreError> {
     let mut counts = HashMap::new();
     // What was deleted lies in sled until the next seal, and does not count.
     let (_, end, deleted) = reader.tail.records(Position(0), 0);
@@ -108,12 +108,7 @@ fn count_by_position(
 }
 
 /// Checks the chain of a stream's own records; `n_sealed` of them were found by position.
-fn check_stream(
-    reader: &Reader,
-    info: &StreamInfo,
-    n_sealed: u64,
-    found: &mut Verification,
-) -> Result<(), StoreError> {
+fn check_stream(reader: &Reader, info: &StreamInfo, n_sealed: u64, found: &mut Verification) -> Result<(), StoreError> {
     let thread = info.thread;
     let (mut next, mut hash) = match info.fork_of {
         None => (Seq(0), Hash::ZERO),
@@ -187,24 +182,31 @@ fn check_blobs(reader: &Reader, found: &mut Verification) -> Result<(), StoreErr
         }
     };
     for hash in hashes {
-        match reader.blob(hash) {
-            Ok(_) => {}
-            // One that was deleted while this was running has no owner any more either.
-            Err(StoreError::NotFound { .. }) => {
-                if reader.index.is_owned(hash)? {
-                    found.faults.push(Damage {
-                        file: Some(reader.index.file_path()),
-                        what: format!("blob {hash} is missing"),
-                        ..Damage::default()
-                    });
-                }
+        let fault = |what: String| Damage {
+            file: Some(reader.index.file_path()),
+            what: format!("blob {hash} {what}"),
+            ..Damage::default()
+        };
+        // A delete takes the owners first and the bytes after them, and bytes are written before an owner. So when
+        // something is wrong and there still is an owner, it must be wrong a second time.
+        let mut wrong = None;
+        for _ in 0..2 {
+            wrong = match damage_of(sealed_blob(reader, hash))? {
+                Ok(Some(bytes)) if Hash::of(&bytes) == hash => None,
+                Ok(Some(_)) => Some("is not what was written".into()),
+                Ok(None) => Some("is missing".into()),
+                Err(damage) => Some(format!("cannot be read: {}", damage.what)),
+            };
+            if wrong.is_none() || damage_of(reader.index.owners(hash))?.is_ok_and(|o| o.is_empty()) {
+                wrong = None;
+                break;
             }
-            Err(StoreError::Damaged(damage)) => found.faults.push(Damage {
-                what: format!("blob {hash} cannot be read: {}", damage.what),
-                ..damage
-            }),
-            Err(error) => return Err(error),
         }
+        found.faults.extend(wrong.map(fault));
     }
     Ok(())
+}
+
+fn sealed_blob(reader: &Reader, hash: Hash) -> Result<Option<Vec<u8>>, StoreError> {
+    reader.index.pieces(|trees| &trees.blobs, hash.as_bytes())
 }

@@ -1,7 +1,7 @@
 //! The one thread that writes: takes everything that waits, checks it, makes it durable with one write and one
 //! sync, shows it to readers and answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
+use super::answer::Answerer;
 use super::files::failed;
 use super::frame::{Body, Stamp};
 use super::journal::{FILE_BYTES_MAX, Journal};
@@ -22,7 +23,7 @@ use crate::contract::{Appended, ForkPoint};
 use crate::error::StoreError;
 use crate::follow::Progress;
 use crate::head::Head;
-use crate::plan::{self, Addition};
+use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
@@ -50,19 +51,21 @@ pub(crate) struct Writer {
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
     buffer: Vec<u8>,
+    answerer: Answerer,
 }
 
 /// A head as the writer remembers it; `None` is a stream that is not there.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     head: Option<Head>,
+    recent: Recent,
     /// The life of the journal in which it was last changed: until that is in sled, it must be remembered.
     epoch: u64,
 }
 
 /// What a group will change once it is durable.
 enum Change {
-    Append { thread: ThreadId, before: Hash, head: Head, records: Vec<Record> },
+    Append { thread: ThreadId, before: Hash, head: Head, records: Vec<Record>, first: Position },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
     Delete { thread: ThreadId },
@@ -71,7 +74,8 @@ enum Change {
 /// A group on its way.
 #[derive(Default)]
 struct Group {
-    changes: Vec<(Change, Answer)>,
+    /// With who waits for them; of several that belong together only the last has somebody.
+    changes: Vec<(Change, Option<Answer>)>,
     /// What was remembered of the heads it changes, to be put back when it fails.
     undo: Vec<(ThreadId, Option<Known>)>,
     next: Position,
@@ -104,12 +108,13 @@ impl Writer {
             fenced: HashMap::new(),
             broken: None,
             buffer: Vec::new(),
+            answerer: Answerer::default(),
         }
     }
 
     /// Works until the queue is closed and empty; gives back the journal.
     pub(crate) fn run(mut self) -> Journal {
-        let mut waiting = Vec::new();
+        let mut waiting = VecDeque::new();
         while self.queue.take(&mut waiting, GROUP_BYTES_MAX, IDLE) {
             if waiting.is_empty() {
                 self.tidy();
@@ -120,6 +125,7 @@ impl Writer {
             self.queue.release(bytes);
             self.seal_when_due();
         }
+        self.answerer.finish();
         self.journal
     }
 
@@ -139,7 +145,7 @@ impl Writer {
             }
             let thread = thread_of(&op);
             match self.plan(op, ticket, &stamp, &mut group, &mut out) {
-                Ok(change) => group.changes.push((change, answer)),
+                Ok(change) => group.changes.push((change, Some(answer))),
                 Err(error) => {
                     self.fail(thread, answer, error);
                 }
@@ -201,14 +207,13 @@ impl Writer {
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
-                    return Err(StoreError::Invalid("an import needs at least one record".into()));
+                    return Err(plan::nothing());
                 };
                 let head = self.head(thread)?;
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                let body = Body::append(&addition);
-                Ok(self.add(&addition, &body, before, head, stamp, group, out))
+                self.import(addition, before, stamp, group, out).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
@@ -228,7 +233,7 @@ impl Writer {
                     return Err(StoreError::InUse { thread, forks });
                 }
                 Body::delete(thread).write(&at(stamp, group.next), out);
-                self.remember(thread, None, group);
+                self.remember(thread, None, Recent::default(), group);
                 Ok(Change::Delete { thread })
             }
         }
@@ -246,11 +251,40 @@ impl Writer {
         out: &mut Vec<u8>,
     ) -> Change {
         let mut records = Vec::with_capacity(addition.records.len());
-        let next = addition.place(head.as_ref(), before, group.next, |record| records.push(record));
-        body.write(&Stamp { before, trace: next.trace, ..at(stamp, group.next) }, out);
+        let mut recent = self.heads.get(&addition.thread).map(|known| known.recent).unwrap_or_default();
+        let next = addition.place(head.as_ref(), before, &recent, group.next, |record| records.push(record));
+        recent.push(addition.expected, group.next);
+        let cause = records.first().and_then(|record| record.cause);
+        body.write(&Stamp { before, trace: next.trace, cause, ..at(stamp, group.next) }, out);
         group.next = next.last_position.next();
-        self.remember(addition.thread, Some(next), group);
-        Change::Append { thread: addition.thread, before, head: next, records }
+        self.remember(addition.thread, Some(next), recent, group);
+        let first = Position(group.next.0 - addition.n_records());
+        Change::Append { thread: addition.thread, before, head: next, records, first }
+    }
+
+    /// An import is written in one group and in several frames, because it may be larger than one may be.
+    fn import(
+        &mut self,
+        addition: Addition,
+        before: Hash,
+        stamp: &Stamp,
+        group: &mut Group,
+        out: &mut Vec<u8>,
+    ) -> Option<Change> {
+        let begin = group.next;
+        let (mut before, mut head, mut last) = (before, None, None);
+        for part in addition.split(begin, GROUP_BYTES_MAX) {
+            let body = Body::append(&part);
+            let change = self.add(&part, &body, before, head, stamp, group, out);
+            if let Change::Append { head: next, .. } = &change {
+                (before, head) = (next.hash, Some(*next));
+            }
+            group.changes.extend(last.replace(change).map(|earlier| (earlier, None)));
+        }
+        if let Some(Change::Append { first, .. }) = &mut last {
+            *first = begin;
+        }
+        last
     }
 
     fn before(
@@ -292,12 +326,12 @@ impl Writer {
             return Ok(known.head);
         }
         let head = self.reader.find_head(thread)?;
-        self.heads.insert(thread, Known { head, epoch: self.sealer.sealed_epoch() });
+        self.heads.insert(thread, Known { head, recent: Recent::default(), epoch: self.sealer.sealed_epoch() });
         Ok(head)
     }
 
-    fn remember(&mut self, thread: ThreadId, head: Option<Head>, group: &mut Group) {
-        let known = Known { head, epoch: self.journal.epoch() };
+    fn remember(&mut self, thread: ThreadId, head: Option<Head>, recent: Recent, group: &mut Group) {
+        let known = Known { head, recent, epoch: self.journal.epoch() };
         group.undo.push((thread, self.heads.insert(thread, known)));
     }
 
@@ -324,7 +358,9 @@ impl Writer {
                 Change::Append { thread, .. } => Some(thread),
                 Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
             };
-            self.fail(thread, answer, error.clone());
+            if let Some(answer) = answer {
+                self.fail(thread, answer, error.clone());
+            }
         }
     }
 
@@ -338,9 +374,9 @@ impl Writer {
             for (change, answer) in group.changes {
                 let mut appended = None;
                 match change {
-                    Change::Append { thread, before, head, records } => {
+                    Change::Append { thread, before, head, records, first } => {
                         appended = Some(Appended {
-                            first_position: active.next_position(),
+                            first_position: first,
                             last_position: head.last_position,
                             last_seq: head.last_seq,
                             hash: head.hash,
@@ -355,7 +391,7 @@ impl Writer {
                         self.sealer.forget_snapshot(thread);
                     }
                 }
-                answers.push((answer, appended));
+                answers.extend(answer.map(|answer| (answer, appended)));
             }
         }
         self.next = group.next;
@@ -363,9 +399,7 @@ impl Writer {
             let next = self.next;
             self.progress.send_modify(|progress| progress.next = next);
         }
-        for (answer, appended) in answers {
-            answer.done(appended);
-        }
+        self.answerer.answer(answers);
         // The sealer may hold it for the time of a sync: then the next group notes it.
         if let Some(mut mark) = self.mark.try_lock()
             && let Err(error) = mark.note(self.journal.written_group(), self.next)
@@ -383,9 +417,7 @@ impl Writer {
     /// Hands the tail to the sealer, when that has nothing to do.
     fn begin_seal(&mut self) {
         let Some(task) = hand_over(&self.reader, &mut self.journal) else { return };
-        if self.tasks.send(task).is_err() {
-            tracing::error!("the sealer has stopped");
-        }
+        self.sealer.give(&self.tasks, task);
         if self.heads.len() > COLD_HEADS_MAX {
             let sealed = self.sealer.sealed_epoch();
             self.heads.retain(|_, known| known.epoch > sealed);
@@ -399,8 +431,8 @@ impl Writer {
             if self.journal.active_bytes() <= FILE_BYTES_MAX {
                 return;
             }
+            self.sealer.wait_until_idle();
             self.broken = self.sealer.failure();
-            self.sealer.wait(IDLE);
         }
     }
 
@@ -409,9 +441,7 @@ impl Writer {
         self.fenced.clear();
         if self.sealer.snapshots_due() {
             let task = hand_over(&self.reader, &mut self.journal).unwrap_or(Task::Snapshots);
-            if self.tasks.send(task).is_err() {
-                tracing::error!("the sealer has stopped");
-            }
+            self.sealer.give(&self.tasks, task);
         }
     }
 }

@@ -7,8 +7,8 @@ use rethread_events::ids::{Hash, Position, Seq, TraceId};
 
 use super::{append, fork, put, record, texts, thread};
 use crate::{
-    Append, Cause, Filter, ForkPoint, Kind, NewRecord, PAYLOAD_BYTES_MAX, Record, Snapshot, Store,
-    StoreError, Tag, VALUE_BYTES_MAX,
+    Append, Cause, Filter, ForkPoint, Kind, NewRecord, PAYLOAD_BYTES_MAX, Record, Snapshot, Store, StoreError, Tag,
+    VALUE_BYTES_MAX,
 };
 
 /// Something that keeps the contract.
@@ -29,6 +29,7 @@ macro_rules! contract_tests {
             a_wrong_expectation_is_a_conflict_and_writes_nothing
             appends_can_be_queued_before_the_one_before_is_answered
             what_is_queued_behind_a_failed_append_fails_too
+            a_cause_may_be_named_before_it_has_a_position
             what_makes_no_sense_is_refused
             what_is_too_large_is_refused
             a_stream_is_read_in_ranges
@@ -50,6 +51,7 @@ macro_rules! contract_tests {
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
             an_import_that_was_changed_is_refused
+            an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
             a_subscription_to_one_stream_sees_only_that
             a_subscription_filters_by_kind
@@ -145,14 +147,38 @@ pub fn a_wrong_expectation_is_a_conflict_and_writes_nothing(backend: &mut dyn Ba
 /// The order of the calls is the order in the log.
 pub fn appends_can_be_queued_before_the_one_before_is_answered(backend: &mut dyn Backend) {
     let store = backend.store();
-    let answers: Vec<_> =
-        (0..100).map(|n| store.append(append(thread(1), n, &[&n.to_string()]))).collect();
+    let answers: Vec<_> = (0..100).map(|n| store.append(append(thread(1), n, &[&n.to_string()]))).collect();
     for (n, answer) in answers.into_iter().enumerate() {
         assert_eq!(block_on(answer).unwrap().last_seq, Seq(n as u64));
     }
     backend.reopen();
     let expected: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     assert_eq!(texts(backend.store(), thread(1)), expected);
+}
+
+/// A caller that does not wait names what came before by its seq.
+pub fn a_cause_may_be_named_before_it_has_a_position(backend: &mut dyn Backend) {
+    let store = backend.store();
+    put(store, append(thread(9), 0, &["another"])).unwrap();
+    let follows = |seq: u64, cause: u64| {
+        let mut append = append(thread(1), seq, &["follows"]);
+        append.records[0].cause = Some(Cause::Own(Seq(cause)));
+        append
+    };
+    let queued = [append(thread(1), 0, &["a", "b", "c"]), follows(3, 1), follows(4, 2), follows(5, 3)];
+    let answers: Vec<_> = queued.into_iter().map(|append| store.append(append)).collect();
+    for answer in answers {
+        futures::executor::block_on(answer).unwrap();
+    }
+    let mut second = append(thread(1), 6, &["x", "y"]);
+    second.records[1].cause = Some(Cause::Own(Seq(0)));
+    assert!(matches!(put(store, second), Err(StoreError::Invalid(_))));
+    for _ in 0..2 {
+        let read = backend.store().read_stream(thread(1), Seq(3)..Seq(6), 10).unwrap();
+        let causes: Vec<_> = read.iter().map(|record| record.cause).collect();
+        assert_eq!(causes, [2, 3, 4].map(|position| Some(Position(position))));
+        backend.reopen();
+    }
 }
 
 /// Even where the later expectation would hold.
@@ -284,8 +310,7 @@ pub fn large_payloads_come_back_whole(backend: &mut dyn Backend) {
     let mut payloads: Vec<Vec<u8>> = sizes.iter().map(|n| noise(*n)).collect();
     payloads.extend(sizes.iter().map(|n| vec![b'x'; *n]));
     payloads.push(payloads[5].clone());
-    let records: Vec<_> =
-        payloads.iter().map(|p| NewRecord { payload: p.clone(), ..record("") }).collect();
+    let records: Vec<_> = payloads.iter().map(|p| NewRecord { payload: p.clone(), ..record("") }).collect();
     put(backend.store(), Append { records, ..append(thread(1), 0, &[]) }).unwrap();
     put(backend.store(), append(thread(2), 0, &["small"])).unwrap();
     for _ in 0..3 {
@@ -463,8 +488,7 @@ pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
     backend.reopen();
     put(backend.store(), append(thread(2), 2, &["c"])).unwrap();
     let info = backend.store().stream(thread(2)).unwrap();
-    let snapshot =
-        Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: b"state".to_vec() };
+    let snapshot = Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: b"state".to_vec() };
     backend.store().put_snapshot(thread(2), snapshot).unwrap();
     backend.store().delete(thread(2)).unwrap();
     for _ in 0..3 {
@@ -473,8 +497,7 @@ pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
         assert!(matches!(gone, Err(StoreError::NotFound { .. })), "{gone:?}");
         assert!(matches!(store.stream(thread(2)), Err(StoreError::NotFound { .. })));
         assert_eq!(store.snapshot(thread(2)).unwrap(), None);
-        let ids: Vec<_> =
-            store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
+        let ids: Vec<_> = store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
         assert_eq!(ids, [thread(1), thread(3)]);
         let positions: Vec<_> = all(store).iter().map(|record| record.position.0).collect();
         assert_eq!(positions, [0, 1, 4, 5]);
@@ -576,8 +599,7 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
         assert_eq!(store.value("cursor/b").unwrap(), None);
         assert_eq!(store.value("cursorless").unwrap().as_deref(), Some(&b""[..]));
         assert_eq!(store.value("nothing").unwrap(), None);
-        let names: Vec<_> =
-            store.values("cursor").unwrap().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = store.values("cursor").unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["cursor/a", "cursorless"]);
         assert_eq!(store.values("cursor/").unwrap(), [("cursor/a".to_string(), b"2".to_vec())]);
         assert_eq!(store.values("").unwrap().len(), 3);
@@ -588,12 +610,8 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
 /// And is given back as long as nothing happens to it.
 pub fn a_snapshot_replaces_the_one_before(backend: &mut dyn Backend) {
     let info = put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
-    let snapshot = |seq: u64, n: usize| Snapshot {
-        seq: Seq(seq),
-        hash: info.hash,
-        version: 3,
-        state: vec![seq as u8; n],
-    };
+    let snapshot =
+        |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: vec![seq as u8; n] };
     assert_eq!(backend.store().snapshot(thread(1)).unwrap(), None);
     backend.store().put_snapshot(thread(1), snapshot(0, 200_000)).unwrap();
     backend.store().put_snapshot(thread(1), snapshot(1, 100)).unwrap();
@@ -681,6 +699,29 @@ pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
     }
     assert!(all(backend.store()).is_empty());
     backend.store().import(None, Tag(0), exported).unwrap();
+}
+
+/// Otherwise what grew over a long time could not be brought back.
+pub fn an_import_may_be_larger_than_an_append(backend: &mut dyn Backend) {
+    for seq in 0..36 {
+        let payload = vec![seq as u8; 2 << 20];
+        let big = NewRecord { payload, cause: Some(Cause::At(Position(seq / 2))), ..record("") };
+        put(backend.store(), Append { records: vec![big], ..append(thread(1), seq, &[]) }).unwrap();
+    }
+    let exported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+    backend.store().delete(thread(1)).unwrap();
+    let appended = backend.store().import(None, Tag(0), exported.clone()).unwrap();
+    assert_eq!((appended.first_position, appended.last_position), (Position(36), Position(71)));
+    for _ in 0..2 {
+        let imported = backend.store().read_stream(thread(1), Seq(0)..Seq(99), 99).unwrap();
+        assert_eq!(imported.len(), 36);
+        for (before, after) in exported.iter().zip(&imported).skip(1) {
+            assert_eq!(before.hash, after.hash);
+            assert_eq!(after.cause, before.cause.map(|cause| Position(cause.0 + 36)));
+        }
+        backend.reopen();
+    }
+    put(backend.store(), append(thread(1), 36, &["goes on"])).unwrap();
 }
 
 /// No gap and no duplicate at the seam.

@@ -11,8 +11,8 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::Notify;
 
 use crate::{
-    Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo,
-    Subscription, Tag, Verification,
+    Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo, Subscription, Tag,
+    Verification,
 };
 
 /// What happens at the chosen append.
@@ -115,12 +115,7 @@ impl Store for FaultyStore {
         }
     }
 
-    fn read_stream(
-        &self,
-        thread: ThreadId,
-        range: Range<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.alive()?.read_stream(thread, range, limit)
     }
 
@@ -132,12 +127,7 @@ impl Store for FaultyStore {
         self.alive()?.stream(thread)
     }
 
-    fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError> {
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
         self.alive()?.streams(after, tags, limit)
     }
 
@@ -185,12 +175,7 @@ impl Store for FaultyStore {
         self.alive()?.delete(thread)
     }
 
-    fn import(
-        &self,
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    ) -> Result<Appended, StoreError> {
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
         self.alive()?.import(fork_of, tag, records)
     }
 

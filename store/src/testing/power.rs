@@ -1,6 +1,6 @@
 //! A disk that forgets what was not synced.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,13 +86,10 @@ fn apply(bytes: &mut Vec<u8>, change: &Change, mut keeps: impl FnMut(usize) -> b
 impl PowerCut {
     /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `keeps` is
     /// asked for each piece whether it reached the disk.
-    pub fn cut(
-        &self,
-        dir: &Path,
-        target: &Path,
-        mut keeps: impl FnMut() -> bool,
-    ) -> io::Result<()> {
-        let images = self.state.lock().clone();
+    pub fn cut(&self, dir: &Path, target: &Path, mut keeps: impl FnMut() -> bool) -> io::Result<()> {
+        let mut images = self.state.lock().clone();
+        // Without a sync nothing of it is sure.
+        images.entry(dir.join("index/db")).or_default();
         copy_tree(dir, target)?;
         for (path, image) in images {
             let Ok(name) = path.strip_prefix(dir) else { continue };
@@ -120,9 +117,43 @@ impl PowerCut {
 }
 
 /// Copies the folder of an open log as it would be if its process were killed now: everything written is there,
-/// whether synced or not.
+/// whether synced or not. Nothing must be appended meanwhile; it waits until the log is at rest by itself.
 pub fn copy_as_killed(from: &Path, to: &Path) -> io::Result<()> {
-    copy_tree(from, to)
+    // What is the same twice was all there in the moment in between.
+    let mut files = read_tree(from)?;
+    loop {
+        let again = read_tree(from)?;
+        if again == files {
+            break;
+        }
+        files = again;
+    }
+    for (path, bytes) in files {
+        let Ok(name) = path.strip_prefix(from) else { continue };
+        let target = to.join(name);
+        if let Some(dir) = target.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        std::fs::write(target, bytes)?;
+    }
+    Ok(())
+}
+
+fn read_tree(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(read_tree(&path)?);
+        } else {
+            match std::fs::read(&path) {
+                // Sled replaces files of its own while it is running.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                bytes => drop(files.insert(path, bytes?)),
+            }
+        }
+    }
+    Ok(files)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {

@@ -90,3 +90,29 @@ fn a_pattern_that_explodes_elsewhere_is_quick_here() {
     let arguments = Arguments::compile(&schema).unwrap();
     assert!(arguments.check(&json!({ "s": format!("{}b", "a".repeat(50_000)) })).is_err());
 }
+
+#[test]
+fn a_schema_that_refers_to_itself_without_end_does_no_harm() {
+    for schema in [
+        json!({ "type": "object", "$ref": "#" }),
+        json!({ "type": "object", "allOf": [{ "$ref": "#" }] }),
+        json!({ "type": "object", "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } }),
+        json!({ "type": "object", "$dynamicAnchor": "x", "anyOf": [{ "$dynamicRef": "#x" }] }),
+        json!({ "type": "object", "not": { "$ref": "#" } }),
+    ] {
+        let _ = Arguments::compile(&schema).map(|arguments| arguments.check(&json!({ "a": 1 })).is_ok());
+    }
+}
+
+#[test]
+fn a_schema_of_many_levels_does_no_harm() {
+    let mut schema = json!({ "type": "object" });
+    for _ in 0..120 {
+        schema = json!({ "type": "object", "properties": { "a": schema } });
+    }
+    let mut value = json!({});
+    for _ in 0..120 {
+        value = json!({ "a": value });
+    }
+    assert!(Arguments::compile(&schema).unwrap().check(&value).is_ok());
+}

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cap_std::fs::{Dir, OpenOptions, Permissions};
+use cap_std::fs::{Dir, OpenOptions, Permissions, PermissionsExt};
 use rethread_events::fault::ExecutionError;
 
 use super::{Resolved, Workspace, WorkspaceError, regular};
@@ -20,7 +20,8 @@ impl Workspace {
     /// to a file beside it, to the disk, and then take its name. The file keeps its permissions; it does not keep
     /// its owner or its hard links.
     ///
-    /// Says whether a file was there. What is called off before the last moment leaves nothing behind but folders.
+    /// Says whether a file was there. What is called off before the last moment leaves nothing behind but folders; a
+    /// crash in the middle may leave a hidden file `.rethread-….tmp`.
     pub(crate) fn write(&self, place: &Resolved, bytes: &[u8], cx: &ToolContext) -> Result<bool, ExecutionError> {
         let fault = |source| WorkspaceError::io(&place.relative, source);
         let Some(name) = place.relative.file_name() else {
@@ -76,7 +77,8 @@ impl<'a> New<'a> {
         };
         file.write_all(bytes)?;
         if let Some(permissions) = permissions {
-            file.set_permissions(permissions)?;
+            // Whoever may run the old file with its owner's rights did not agree to the new one.
+            file.set_permissions(Permissions::from_mode(permissions.mode() & 0o777))?;
         }
         file.sync_all()?;
         Ok(new)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::agent_loop::Unfit;
 use super::super::state::{InteractionStage, NodeRun, Phase, State, Visit, Work};
-use super::{NO_CALL, NO_NODE, OPEN_CALL};
+use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
 use crate::event::{NodeFailed, NodeStarted, Scope, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
@@ -87,7 +87,7 @@ impl State {
         seq: Seq,
         call: CallId,
         content: Vec<Part>,
-        outcome: Result<Json, &ExecutionError>,
+        outcome: Result<Option<&Json>, &ExecutionError>,
     ) -> Result<(), Unfit> {
         let Phase::InNode(node) = &mut self.phase else {
             return Err(NO_CALL);
@@ -107,7 +107,7 @@ impl State {
             }
             work => {
                 *work = match outcome {
-                    Ok(output) => Work::Done { output },
+                    Ok(value) => Work::Done { output: value.cloned().unwrap_or_else(|| text_of(&content)) },
                     Err(error) => Work::Failed(error.clone()),
                 };
             }

@@ -204,7 +204,7 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         finish_reason,
         usage: Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() },
         cost_nanousd: None,
-            prices: None,
+        prices: None,
         model: None,
         response_id: None,
         cached: false,
@@ -245,9 +245,8 @@ fn line_of(event: &Event) -> String {
         }
     }
     for key in ["content", "message", "code", "reason", "label", "input_data"] {
-        match &data[key] {
-            serde_json::Value::String(text) => write!(line, " {text:?}").unwrap(),
-            _ => {}
+        if let serde_json::Value::String(text) = &data[key] {
+            write!(line, " {text:?}").unwrap();
         }
     }
     if let Some(error) = data["error"].as_object() {

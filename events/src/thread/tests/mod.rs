@@ -5,6 +5,7 @@ mod laws;
 
 mod agent_loop;
 mod answers;
+mod cancel;
 mod checkpoints;
 mod control;
 mod fork;
@@ -14,6 +15,7 @@ mod messages;
 mod node_retry;
 mod property;
 mod recovery;
+mod requests;
 mod routes;
 mod timeouts;
 mod tool_node;

@@ -248,7 +248,7 @@ impl Bench {
 
 #[test]
 fn the_laws_hold_whatever_happens() {
-    let config = Config { cases: 5_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
     runner

@@ -4,7 +4,7 @@
 use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, LlmError};
+use crate::error::LlmError;
 use crate::response::Response;
 use crate::wire::{AnswerContext, draft, json};
 
@@ -37,10 +37,9 @@ pub(super) struct Answer {
 /// Reads a whole answer.
 pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
     let Some(choice) = first_choice(body) else {
-        return Err(cx.malformed(format!(
-            "the answer has no choices: {}",
-            crate::error::excerpt(&body.to_string(), 300)
-        )));
+        return Err(
+            cx.malformed(format!("the answer has no choices: {}", crate::error::excerpt(&body.to_string(), 300)))
+        );
     };
     let mut answer = Answer::default();
     answer.envelope(body);
@@ -55,7 +54,7 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
     if answer.calls.is_empty() {
         answer.legacy_call(message);
     }
-    answer.response(cx)
+    Ok(answer.response(cx))
 }
 
 /// The choice of index 0, or the first.
@@ -148,8 +147,7 @@ impl Answer {
     fn details(&mut self, message: &Value, mut each: Option<&mut dyn FnMut(Piece<'_>)>) {
         for detail in json::list(message, "reasoning_details") {
             if let Some(each) = &mut each
-                && let Some(text) =
-                    json::filled(detail, "text").or_else(|| json::filled(detail, "summary"))
+                && let Some(text) = json::filled(detail, "text").or_else(|| json::filled(detail, "summary"))
             {
                 self.reasoning.push_str(text);
                 each(Piece::Reasoning(text));
@@ -199,12 +197,10 @@ impl Answer {
     }
 
     /// The neutral answer.
-    pub(super) fn response(self, cx: AnswerContext) -> Result<Response, LlmError> {
+    pub(super) fn response(self, cx: AnswerContext) -> Response {
         let mut content = Vec::new();
-        let wants_details = self
-            .details
-            .iter()
-            .any(|d| ["signature", "data"].iter().any(|key| json::filled(d, key).is_some()));
+        let wants_details =
+            self.details.iter().any(|d| ["signature", "data"].iter().any(|key| json::filled(d, key).is_some()));
         if !self.reasoning.is_empty() {
             content.push(Part::Reasoning(Reasoning {
                 text: Some(self.reasoning),
@@ -232,20 +228,10 @@ impl Answer {
             fields.insert("audio".into(), audio);
         }
         if !fields.is_empty() {
-            content.push(Part::Opaque {
-                provider: super::OPAQUE.into(),
-                data: Value::Object(fields).into(),
-            });
+            content.push(Part::Opaque { provider: super::OPAQUE.into(), data: Value::Object(fields).into() });
         }
         let finish = finish_reason(self.finish.as_deref(), has_calls);
-        if finish == FinishReason::Error && content.is_empty() {
-            return Err(LlmError::new(
-                ErrorKind::Server,
-                cx.provider,
-                "the provider ended the answer with an error",
-            ));
-        }
-        Ok(draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx))
+        draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx)
     }
 }
 
@@ -319,13 +305,12 @@ pub(super) fn finish_reason(word: Option<&str>, has_calls: bool) -> FinishReason
         Some("length" | "max_tokens" | "model_length") => FinishReason::Length,
         Some("content_filter" | "sensitive") => FinishReason::ContentFilter,
         Some("error" | "network_error") => FinishReason::Error,
-        Some("stop" | "eos" | "end_turn" | "tool_calls" | "function_call" | "tool_use") | None
-            if has_calls =>
-        {
+        Some("stop" | "eos" | "end_turn" | "tool_calls" | "function_call" | "tool_use") | None if has_calls => {
             FinishReason::ToolCalls
         }
-        Some("stop" | "eos" | "end_turn" | "stop_sequence" | "tool_calls" | "function_call")
-        | None => FinishReason::Stop,
+        Some("stop" | "eos" | "end_turn" | "stop_sequence" | "tool_calls" | "function_call") | None => {
+            FinishReason::Stop
+        }
         Some(_) => FinishReason::Other,
     }
 }

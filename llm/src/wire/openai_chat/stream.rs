@@ -1,7 +1,10 @@
 //! A Chat Completions answer in pieces.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
+use super::plain;
 use super::read::{self, Answer, Call, Piece};
 use crate::client::{Delta, Listener};
 use crate::error::LlmError;
@@ -51,6 +54,19 @@ impl ChatStream {
         self.answer.legacy_call(delta);
     }
 
+    /// A chunk that holds nothing but text, which nearly all do, without building a tree for it.
+    fn plain(&mut self, chunk: plain::Chunk<'_>, listener: &mut dyn Listener) {
+        replace(&mut self.answer.id, &chunk.id);
+        replace(&mut self.answer.model, &chunk.model);
+        let [choice] = chunk.choices;
+        if let Some(text) = choice.delta.content.filter(|text| !text.is_empty()) {
+            self.answer.text.push_str(&text);
+            if listener.wants_deltas() {
+                listener.delta(Delta::Text(text.into_owned()));
+            }
+        }
+    }
+
     /// Which call a piece belongs to. By `index`, unless the piece plainly begins another call under the same
     /// index; without one, a new id or a name begins a call and anything else continues the last.
     fn place(&mut self, piece: &Value) -> usize {
@@ -79,6 +95,15 @@ impl ChatStream {
     }
 }
 
+/// Keeps the last word that is not empty, written anew only when it changed.
+fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
+    if let Some(new) = new.as_deref().filter(|new| !new.is_empty())
+        && known.as_deref() != Some(new)
+    {
+        *known = Some(new.to_owned());
+    }
+}
+
 /// Whether arguments are complete, so that a piece with a name and no index cannot belong to them.
 fn whole(arguments: &str) -> bool {
     !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
@@ -95,20 +120,21 @@ impl Assembler for ChatStream {
         if data.is_empty() {
             return Ok(Progress::More);
         }
+        if event.name != "error"
+            && let Ok(plain) = serde_json::from_str::<plain::Chunk<'_>>(data)
+        {
+            self.plain(plain, listener);
+            return Ok(if self.ended { Progress::Ending } else { Progress::More });
+        }
         let value: Value = serde_json::from_str(data).map_err(|e| {
-            self.cx.malformed(format!(
-                "an event is not JSON ({e}): {}",
-                crate::error::excerpt(data, 200)
-            ))
+            self.cx.malformed(format!("an event is not JSON ({e}): {}", crate::error::excerpt(data, 200)))
         })?;
         if fault::is_error(&value) || event.name == "error" {
             return Err(fault::from_value(self.cx.provider, None, &value));
         }
         self.answer.envelope(&value);
         // With `n` > 1 the choices interleave; the first is the answer.
-        let choice = json::list(&value, "choices")
-            .iter()
-            .find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
+        let choice = json::list(&value, "choices").iter().find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
         if let Some(choice) = choice {
             let delta = json::object(choice, "delta");
             self.delta(delta, listener);
@@ -120,7 +146,11 @@ impl Assembler for ChatStream {
         Ok(if self.ended { Progress::Ending } else { Progress::More })
     }
 
+    fn has_figures(&self) -> bool {
+        self.answer.usage.output_tokens.is_some()
+    }
+
     fn finish(self: Box<Self>) -> Result<Response, LlmError> {
-        if self.ended { self.answer.response(self.cx) } else { Err(self.cx.interrupted()) }
+        if self.ended { Ok(self.answer.response(self.cx)) } else { Err(self.cx.interrupted()) }
     }
 }

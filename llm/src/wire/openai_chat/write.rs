@@ -1,8 +1,6 @@
 //! A neutral request in Chat Completions' words.
 
-use rethread_events::message::{
-    Media, Message, Part, Reasoning, Role, ToolCall, ToolChoice, ToolResult,
-};
+use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::OpenaiChat;
@@ -28,9 +26,6 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
 }
 
 fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if request.tools.is_empty() {
-        return;
-    }
     let tools: Vec<Value> = request
         .tools
         .iter()
@@ -40,11 +35,18 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             if let Some(description) = &tool.description {
                 function.insert("description".into(), description.as_str().into());
             }
-            function.insert("parameters".into(), draft::schema(&tool.parameters));
+            if let Some(schema) = draft::declared(&tool.parameters) {
+                function.insert("parameters".into(), schema.clone());
+            }
             json!({ "type": "function", "function": function })
         })
         .collect();
-    body.insert("tools".into(), tools.into());
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
+    if !request.has_tools() {
+        return;
+    }
     if let Some(choice) = &request.tool_choice {
         let choice = match choice {
             ToolChoice::Auto => "auto".into(),
@@ -61,11 +63,7 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
 
 fn parameters(request: &Request, body: &mut Map<String, Value>) {
     if let Some(max) = request.max_tokens {
-        let key = if super::is_reasoning_model(&request.model) {
-            "max_completion_tokens"
-        } else {
-            "max_tokens"
-        };
+        let key = if super::is_reasoning_model(&request.model) { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), max.into());
     }
     let mut put = |key: &str, value: Option<Value>| {
@@ -108,8 +106,7 @@ fn push_message(wire: &OpenaiChat, message: &Message, out: &mut Vec<Value>) {
         Role::User => {
             // A result may have slipped into a user message; it still has to be a message of its own.
             push_results(message, out);
-            let parts: Vec<&Part> =
-                message.content.iter().filter(|p| !matches!(p, Part::ToolResult(_))).collect();
+            let parts: Vec<&Part> = message.content.iter().filter(|p| !matches!(p, Part::ToolResult(_))).collect();
             if !parts.is_empty() || message.content.is_empty() {
                 out.push(json!({ "role": "user", "content": content_of(&parts) }));
             }
@@ -127,11 +124,8 @@ fn push_results(message: &Message, out: &mut Vec<Value>) {
             "tool_call_id": result.tool_call_id,
             "content": result_content(result),
         }));
-        let media: Vec<&Part> = result
-            .content
-            .iter()
-            .filter(|p| matches!(p, Part::Image(_) | Part::Document(_)))
-            .collect();
+        let media: Vec<&Part> =
+            result.content.iter().filter(|p| matches!(p, Part::Image(_) | Part::Document(_))).collect();
         if !media.is_empty() {
             out.push(json!({ "role": ATTACHMENT, "content": content_of(&media) }));
         }
@@ -177,8 +171,7 @@ fn result_content(result: &ToolResult) -> Value {
 fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
     let mut out = Map::new();
     out.insert("role".into(), "assistant".into());
-    let texts: Vec<&Part> =
-        message.content.iter().filter(|p| p.as_text().is_some_and(|t| !t.is_empty())).collect();
+    let texts: Vec<&Part> = message.content.iter().filter(|p| p.as_text().is_some_and(|t| !t.is_empty())).collect();
     let calls: Vec<Value> = message.tool_calls().map(|call| tool_call(wire, call)).collect();
     let refusal = message.content.iter().find_map(|p| match p {
         Part::Refusal { text } => Some(text.as_str()),
@@ -276,9 +269,7 @@ fn document(media: &Media) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let file_data = draft::url(media, "application/pdf")?;
-            Some(
-                json!({ "type": "file", "file": { "filename": "document.pdf", "file_data": file_data } }),
-            )
+            Some(json!({ "type": "file", "file": { "filename": "document.pdf", "file_data": file_data } }))
         }
         // This protocol fetches no documents; the model is told where it is.
         (None, Some(url)) => Some(json!({ "type": "text", "text": url })),

@@ -39,7 +39,10 @@ async fn a_file_keeps_its_permissions() {
     fs::set_permissions(f.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
     write(&f, "run.sh", "new").await;
     assert_eq!(f.read("run.sh"), "new");
-    assert_eq!(fs::metadata(f.path("run.sh")).unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(fs::metadata(f.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o750);
+    fs::set_permissions(f.path("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
+    write(&f, "run.sh", "new").await;
+    assert_eq!(fs::metadata(f.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o755);
 }
 
 #[tokio::test]

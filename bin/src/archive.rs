@@ -1,0 +1,157 @@
+//! `verify`, `export` and `import`.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{ArchiveError, ThreadFilter};
+use serde_json::json;
+
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// Check the whole log.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Write threads as JSON lines, with all they need to go on elsewhere.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The threads: ids, parts of ids, or `last`
+    #[arg(required_unless_present = "all", value_name = "THREAD")]
+    threads: Vec<String>,
+    /// Every thread of the log
+    #[arg(long, conflicts_with = "threads")]
+    all: bool,
+    /// The file to write; stdout unless given
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Read threads that were exported.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The file to read; `-` for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let found = runtime.verify().await?;
+    open::close(runtime).await?;
+    if args.json {
+        let faults: Vec<_> = found
+            .faults
+            .iter()
+            .map(|fault| {
+                json!({
+                    "thread_id": fault.thread, "seq": fault.seq, "position": fault.position,
+                    "file": fault.file, "what": fault.what,
+                })
+            })
+            .collect();
+        let whole = faults.is_empty();
+        output::print_json(
+            &json!({ "threads": found.n_streams, "events": found.n_records, "whole": whole, "faults": faults }),
+        )?;
+    } else {
+        for fault in &found.faults {
+            output::print(fault)?;
+        }
+        let (threads, events) = (found.n_streams, found.n_records);
+        match found.faults.len() {
+            0 => output::print(format!("whole: {threads} threads, {events} events"))?,
+            n => output::say(&format!("{n} faults in {threads} threads with {events} events")),
+        }
+    }
+    Ok(if found.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+}
+
+pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let mut threads = Vec::new();
+    if args.all {
+        threads.extend(runtime.threads(ThreadFilter::default()).await?.iter().map(|thread| thread.thread_id));
+    }
+    for name in &args.threads {
+        threads.push(open::find(&runtime, name).await?.id());
+    }
+    let (mut n_events, mut damaged) = (0, Vec::new());
+    let file = match &args.output {
+        Some(path) => Some(File::create(path).map_err(|error| Failure::other(format!("{}: {error}", path.display())))?),
+        None => None,
+    };
+    let to: Box<dyn Write + Send> = match &file {
+        Some(file) => Box::new(BufWriter::new(file.try_clone()?)),
+        None => Box::new(BufWriter::new(std::io::stdout())),
+    };
+    let mut exporter = runtime.exporter(to);
+    for thread in threads {
+        match exporter.thread(thread).await {
+            Ok(n) => n_events += n,
+            // A reader that went away, as `head` does, ends the program without a word.
+            Err(ArchiveError::Io(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
+                std::process::exit(0);
+            }
+            // With --all a damaged thread does not keep the others from being saved.
+            Err(error) if args.all => {
+                let failure = Failure::from(error);
+                output::say(&format!("{}: thread {thread}: {}", output::red("error"), failure.message));
+                damaged.push(failure.code);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(file) = &file {
+        file.sync_all()?;
+    }
+    open::close(runtime).await?;
+    if open.talks() {
+        output::say(&format!("{n_events} events exported"));
+    }
+    Ok(damaged.first().map_or(ExitCode::SUCCESS, |code| ExitCode::from(*code)))
+}
+
+pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode, Failure> {
+    let from: Box<dyn std::io::BufRead + Send> = if args.file == Path::new("-") {
+        Box::new(BufReader::new(std::io::stdin()))
+    } else {
+        let name = args.file.display();
+        let file = File::open(&args.file).map_err(|error| Failure::new(NOT_FOUND, format!("{name}: {error}")))?;
+        if file.metadata()?.is_dir() {
+            return Err(Failure::new(INVALID, format!("{name} is a directory: give the file that an export wrote")));
+        }
+        Box::new(BufReader::new(file))
+    };
+    let runtime = open.start_bare().await?;
+    let imported = runtime.import(from).await;
+    open::close(runtime).await?;
+    let imported = imported?;
+    if args.json {
+        output::print_json(&serde_json::to_value(&imported).unwrap_or_default())?;
+    } else {
+        for thread in &imported.threads {
+            output::print(thread)?;
+        }
+        if open.talks() {
+            output::say(&format!(
+                "{} threads with {} events imported, {} were there already",
+                imported.threads.len(),
+                imported.n_events,
+                imported.known.len()
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

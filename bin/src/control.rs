@@ -1,0 +1,65 @@
+//! `cancel` and `pause`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// End a thread in good order: each open call gets its last event.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Why, for whoever reads the log
+    #[arg(long)]
+    reason: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a thread begin nothing new until it is resumed.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Why, for whoever reads the log
+    #[arg(long)]
+    reason: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let thread = open::find(&runtime, &args.thread).await?;
+    thread.cancel(args.reason).await?;
+    done(runtime, thread.id(), "cancelled", args.json).await
+}
+
+pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let thread = open::find(&runtime, &args.thread).await?;
+    thread.pause(args.reason).await?;
+    done(runtime, thread.id(), "paused", args.json).await
+}
+
+async fn done(
+    runtime: rethread::Runtime,
+    id: rethread::ThreadId,
+    status: &str,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
+    open::close(runtime).await?;
+    if as_json {
+        output::print_json(&json!({ "thread_id": id, "status": status }))?;
+    } else {
+        output::print(format!("{id} {status}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,113 @@
+//! `validate` and `schema`, and how every command reads a workflow file.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{Faults, Runtime, Workflow};
+use rethread_events::workflow::{FILE_BYTES_MAX, json_schema, locate, parse};
+use serde_json::json;
+
+use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::output;
+
+/// Check a workflow file: all that is wrong with it, each with its line and column.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Workflow files, YAML or JSON
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// A workflow file that was read.
+pub(crate) struct File {
+    name: String,
+    text: Vec<u8>,
+    workflow: Workflow,
+}
+
+/// The workflow in a file, not checked yet against what there is.
+pub(crate) fn read(file: &Path) -> Result<File, Failure> {
+    let text = read_limited(file, FILE_BYTES_MAX)?;
+    let name = file.display().to_string();
+    match parse(&text) {
+        Ok(workflow) => Ok(File { name, text, workflow }),
+        Err(faults) => Err(Failure::faults(&name, &faults)),
+    }
+}
+
+impl File {
+    /// The workflow, when this runtime has all it needs.
+    pub(crate) fn checked(self, runtime: &Runtime) -> Result<Workflow, Failure> {
+        let mut faults = Faults(runtime.check(&self.workflow));
+        if faults.0.is_empty() {
+            return Ok(self.workflow);
+        }
+        for fault in &mut faults.0 {
+            for (tool, option) in [("run_command", "commands"), ("write_file", "write"), ("edit_file", "write")] {
+                if fault.message.ends_with(&format!("tool `{tool}`")) {
+                    fault.hint = Some(format!("allow it with --allow-{option}"));
+                }
+            }
+        }
+        locate(&String::from_utf8_lossy(&self.text), &mut faults);
+        Err(Failure::faults(&self.name, &faults))
+    }
+}
+
+/// A file of at most so many bytes; `-` is stdin.
+pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let name = file.display();
+    let mut bytes = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    let read = if file == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    match read {
+        Ok(_) if bytes.len() > bytes_max => {
+            Err(Failure::new(INVALID, format!("{name} is larger than {bytes_max} bytes")))
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::new(NOT_FOUND, format!("there is no file {name}")))
+        }
+        Err(error) => Err(Failure::new(INVALID, format!("cannot read {name}: {error}"))),
+    }
+}
+
+pub(crate) fn validate(args: &ValidateArgs) -> Result<ExitCode, Failure> {
+    let mut reports = Vec::new();
+    let mut all_good = true;
+    for file in &args.files {
+        let name = file.display().to_string();
+        let parsed = parse(&read_limited(file, FILE_BYTES_MAX)?);
+        all_good &= parsed.is_ok();
+        match parsed {
+            Ok(workflow) if args.json => reports.push(json!({
+                "file": name, "valid": true, "name": workflow.name(), "hash": workflow.hash(), "faults": [],
+            })),
+            Ok(workflow) => output::print(format!("{name}: ok, workflow `{}` {}", workflow.name(), workflow.hash()))?,
+            Err(faults) if args.json => reports.push(json!({ "file": name, "valid": false, "faults": faults })),
+            Err(faults) => {
+                for fault in &faults.0 {
+                    output::say(&output::tame_lines(&format!("{name}:{fault}")));
+                }
+            }
+        }
+    }
+    if args.json {
+        output::print_json(&reports.into())?;
+    }
+    Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::from(INVALID) })
+}
+
+pub(crate) fn schema() -> Result<ExitCode, Failure> {
+    output::print(format!("{:#}", json_schema()))?;
+    Ok(ExitCode::SUCCESS)
+}

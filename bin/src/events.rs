@@ -1,0 +1,251 @@
+//! `events` and `tail`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use futures::StreamExt;
+use rethread::{Event, Events, Position, RecordedEvent, Seq};
+
+use crate::exit::{Failure, INTERRUPTED};
+use crate::interrupt::{self, interrupted};
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// Print the events of one thread, those that it inherits included.
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Begin with this seq
+    #[arg(long, default_value_t = 0, value_name = "SEQ")]
+    from: u64,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Print the events of the whole log.
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// Begin with this position; the last 20 events unless given
+    #[arg(long, value_name = "POSITION")]
+    from: Option<u64>,
+    #[command(flatten)]
+    form: Form,
+}
+
+#[derive(Debug, Args)]
+struct Form {
+    /// Wait for more: until the thread ends, or until Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// Only events with these documented names
+    #[arg(long = "type", value_delimiter = ',', value_name = "NAME")]
+    types: Vec<String>,
+    /// Print each event as one JSON object on a line
+    #[arg(long, alias = "json")]
+    jsonl: bool,
+}
+
+pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitCode, Failure> {
+    if args.form.follow {
+        interrupt::catch();
+    }
+    let runtime = open.look().await?;
+    let thread = open::find(&runtime, &args.thread).await?;
+    check_types(&args.form.types)?;
+    let events = thread.events(Seq(args.from));
+    let code = if args.form.follow {
+        if !thread.summary().await?.status.is_ended() && open.talks() {
+            let id = thread.id();
+            output::say(&format!(
+                "the thread has not ended and nothing runs it: `rethread resume {id}` goes on with it"
+            ));
+        }
+        follow(events, &args.form).await
+    } else {
+        let last = thread.summary().await?.last_seq;
+        if args.from > last.0 {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            until(events, &args.form, |event| event.record.seq >= last).await
+        }
+    };
+    open::close(runtime).await?;
+    code
+}
+
+pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, Failure> {
+    if args.form.follow {
+        interrupt::catch();
+    }
+    let runtime = open.look().await?;
+    check_types(&args.form.types)?;
+    let next = runtime.store().next_position();
+    let from = args.from.map_or(Position(next.0.saturating_sub(20)), Position);
+    let code = if args.form.follow {
+        follow(runtime.events(from, &[])?, &args.form).await
+    } else if from >= next {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        let events = runtime.events(from, &[])?;
+        until(events, &args.form, |event| event.record.position.next() >= next).await
+    };
+    open::close(runtime).await?;
+    code
+}
+
+fn check_types(types: &[String]) -> Result<(), Failure> {
+    match types.iter().find(|name| rethread_events::event::event_type_named(name).is_none()) {
+        Some(name) => Err(Failure::new(2, format!("no event is called {}", output::tame(name, 80)))),
+        None => Ok(()),
+    }
+}
+
+async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
+    tokio::select! {
+        code = until(events, form, |_| false) => code,
+        () = interrupted() => Ok(ExitCode::from(INTERRUPTED)),
+    }
+}
+
+async fn until(mut events: Events, form: &Form, is_last: impl Fn(&RecordedEvent) -> bool) -> Result<ExitCode, Failure> {
+    let mut pieces = Pieces::default();
+    while let Some(event) = events.next().await {
+        let event = event?;
+        let wanted = form.types.is_empty() || form.types.iter().any(|name| name == event.name());
+        if wanted && !(form.folds() && pieces.take(&event)) {
+            std::mem::take(&mut pieces).print()?;
+            print_event(&event, form.jsonl)?;
+        }
+        if is_last(&event) {
+            break;
+        }
+    }
+    pieces.print()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Form {
+    /// Whether the pieces of a streamed answer are printed as one line: for a person who looks back and did not ask
+    /// for them.
+    fn folds(&self) -> bool {
+        !self.jsonl && !self.follow && self.types.is_empty()
+    }
+}
+
+/// Pieces of a streamed answer that follow each other, kept back to be printed as one line.
+#[derive(Default)]
+struct Pieces {
+    first: Option<RecordedEvent>,
+    n: usize,
+    text: String,
+}
+
+impl Pieces {
+    /// Whether the event is such a piece and was kept.
+    fn take(&mut self, event: &RecordedEvent) -> bool {
+        let Event::LlmExecutionProgress(progress) = &event.event else {
+            return false;
+        };
+        if self.first.as_ref().is_some_and(|first| first.record.thread != event.record.thread) {
+            return false;
+        }
+        self.first.get_or_insert_with(|| event.clone());
+        self.n += 1;
+        if self.text.len() < 1_000 {
+            self.text.push_str(&progress.text);
+        }
+        true
+    }
+
+    fn print(self) -> Result<(), Failure> {
+        match self.first {
+            Some(first) if self.n == 1 => print_event(&first, false),
+            Some(first) => output::print(line(&first, &format!("{} pieces: {}", self.n, output::tame(&self.text, 80)))),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn print_event(event: &RecordedEvent, jsonl: bool) -> Result<(), Failure> {
+    if jsonl { output::print_line(&event.to_json()) } else { output::print(in_words(event)) }
+}
+
+/// An event on one line for people.
+fn in_words(event: &RecordedEvent) -> String {
+    line(event, &summary(&event.event))
+}
+
+fn line(event: &RecordedEvent, what: &str) -> String {
+    let record = &event.record;
+    let time = record.recorded_at.to_string();
+    let clock = time.get(11..23).unwrap_or_default();
+    let thread = record.thread.to_string();
+    let short = &thread[thread.len() - 6..];
+    let what = output::tame(what, 240);
+    format!("{:>7} {short} {:>5}  {clock}  {:<28} {what}", record.position, record.seq, event.name())
+        .trim_end()
+        .to_owned()
+}
+
+/// The heart of an event in a few words; `""` where the name says it all.
+pub(crate) fn summary(event: &Event) -> String {
+    let cut = |text: &str| output::tame(text, 100);
+    match event {
+        Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
+        Event::ThreadForked(e) => format!("from {} at {}", e.parent, e.seq),
+        Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::ThreadCancelled(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
+        Event::CheckpointCreated(e) => cut(&e.label),
+        Event::Warning(e) => cut(&e.detail),
+        Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node, e.attempt),
+        Event::NodeStarted(e) => e.node.to_string(),
+        Event::NodeCompleted(e) => format!("{}, {}", e.node, output::duration(e.duration_ms)),
+        Event::NodeFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
+        Event::RouteTaken(e) => format!("{} → {}", e.from, e.to),
+        Event::LlmExecutionRequest(e) => cut(&e.prompt),
+        Event::LlmCallRequested(e) => format!("call {}", e.iteration),
+        Event::LlmCallRetried(e) => format!("attempt {}", e.attempt),
+        Event::LlmCallCompleted(e) => {
+            let tools: Vec<_> = e.message.tool_calls().map(|call| call.name.as_str()).collect();
+            let text = cut(&e.message.joined_text());
+            if tools.is_empty() { text } else { cut(&format!("{text} wants {}", tools.join(", "))) }
+        }
+        Event::LlmCallFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::LlmTryFailed(e) => format!("try {}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message)),
+        Event::LlmExecutionProgress(e) => cut(&e.text),
+        Event::LlmExecutionCompleted(e) => cut(&e.content),
+        Event::LlmExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::ToolExecutionRequest(e) => format!("{} {}", e.name, cut(&e.arguments.0.to_string())),
+        Event::ToolCallRetried(e) => format!("attempt {}", e.attempt),
+        Event::ToolExecutionProgress(e) => cut(&e.message),
+        Event::ToolExecutionCompleted(e) => {
+            let text: String = e.content.iter().filter_map(|part| part.as_text()).collect();
+            cut(&text)
+        }
+        Event::ToolExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::UserInteractionRequested(e) => e.prompt.as_deref().map(cut).unwrap_or_default(),
+        Event::UserInteractionResponded(e) => cut(&e.input_data.0.to_string()),
+        Event::UserInteractionFailed(e) => format!("{:?}", e.reason).to_lowercase(),
+        Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
+        Event::ThreadRecovered(e) => match e.calls.len() {
+            1 => "1 call was cut off".into(),
+            n => format!("{n} calls were cut off"),
+        },
+        Event::VariablesUpdated(e) => cut(&e.variables.keys().cloned().collect::<Vec<_>>().join(", ")),
+        Event::MessageAdded(e) => cut(&e.message.joined_text()),
+        Event::BudgetExceeded(e) => format!("{} {} of {}", e.what, e.spent, e.limit),
+        Event::ContextSummarized(e) => format!("{} → {} tokens", e.tokens_before, e.tokens_after),
+        Event::ConditionEvaluationRequested(e) => cut(&e.condition),
+        Event::ConditionEvaluationCompleted(e) => cut(&e.answer),
+        Event::BranchStarted(e) => cut(&e.branch),
+        Event::BranchEnded(e) => cut(&e.branch),
+        Event::LoopIterationStarted(e) => format!("{}, {}", e.node, e.index),
+        Event::LoopEnded(e) => e.node.to_string(),
+        Event::JoinCompleted(e) => e.node.to_string(),
+        Event::SubWorkflowStarted(e) => e.node.to_string(),
+        Event::SubWorkflowCompleted(e) => e.node.to_string(),
+        Event::ContextProcessed(e) => e.node.to_string(),
+        Event::ThreadCompleted(_) | Event::ThreadResumed(_) | Event::UserInteractionProcessed(_) => String::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! Failures and the exit codes that scripts rely on.
+
+use std::process::ExitCode;
+
+use rethread::store::StoreError;
+use rethread::{ArchiveError, Faults, Outcome, RuntimeError, StartError, Status};
+
+use crate::output;
+
+pub(crate) const FAILED: u8 = 1;
+pub(crate) const INVALID: u8 = 3;
+pub(crate) const WAITING: u8 = 4;
+pub(crate) const NOT_FOUND: u8 = 5;
+pub(crate) const DAMAGED: u8 = 6;
+pub(crate) const CONFLICT: u8 = 7;
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command did not do what it was told, and how to say so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl ToString) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    pub(crate) fn other(message: impl ToString) -> Self {
+        Self::new(FAILED, message)
+    }
+
+    pub(crate) fn faults(file: &str, faults: &Faults) -> Self {
+        let lines: Vec<_> = faults.0.iter().map(|fault| format!("{file}:{fault}")).collect();
+        Self::new(INVALID, lines.join("\n"))
+    }
+}
+
+/// Prints the failure and gives its code.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+    ExitCode::from(failure.code)
+}
+
+/// The error and all that caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = error.source();
+    }
+    text
+}
+
+fn of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Conflict { .. } | StoreError::InUse { .. } | StoreError::Locked { .. } => CONFLICT,
+        StoreError::NotFound { .. } => NOT_FOUND,
+        StoreError::Damaged(_) | StoreError::Format { .. } => DAMAGED,
+        StoreError::TooLarge { .. }
+        | StoreError::Invalid(_)
+        | StoreError::Busy { .. }
+        | StoreError::Full { .. }
+        | StoreError::Io { .. }
+        | StoreError::Closed => FAILED,
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        let code = match &error {
+            RuntimeError::NoThread(_) | RuntimeError::NoSeq { .. } | RuntimeError::NoInteraction(_) => NOT_FOUND,
+            RuntimeError::Workflow(_) | RuntimeError::NoDefinition { .. } => INVALID,
+            RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
+            RuntimeError::Rejected { .. } => CONFLICT,
+            RuntimeError::Store(error) => of_store(error),
+            _ => FAILED,
+        };
+        Self::new(code, chain(&error))
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let code = match &error {
+            StartError::Store(error) => of_store(error),
+            StartError::Workspace(_) | StartError::Invalid(_) => INVALID,
+            _ => FAILED,
+        };
+        Self::new(code, chain(&error))
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            // What is read does not fit together: the file is at fault, not the log.
+            ArchiveError::Runtime(RuntimeError::Store(error @ StoreError::Invalid(_))) => {
+                Self::new(INVALID, chain(&error))
+            }
+            ArchiveError::Runtime(error) => error.into(),
+            ArchiveError::Differs { .. } => Self::new(CONFLICT, chain(&error)),
+            ArchiveError::Line { .. } => Self::new(INVALID, chain(&error)),
+            _ => Self::other(chain(&error)),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::other(error)
+    }
+}
+
+/// The exit code of a thread that came to rest.
+pub(crate) fn of_outcome(outcome: &Outcome) -> ExitCode {
+    ExitCode::from(match outcome.status {
+        Status::Completed => 0,
+        Status::Error | Status::Cancelled => FAILED,
+        Status::Waiting | Status::Paused | Status::Pending | Status::Running => WAITING,
+    })
+}

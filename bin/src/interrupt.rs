@@ -1,0 +1,78 @@
+//! Ctrl-C and SIGTERM: the first asks for an end in good order, the second ends at once.
+
+use std::sync::OnceLock;
+
+use tokio::sync::watch;
+
+use crate::exit::INTERRUPTED;
+
+static ASKED: OnceLock<watch::Receiver<bool>> = OnceLock::new();
+
+/// From now on the program is asked to end instead of being ended. For commands that wait for [`interrupted`]; called
+/// before their work begins, so that no instant is left in which a signal ends a run without a word.
+pub(crate) fn catch() {
+    let (sender, asked) = watch::channel(false);
+    if ASKED.set(asked).is_err() {
+        return;
+    }
+    let Some(mut signals) = Signals::new() else {
+        // Signals keep their usual effect: the program ends, and the log is as after a crash.
+        return;
+    };
+    tokio::spawn(async move {
+        signals.next().await;
+        let _ = sender.send(true);
+        signals.next().await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+/// Waits until the program is asked to end.
+pub(crate) async fn interrupted() {
+    catch();
+    let Some(asked) = ASKED.get() else { return };
+    if asked.clone().wait_for(|asked| *asked).await.is_err() {
+        // Nobody listens for signals.
+        std::future::pending().await
+    }
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Option<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Some(Self {
+            interrupt: signal(SignalKind::interrupt()).ok()?,
+            terminate: signal(SignalKind::terminate()).ok()?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Option<Self> {
+        Some(Self)
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}

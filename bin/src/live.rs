@@ -1,0 +1,260 @@
+//! A run as it happens: streamed text, tools, time and tokens on a terminal; plain lines where there is none.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+use rethread::{CallId, Event, Json, RecordedEvent, Seq, ThreadHandle};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::events::{print_event, summary};
+use crate::exit::Failure;
+use crate::open::OpenArgs;
+use crate::output;
+use crate::run::Form;
+
+/// How much of the streamed text is shown while it comes.
+const TAIL_CHARS: usize = 60;
+
+/// Who watches.
+pub(crate) enum View {
+    /// A program.
+    Lines,
+    /// A person, through a pipe or a file.
+    Plain(Talk),
+    /// A person at a terminal.
+    Terminal(Talk, ProgressBar),
+}
+
+/// What is said about a run so far.
+pub(crate) struct Talk {
+    since: Instant,
+    tools: HashMap<CallId, String>,
+    text: String,
+    /// Whether the model was asked and has not answered.
+    asked: bool,
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl View {
+    pub(crate) fn choose(open: &OpenArgs, form: Form) -> Option<Self> {
+        let talk = Talk {
+            since: Instant::now(),
+            tools: HashMap::new(),
+            text: String::new(),
+            asked: false,
+            input_tokens: 0,
+            output_tokens: 0,
+        };
+        if form.jsonl {
+            Some(Self::Lines)
+        } else if !open.talks() {
+            None
+        } else if io::stderr().is_terminal() {
+            let spinner = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}{msg}") {
+                spinner.set_style(style);
+            }
+            spinner.enable_steady_tick(Duration::from_millis(100));
+            Some(Self::Terminal(talk, spinner))
+        } else {
+            Some(Self::Plain(talk))
+        }
+    }
+
+    fn show(&mut self, event: &RecordedEvent) -> Result<(), Failure> {
+        match self {
+            Self::Lines => print_event(event, true)?,
+            Self::Plain(talk) => {
+                if let Some(line) = talk.take(event) {
+                    output::say(&line);
+                }
+            }
+            Self::Terminal(talk, spinner) => {
+                if let Some(line) = talk.take(event) {
+                    spinner.println(line);
+                }
+                spinner.set_message(talk.status());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Self::Terminal(_, spinner) = self {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+impl Talk {
+    /// The line that an event is worth, if it is worth one.
+    fn take(&mut self, event: &RecordedEvent) -> Option<String> {
+        let clock = output::dim(format!("{:>6.1}s", self.since.elapsed().as_secs_f64()));
+        let line = |what: String, more: &str| {
+            Some(format!("{clock}  {what} {}", output::tame(more, 400)).trim_end().to_owned())
+        };
+        let about = summary(&event.event);
+        match &event.event {
+            Event::ThreadStarted(_) => line(output::bold("thread"), &event.record.thread.to_string()),
+            Event::ThreadForked(_) => line(output::bold("thread"), &format!("{} {about}", event.record.thread)),
+            Event::ThreadRecovered(_) => line(output::yellow("back after a break:"), &about),
+            Event::NodeStarted(_) => line(output::bold("node"), &about),
+            Event::NodeFailed(_) => line(output::red("node failed"), &about),
+            Event::LlmExecutionProgress(e) => {
+                if e.restarted {
+                    self.text.clear();
+                }
+                self.text.push_str(&e.text);
+                None
+            }
+            Event::LlmCallRequested(_) => {
+                self.asked = true;
+                None
+            }
+            Event::LlmCallFailed(_) => {
+                self.asked = false;
+                None
+            }
+            Event::LlmCallCompleted(e) => {
+                self.asked = false;
+                self.text.clear();
+                self.input_tokens += e.usage.input_tokens.unwrap_or(0);
+                self.output_tokens += e.usage.output_tokens.unwrap_or(0);
+                let said = output::tame(&e.message.joined_text(), 100);
+                if said.is_empty() { None } else { line("model".into(), &said) }
+            }
+            Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model again"), &about),
+            Event::ToolExecutionRequest(e) => {
+                self.tools.insert(CallId(event.record.seq), e.name.to_string());
+                line("tool".into(), &about)
+            }
+            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool(e.call, &about)),
+            Event::ToolExecutionCompleted(e) => {
+                let text = self.tool(e.call, &about);
+                self.tools.remove(&e.call);
+                line(output::green("  ✓"), &text)
+            }
+            Event::ToolExecutionFailed(e) => {
+                let text = self.tool(e.call, &about);
+                self.tools.remove(&e.call);
+                line(output::red("  ✗"), &text)
+            }
+            Event::RouteTaken(_) => line("route".into(), &about),
+            Event::CheckpointCreated(_) => line("checkpoint".into(), &about),
+            Event::ThreadPaused(_) => line(output::yellow("paused"), &about),
+            Event::Warning(_) => line(output::yellow("warning"), &about),
+            Event::ThreadCompleted(_) => {
+                let tokens = format!("{} tokens in, {} out", self.input_tokens, self.output_tokens);
+                line(output::green("done"), &tokens)
+            }
+            Event::ThreadFailed(_) | Event::ThreadCancelled(_) => line(output::red("ended"), &about),
+            _ => None,
+        }
+    }
+
+    fn tool(&self, call: CallId, about: &str) -> String {
+        self.tools.get(&call).map_or_else(|| about.to_owned(), |name| format!("{name}: {about}"))
+    }
+
+    /// What is going on right now.
+    fn status(&self) -> String {
+        let mut status = String::new();
+        if self.input_tokens + self.output_tokens > 0 {
+            status.push_str(&format!(", {} tokens in, {} out", self.input_tokens, self.output_tokens));
+        }
+        if !self.tools.is_empty() {
+            let mut names: Vec<_> = self.tools.values().map(String::as_str).collect();
+            names.sort_unstable();
+            status.push_str(&format!(", running {}", names.join(", ")));
+        }
+        if self.asked && self.text.is_empty() {
+            status.push_str(", waiting for the model");
+        }
+        let tail: Vec<_> = self.text.chars().rev().take(TAIL_CHARS).collect();
+        if !tail.is_empty() {
+            let tail: String = tail.into_iter().rev().collect();
+            status.push_str(&format!("  {}", output::tame(&tail, TAIL_CHARS)));
+        }
+        status
+    }
+}
+
+/// A view of a thread at work.
+pub(crate) struct Watch {
+    task: JoinHandle<Result<(), Failure>>,
+    next: watch::Sender<Option<Seq>>,
+}
+
+impl Watch {
+    /// Shows the events of a thread from `from` on as they come.
+    pub(crate) fn begin(view: View, thread: ThreadHandle, from: Seq) -> Self {
+        let (next, at_rest) = watch::channel(None);
+        Self { task: tokio::spawn(show(view, thread, from, at_rest)), next }
+    }
+
+    /// Waits until everything before `next` was shown, for a thread that came to rest there.
+    pub(crate) async fn finish(self, next: Seq) -> Result<(), Failure> {
+        let _ = self.next.send(Some(next));
+        self.task.await.unwrap_or(Ok(()))
+    }
+
+    /// Shows nothing more.
+    pub(crate) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+async fn show(
+    mut view: View,
+    thread: ThreadHandle,
+    from: Seq,
+    mut at_rest: watch::Receiver<Option<Seq>>,
+) -> Result<(), Failure> {
+    let (mut events, mut next) = (thread.events(from), from);
+    while at_rest.borrow_and_update().is_none_or(|end| next < end) {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) => {
+                    let event = event?;
+                    next = event.record.seq.next();
+                    view.show(&event)?;
+                }
+                None => break,
+            },
+            changed = at_rest.changed() => if changed.is_err() { break },
+        }
+    }
+    Ok(())
+}
+
+/// Whether a question can be put to a person right here.
+pub(crate) fn may_ask(form: Form) -> bool {
+    !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Ends the line of a question that nobody answered.
+pub(crate) fn end_line() {
+    output::say("");
+}
+
+/// Asks on the terminal. JSON is taken as JSON, anything else as text; nothing at the end of the input.
+pub(crate) async fn ask(prompt: Option<String>) -> Option<Json> {
+    let prompt = prompt.unwrap_or_else(|| "Your answer".into());
+    let _ = write!(io::stderr(), "{} ", output::bold(output::tame_lines(&prompt)));
+    let _ = io::stderr().flush();
+    let line = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line).ok().filter(|n| *n > 0).map(|_| line)
+    });
+    let line = line.await.ok().flatten()?;
+    let line = line.trim_end_matches(['\r', '\n']);
+    Some(serde_json::from_str(line).map_or_else(|_| Json::from(line), Json))
+}

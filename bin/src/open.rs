@@ -1,0 +1,165 @@
+//! Opening the log and making a runtime, the same for every command.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rethread::tools::Registry;
+use rethread::tools::built_in;
+use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
+use rethread_llm::Profiles;
+
+use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::llm::Terminal;
+use crate::output::{self, Color};
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct OpenArgs {
+    /// The command, for whoever finds the log locked
+    #[arg(skip)]
+    pub(crate) command: String,
+    /// The folder of the log
+    #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
+    pub(crate) data_dir: PathBuf,
+    /// The file with profiles; `rethread.toml` where there is one
+    #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Colours on stderr: on a terminal unless NO_COLOR is set, always, or never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
+    pub(crate) color: Color,
+    /// Say nothing but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What tools may do.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct ToolArgs {
+    /// The folder that tools work in; the current one unless given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Offer the tools that change files: write_file, edit_file
+    #[arg(long)]
+    pub(crate) allow_write: bool,
+    /// Offer the tool that runs shell commands: run_command
+    #[arg(long)]
+    pub(crate) allow_commands: bool,
+}
+
+/// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
+pub(crate) fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .try_init();
+}
+
+impl OpenArgs {
+    /// Whether there is talk on stderr.
+    pub(crate) fn talks(&self) -> bool {
+        !self.quiet
+    }
+
+    fn profiles(&self) -> Result<Profiles, Failure> {
+        let default = Path::new("rethread.toml");
+        let file = match &self.config {
+            Some(file) => file.as_path(),
+            None if default.exists() => default,
+            None => return Ok(Profiles::empty()),
+        };
+        Profiles::from_file(file).map_err(|error| Failure::new(INVALID, format!("{}: {error}", file.display())))
+    }
+
+    fn builder(&self) -> RuntimeBuilder {
+        Runtime::builder().data_dir(&self.data_dir).label(format!("rethread {}", self.command)).recover(false)
+    }
+
+    /// A runtime that only looks: it needs a log to look at, and begins nothing.
+    pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
+        if !self.data_dir.is_dir() {
+            let message = format!(
+                "there is no log in {}: run a workflow first, or name the folder with --data-dir",
+                self.data_dir.display()
+            );
+            return Err(Failure::new(NOT_FOUND, message));
+        }
+        Ok(self.builder().arbiters(1).observing().start().await?)
+    }
+
+    /// A runtime that begins nothing, on a log that is made when there is none.
+    pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
+        Ok(self.builder().arbiters(1).observing().start().await?)
+    }
+
+    /// A runtime that runs threads, with models and tools.
+    pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
+        Ok(self.equipped(args)?.start().await?)
+    }
+
+    /// A runtime that could run threads, and does not.
+    pub(crate) async fn observe(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
+        Ok(self.equipped(args)?.observing().start().await?)
+    }
+
+    fn equipped(&self, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
+        // A person as the model is asked here; answers that a profile wants kept lie beside the log.
+        let profiles = self.profiles()?.with_relay(Arc::new(Terminal)).with_cache_folder(self.data_dir.join("answers"));
+        let builder = self.builder().profiles(profiles).tools(registry(args)?);
+        Ok(match &args.workspace {
+            Some(workspace) => builder.workspace(workspace),
+            None => builder,
+        })
+    }
+}
+
+/// The tools that a command line offers.
+pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
+    let registry = Registry::new();
+    let mut registered = built_in::register_reading(&registry);
+    if args.allow_write {
+        registered = registered.and_then(|()| built_in::register_writing(&registry));
+    }
+    if args.allow_commands {
+        let run_command = built_in::run_command(built_in::CommandOptions::default());
+        registered = registered.and_then(|()| registry.register(run_command));
+    }
+    registered.map_err(Failure::other)?;
+    Ok(registry)
+}
+
+/// The thread that a person named: by its id, by a part of it that only one thread has, or `last`.
+pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, Failure> {
+    if let Ok(id) = name.parse::<ThreadId>() {
+        let thread = runtime.thread(id);
+        thread.summary().await?;
+        return Ok(thread);
+    }
+    let looks_right = name == "last" || name.len() >= 4 && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if !looks_right {
+        return Err(Failure::new(NOT_FOUND, format!("no thread `{}`", output::tame(name, 80))));
+    }
+    let threads = runtime.threads(rethread::ThreadFilter::default()).await?;
+    let mut matching: Vec<_> = match name {
+        "last" => threads.last().map(|thread| thread.thread_id).into_iter().collect(),
+        part => threads.iter().map(|thread| thread.thread_id).filter(|id| id.to_string().contains(part)).collect(),
+    };
+    match (matching.pop(), matching.len()) {
+        (Some(id), 0) => Ok(runtime.thread(id)),
+        (None, _) => Err(Failure::new(NOT_FOUND, format!("no thread `{name}`"))),
+        (Some(_), n) => {
+            Err(Failure::new(NOT_FOUND, format!("{} threads have `{name}` in their id: give more of it", n + 1)))
+        }
+    }
+}
+
+/// Stops the runtime in good order after a command did its work.
+pub(crate) async fn close(runtime: Runtime) -> Result<(), RuntimeError> {
+    runtime.shutdown().await
+}

@@ -1,0 +1,139 @@
+//! Printing: data to stdout, talk to stderr, colours only where a person sees them.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+static COLOR: OnceLock<bool> = OnceLock::new();
+
+/// Settles whether stderr is coloured. Called once, before anything is printed.
+pub(crate) fn set_color(color: Color) {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let on = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto if set("NO_COLOR") => false,
+        Color::Auto => set("CLICOLOR_FORCE") || io::stderr().is_terminal(),
+    };
+    let _ = COLOR.set(on);
+}
+
+fn styled(style: Style, text: impl Display) -> String {
+    if *COLOR.get().unwrap_or(&false) { format!("{style}{text}{style:#}") } else { text.to_string() }
+}
+
+pub(crate) fn red(text: impl Display) -> String {
+    styled(AnsiColor::Red.on_default().bold(), text)
+}
+
+pub(crate) fn green(text: impl Display) -> String {
+    styled(AnsiColor::Green.on_default(), text)
+}
+
+pub(crate) fn yellow(text: impl Display) -> String {
+    styled(AnsiColor::Yellow.on_default(), text)
+}
+
+pub(crate) fn dim(text: impl Display) -> String {
+    styled(Style::new().dimmed(), text)
+}
+
+pub(crate) fn bold(text: impl Display) -> String {
+    styled(Style::new().bold(), text)
+}
+
+/// A line of talk.
+pub(crate) fn say(text: &str) {
+    // Nobody listens to stderr any more: there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A line of data. A reader that went away, as `head` does, ends the program without a word.
+pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    match writeln!(io::stdout(), "{text}").and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}
+
+/// One JSON document for people and scripts.
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(escaped(&format!("{value:#}"))) } else { print(value) }
+}
+
+/// One JSON document on a line of its own.
+pub(crate) fn print_line(value: &Value) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(escaped(&value.to_string())) } else { print(value) }
+}
+
+/// JSON that says the same and holds nothing that a terminal would obey: JSON itself escapes only the first half of
+/// the control characters.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hostile(c) && c != '\n' {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Text that is data: as it is for a program, made harmless for a terminal.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(tame_lines(text)) } else { print(text) }
+}
+
+/// Whether a terminal would obey the character instead of showing it: control characters, and those that turn the
+/// direction of what follows.
+fn is_hostile(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text from outside (a model, a tool, a file) made harmless for a terminal, on one line, cut to `chars_max`.
+pub(crate) fn tame(text: &str, chars_max: usize) -> String {
+    let mut tamed = String::new();
+    let mut chars = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !is_hostile(*c));
+    for c in chars.by_ref().take(chars_max) {
+        if !(c == ' ' && tamed.ends_with(' ')) {
+            tamed.push(c);
+        }
+    }
+    if chars.next().is_some() {
+        tamed.push('…');
+    }
+    tamed
+}
+
+/// Text from outside for a terminal, line by line: what a terminal would obey is dropped, but for line breaks and tabs.
+pub(crate) fn tame_lines(text: &str) -> String {
+    text.chars().filter(|c| !is_hostile(*c) || matches!(c, '\n' | '\t')).collect()
+}
+
+/// A duration as people say it.
+pub(crate) fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}

@@ -1,0 +1,179 @@
+//! `threads` and `show`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use rethread::{Runtime, State, Status, ThreadFilter, ThreadSummary};
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// List threads, oldest first.
+#[derive(Debug, Args)]
+pub(crate) struct ThreadsArgs {
+    /// Only these: pending, running, waiting, paused, completed, cancelled, error
+    #[arg(long, value_parser = status, value_delimiter = ',')]
+    status: Vec<Status>,
+    /// At most so many, the newest
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
+    limit: usize,
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show one thread.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn status(text: &str) -> Result<Status, String> {
+    Status::ALL.into_iter().find(|status| status.name() == text).ok_or_else(|| {
+        let names: Vec<_> = Status::ALL.iter().map(|status| status.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let filter = ThreadFilter { status: args.status, ..ThreadFilter::default() };
+    let mut threads = runtime.threads(filter).await?;
+    open::close(runtime).await?;
+    if args.limit > 0 && threads.len() > args.limit {
+        threads.drain(..threads.len() - args.limit);
+    }
+    if args.json {
+        output::print_json(&threads.iter().map(ThreadSummary::to_json).collect())?;
+    } else if threads.is_empty() {
+        if open.talks() {
+            output::say("no threads");
+        }
+    } else {
+        let table = table(&threads).to_string();
+        let lines: Vec<_> = table.lines().map(str::trim).collect();
+        output::print(lines.join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(threads: &[ThreadSummary]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["THREAD", "STATUS", "WORKFLOW", "STARTED", "EVENTS"]);
+    for thread in threads {
+        let workflow = thread.workflow.as_ref().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
+        table.add_row([
+            thread.thread_id.to_string(),
+            thread.status.to_string(),
+            workflow,
+            thread.started_at.to_string(),
+            (thread.last_seq.0 + 1).to_string(),
+        ]);
+    }
+    table
+}
+
+pub(crate) async fn show(open: &OpenArgs, args: ShowArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let shown = show_one(&runtime, &args).await;
+    open::close(runtime).await?;
+    shown
+}
+
+async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let thread = open::find(runtime, &args.thread).await?;
+    let summary = thread.summary().await?;
+    let state = thread.state().await?;
+    if args.json {
+        let mut json = state.to_json();
+        if let (Value::Object(json), Value::Object(summary)) = (&mut json, summary.to_json()) {
+            json.shift_remove("seq");
+            json.extend(summary);
+        }
+        output::print_json(&json)?;
+    } else {
+        output::print(describe(&state))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A thread in words.
+pub(crate) fn describe(state: &State) -> String {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push(format!("{name:<12}{}", output::tame(&value, 600)));
+    line("thread", state.thread().to_string());
+    line("status", state.status().to_string());
+    if let Some(workflow) = state.workflow() {
+        let hash: String = workflow.hash.to_string().chars().take(12).collect();
+        line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));
+    }
+    if let Some((parent, seq)) = state.forked_from() {
+        line("forked from", format!("{parent} at {seq}"));
+    }
+    if let Some(at) = state.started_at() {
+        let took = output::duration(state.last_at().ms_since(at));
+        line("started", format!("{at}, {took} to the last event"));
+    }
+    if let Some(seq) = state.last_seq() {
+        line("last seq", seq.to_string());
+    }
+    let visits: Vec<_> = state.path().iter().rev().take(12).map(|visit| visit.node.as_str()).collect();
+    if !visits.is_empty() {
+        let more = if state.path().len() > visits.len() { "… → " } else { "" };
+        let path: Vec<_> = visits.into_iter().rev().collect();
+        line("path", format!("{more}{}", path.join(" → ")));
+    }
+    let totals = state.totals();
+    let asked = totals.n_llm_calls > 0;
+    let tokens = |n: Option<u64>| n.or((!asked).then_some(0)).map_or_else(|| "?".to_owned(), |n| n.to_string());
+    line(
+        "used",
+        format!(
+            "{} model calls, {} tool calls, {} tokens in, {} out{}",
+            totals.n_llm_calls,
+            totals.n_tool_calls,
+            tokens(totals.usage.input_tokens),
+            tokens(totals.usage.output_tokens),
+            totals.cost_nanousd.map(|cost| format!(", {}", dollars(cost))).unwrap_or_default(),
+        ),
+    );
+    for checkpoint in state.checkpoints() {
+        line("checkpoint", format!("{} at {}", output::tame(&checkpoint.label, 80), checkpoint.seq));
+    }
+    for pending in state.pending() {
+        line("waits for", pending_in_words(&pending));
+    }
+    if let Some(error) = state.error() {
+        line("error", format!("{}: {}", error.kind, output::tame(&error.message, 400)));
+    }
+    if let Some(output_value) = state.output() {
+        let text = output_value.0.as_str().map_or_else(|| output_value.0.to_string(), str::to_owned);
+        line("output", output::tame(&text, 400));
+    }
+    lines.join("\n")
+}
+
+fn pending_in_words(pending: &Value) -> String {
+    let text = |key: &str| pending[key].as_str().unwrap_or_default().to_owned();
+    match pending["kind"].as_str() {
+        Some("interaction") => format!("a person, question {}: {}", text("id"), output::tame(&text("prompt"), 200)),
+        Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
+        Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
+        _ => format!("node {}", text("id")),
+    }
+}
+
+/// Billionths of a dollar as dollars.
+pub(crate) fn dollars(nano: u64) -> String {
+    let text = format!("{}.{:09}", nano / 1_000_000_000, nano % 1_000_000_000);
+    let text = text.trim_end_matches('0');
+    format!("${}", text.strip_suffix('.').unwrap_or(text))
+}

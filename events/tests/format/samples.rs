@@ -1,0 +1,297 @@
+//! One instance of every kind of event, with every field filled in.
+
+use std::sync::Arc;
+
+use rethread_events::bin::Ordered;
+use rethread_events::event::*;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
+use rethread_events::json::Json;
+use rethread_events::message::{
+    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage,
+};
+use rethread_events::tool::Recovery;
+use rethread_events::workflow::WorkflowRef;
+use serde_json::json;
+
+const CALL: CallId = CallId(Seq(5));
+
+pub(crate) fn time() -> Time {
+    "2026-11-21T10:00:00.000001Z".parse().unwrap()
+}
+
+pub(crate) fn thread() -> ThreadId {
+    "019aa3b0-0001-7002-8003-000400050006".parse().unwrap()
+}
+
+pub(crate) fn workflow() -> WorkflowRef {
+    WorkflowRef { name: "review".into(), hash: Hash::from_bytes([0xab; 32]) }
+}
+
+pub(crate) fn error() -> ExecutionError {
+    ExecutionError::retryable(ErrorKind::RateLimit, "slow down").caused_by("429")
+}
+
+pub(crate) fn usage() -> Usage {
+    Usage {
+        input_tokens: Some(1),
+        output_tokens: Some(2),
+        total_tokens: Some(3),
+        cached_input_tokens: Some(4),
+        cache_write_tokens: Some(5),
+        reasoning_tokens: Some(6),
+    }
+}
+
+pub(crate) fn media() -> Media {
+    Media { media_type: Some("image/png".into()), data: Some("aGk=".into()), url: Some("https://example.org".into()) }
+}
+
+/// Every kind of part.
+pub(crate) fn parts() -> Vec<Part> {
+    vec![
+        Part::Text { text: "täxt".into(), signature: Some("s".into()) },
+        Part::Image(media()),
+        Part::Document(Media { media_type: None, data: None, url: None }),
+        Part::Reasoning(Reasoning {
+            text: Some("hm".into()),
+            signature: Some("s".into()),
+            encrypted: Some("e".into()),
+            id: Some("i".into()),
+            redacted: true,
+            provider: Some("p".into()),
+        }),
+        Part::ToolCall(ToolCall {
+            id: "call_1".into(),
+            name: "read_file".into(),
+            arguments: json!({"path": "a", "n": [1, 2.5, null]}).into(),
+            arguments_raw: Some("{".into()),
+            signature: Some("s".into()),
+        }),
+        Part::ToolResult(ToolResult {
+            tool_call_id: "call_1".into(),
+            name: Some("read_file".into()),
+            content: vec![Part::text("42")],
+            is_error: true,
+        }),
+        Part::Refusal { text: "no".into() },
+        Part::Opaque { provider: "p".into(), data: json!({"x": true}).into() },
+    ]
+}
+
+pub(crate) fn message() -> Arc<Message> {
+    Arc::new(Message { role: Role::Assistant, content: parts() })
+}
+
+pub(crate) fn variables() -> Ordered<Json> {
+    Ordered::from_iter([("b".to_owned(), json!(1).into()), ("a".to_owned(), json!({"z": [], "y": "x"}).into())])
+}
+
+pub(crate) fn model() -> ModelChoice {
+    ModelChoice {
+        profile: Some("large".into()),
+        provider: Some("mock".into()),
+        model: Some("m".into()),
+        temperature: Some(0.5),
+        max_tokens: Some(100),
+        stream: true,
+        extra: Some(json!({"top_p": 0.9}).into()),
+    }
+}
+
+pub(crate) fn changes() -> ForkChanges {
+    ForkChanges {
+        variables: variables(),
+        profile: Some("large".into()),
+        prompts: Ordered::from_iter([("ask".to_owned(), "again".to_owned())]),
+        workflow: Some(workflow()),
+    }
+}
+
+pub(crate) fn options() -> ToolCallOptions {
+    ToolCallOptions { timeout_ms: 1_000, retries: 2, retry_delay_ms: 50 }
+}
+
+pub(crate) fn variable_update() -> VariableUpdate {
+    VariableUpdate { scope: Scope::Global, name: "approved".into(), value: json!(true).into() }
+}
+
+/// One of every kind, in the order of the table.
+pub(crate) fn events() -> Vec<Event> {
+    let mut events = of_threads();
+    events.extend(of_nodes());
+    events.extend(of_models());
+    events.extend(of_tools_and_people());
+    events.extend(of_graphs());
+    events
+}
+
+fn of_threads() -> Vec<Event> {
+    vec![
+        ThreadStarted {
+            workflow: workflow(),
+            input: json!({"question": "?"}).into(),
+            variables: variables(),
+            entry: "ask".into(),
+            deadline: Some(time()),
+            max_iterations: 50,
+            workspace: Some("/srv".into()),
+        }
+        .into(),
+        ThreadForked { parent: thread(), seq: Seq(7), changes: changes() }.into(),
+        ThreadPaused { reason: Some("lunch".into()) }.into(),
+        ThreadResumed {}.into(),
+        ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
+        ThreadCancelled { reason: Some("enough".into()) }.into(),
+        ThreadCompleted { node: "ask".into() }.into(),
+        ThreadFailed { node: Some("ask".into()), error: error() }.into(),
+        CheckpointCreated { label: "drafted".into() }.into(),
+        VariablesUpdated { variables: variables() }.into(),
+        MessageAdded { message: message() }.into(),
+        Warning { code: WarningCode::StaleAttempt, call: Some(CALL), detail: "late".into() }.into(),
+    ]
+}
+
+fn of_nodes() -> Vec<Event> {
+    vec![
+        NodeStarted { node: "ask".into(), attempt: 2, deadline: Some(time()) }.into(),
+        NodeCompleted { node: "ask".into(), duration_ms: 12 }.into(),
+        NodeFailed { node: "ask".into(), attempt: 1, error: error(), retry_at: Some(time()) }.into(),
+        RouteTaken { from: "ask".into(), to: "end".into(), condition: Some("approved".into()) }.into(),
+    ]
+}
+
+fn of_models() -> Vec<Event> {
+    vec![
+        LlmExecutionRequest {
+            node: "ask".into(),
+            prompt: "Say hello".into(),
+            system_prompt: Some("Be kind.".into()),
+            model: model(),
+            tool_mode: ToolMode::Required,
+            tools: vec!["read_file".into()],
+            tool_catalog: Some(Hash::from_bytes([0xcd; 32])),
+            max_iterations: 50,
+            concurrent_tools_max: 8,
+            llm_timeout_ms: 120_000,
+        }
+        .into(),
+        LlmCallRequested { iteration: 1 }.into(),
+        LlmCallRetried { call: CALL, attempt: 2 }.into(),
+        LlmTryFailed { call: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
+        LlmExecutionProgress {
+            call: CALL,
+            attempt: 1,
+            index: 3,
+            text: "he".into(),
+            reasoning: "hm".into(),
+            restarted: true,
+        }
+        .into(),
+        LlmCallCompleted {
+            call: CALL,
+            message: message(),
+            finish_reason: FinishReason::ToolCalls,
+            usage: usage(),
+            cost_nanousd: Some(1_234),
+            prices: Some(UnitPrices {
+                input: 1_000,
+                output: 2_000,
+                cached_input: Some(100),
+                cache_write: Some(1_250),
+                reasoning: Some(3_000),
+            }),
+            model: Some("m-2026".into()),
+            response_id: Some("r1".into()),
+            cached: true,
+            duration_ms: 321,
+        }
+        .into(),
+        LlmCallFailed { call: CALL, error: error() }.into(),
+        LlmExecutionCompleted {
+            node: "ask".into(),
+            content: "hello".into(),
+            finish_reason: FinishReason::Stop,
+            usage: usage(),
+            n_llm_calls: 2,
+            n_tool_calls: 1,
+        }
+        .into(),
+        LlmExecutionFailed { node: "ask".into(), error: error() }.into(),
+    ]
+}
+
+fn of_tools_and_people() -> Vec<Event> {
+    vec![
+        ToolExecutionRequest {
+            tool_call_id: Some("call_1".into()),
+            name: "read_file".into(),
+            arguments: json!({"path": "a"}).into(),
+            recovery: Recovery::Idempotent,
+            options: options(),
+        }
+        .into(),
+        ToolCallRetried { call: CALL, attempt: 2, not_before: time(), error: Some(error()) }.into(),
+        ToolExecutionProgress { call: CALL, attempt: 1, message: "half".into() }.into(),
+        ToolExecutionCompleted {
+            call: CALL,
+            tool_call_id: Some("call_1".into()),
+            content: vec![Part::text("42"), Part::Image(media())],
+            value: Some(json!(42).into()),
+            duration_ms: 7,
+        }
+        .into(),
+        ToolExecutionFailed { call: CALL, tool_call_id: Some("call_1".into()), error: error(), duration_ms: 7 }.into(),
+        UserInteractionRequested {
+            node: "approve".into(),
+            operation_type: OperationType::UpdateVariables,
+            prompt: Some("Good?".into()),
+            deadline: Some(time()),
+            metadata: Some(json!({"color": "red"}).into()),
+        }
+        .into(),
+        UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),
+        UserInteractionProcessed {
+            interaction: CALL,
+            operation_type: OperationType::AddMessage,
+            variables: vec![variable_update()],
+            message: Some("yes".into()),
+        }
+        .into(),
+        UserInteractionFailed {
+            interaction: CALL,
+            reason: InteractionFailure::HandlerError,
+            detail: Some("gone".into()),
+        }
+        .into(),
+    ]
+}
+
+fn of_graphs() -> Vec<Event> {
+    vec![
+        ConditionEvaluationRequested {
+            from: "ask".into(),
+            to: "end".into(),
+            condition: "the text is polite".into(),
+            attempt: 1,
+        }
+        .into(),
+        ConditionEvaluationCompleted {
+            from: "ask".into(),
+            to: "end".into(),
+            verdict: Some(true),
+            answer: "yes".into(),
+        }
+        .into(),
+        BranchStarted { node: "fork".into(), branch: "a".into(), child: thread() }.into(),
+        BranchEnded { branch: "a".into(), child: thread(), output: Some(json!(1).into()), error: Some(error()) }.into(),
+        JoinCompleted { node: "join".into(), branches: vec!["a".into(), "b".into()] }.into(),
+        LoopIterationStarted { node: "loop".into(), index: 1, item: Some(json!("x").into()) }.into(),
+        LoopEnded { node: "loop".into(), n_iterations: 2 }.into(),
+        SubWorkflowStarted { node: "sub".into(), workflow: workflow() }.into(),
+        SubWorkflowCompleted { node: "sub".into() }.into(),
+        ContextProcessed { node: "cut".into(), messages: vec![message()], variables: variables() }.into(),
+        ContextSummarized { messages: vec![message()], tokens_before: 90_000, tokens_after: 2_000 }.into(),
+        BudgetExceeded { what: "tokens".into(), spent: 11, limit: 10, at: time() }.into(),
+    ]
+}

@@ -1,0 +1,223 @@
+//! What a client adds to a call: CPU time per whole call on loopback, per streamed chunk, memory of many streams at
+//! once, and the speed of counting. The CPU time is that of the thread that runs the client alone; the server has
+//! one of its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rethread_events::message::{Message, Role};
+use rethread_llm::tokens::{Conversation, Counter, Encoding};
+use rethread_llm::{CallContext, Client, Delta, Listener, Profile, Profiles, Provider, Request};
+
+const CHUNKS: usize = 2_000;
+
+/// Answers every request on every connection with the same bytes; the path tells which.
+fn serve() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::Builder::new().stack_size(64 << 10).spawn(move || answer(stream)).unwrap();
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let mut buffer = vec![0; 16 << 10];
+    let mut have = 0;
+    while let Ok(n) = stream.read(&mut buffer[have..]) {
+        if n == 0 {
+            return;
+        }
+        have += n;
+        let text = String::from_utf8_lossy(&buffer[..have]);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head
+            .to_lowercase()
+            .split("content-length: ")
+            .nth(1)
+            .map_or(0, |rest| rest.split("\r\n").next().unwrap().parse::<usize>().unwrap());
+        if body.len() < length {
+            continue;
+        }
+        let hold = head.contains("/hold/");
+        have = 0;
+        let sent =
+            if body.contains("\"stream\":true") { stream_answer(&mut stream, hold) } else { whole_answer(&mut stream) };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn whole_answer(stream: &mut TcpStream) -> std::io::Result<()> {
+    let body = r#"{"id":"c","model":"m","choices":[{"message":{"role":"assistant","content":"The answer is forty-two."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":16}}"#;
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Chunks as a provider sends them, about 250 bytes each, some to a packet.
+fn stream_answer(stream: &mut TcpStream, hold: bool) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
+    let chunk = |delta: &str, finish: &str| {
+        let data = format!(
+            "data: {{\"id\":\"chatcmpl-abcdefghijklmnop\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-4o-2024-08-06\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}],\"obfuscation\":\"abcdef\"}}\n\n"
+        );
+        format!("{:x}\r\n{data}\r\n", data.len())
+    };
+    if hold {
+        stream.write_all(chunk("{\"content\":\" word\"}", "null").as_bytes())?;
+        std::thread::sleep(Duration::from_secs(2));
+    } else {
+        let mut packet = String::new();
+        for n in 0..CHUNKS {
+            packet.push_str(&chunk("{\"content\":\" word\"}", "null"));
+            if n % 4 == 3 {
+                stream.write_all(packet.as_bytes())?;
+                packet.clear();
+            }
+        }
+    }
+    stream.write_all(chunk("{}", "\"stop\"").as_bytes())?;
+    stream.write_all(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+}
+
+fn client(address: SocketAddr, path: &str) -> Arc<dyn Client> {
+    let mut profile = Profile::new(Provider::OpenaiChat, "gpt-4o");
+    profile.base_url = Some(format!("http://{address}{path}"));
+    let mut profiles = Profiles::empty().with_env(|_| None);
+    profiles.insert("p", profile);
+    profiles.client("p").unwrap()
+}
+
+fn request(stream: bool) -> Request {
+    let messages = vec![
+        Arc::new(Message::text(Role::System, "You are a helpful assistant. Be brief.")),
+        Arc::new(Message::text(Role::User, "What is the answer to life, the universe and everything?")),
+    ];
+    Request { stream, ..Request::new("gpt-4o", messages) }
+}
+
+/// Counts pieces, as a subscriber would.
+struct Pieces(usize);
+
+impl Listener for Pieces {
+    fn delta(&mut self, delta: Delta) {
+        self.0 += usize::from(matches!(delta, Delta::Text(_)));
+    }
+}
+
+/// The CPU time this thread has used (Linux; elsewhere the wall clock has to do).
+fn cpu() -> Duration {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .map_or_else(|| EPOCH.elapsed(), Duration::from_nanos)
+}
+
+static EPOCH: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+fn rss_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib =
+        status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}
+
+fn calls(c: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let address = serve();
+    let client = client(address, "/v1");
+    let mut group = c.benchmark_group("cpu of the client");
+    group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
+    let (whole, streamed) = (request(false), request(true));
+    group.bench_function("whole call on loopback", |b| {
+        b.iter_custom(|n| {
+            runtime.block_on(async {
+                let start = cpu();
+                for _ in 0..n {
+                    black_box(client.call(&whole, CallContext::new("k", &mut ())).await.unwrap());
+                }
+                cpu() - start
+            })
+        });
+    });
+    group.throughput(Throughput::Elements(CHUNKS as u64));
+    group.bench_function("2000 streamed chunks", |b| {
+        b.iter_custom(|n| {
+            runtime.block_on(async {
+                let start = cpu();
+                for _ in 0..n {
+                    let mut pieces = Pieces(0);
+                    client.call(&streamed, CallContext::new("k", &mut pieces)).await.unwrap();
+                    assert_eq!(pieces.0, CHUNKS);
+                }
+                cpu() - start
+            })
+        });
+    });
+    group.finish();
+}
+
+/// A thousand streams that have begun and wait. The server's threads are in the same process and in the figure.
+fn many_streams(_: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = client(serve(), "/hold/v1");
+    let request = request(true);
+    let before = rss_mib();
+    let most = runtime.block_on(async {
+        let calls = (0..1_000).map(|_| async {
+            let mut pieces = Pieces(0);
+            client.call(&request, CallContext::new("k", &mut pieces)).await.unwrap();
+        });
+        let watch = async {
+            let mut most = 0.0_f64;
+            for _ in 0..30 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                most = most.max(rss_mib());
+            }
+            most
+        };
+        futures::future::join(futures::future::join_all(calls), watch).await.1
+    });
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "1000 concurrent streams: {most:.0} MiB resident in all, {:.0} MiB more than before",
+        most - before
+    );
+    std::io::stdout().write_all(out.as_bytes()).unwrap();
+}
+
+fn counting(c: &mut Criterion) {
+    let prose =
+        "The quick brown fox jumps over the lazy dog, and then (as foxes do) it looks back twice.\n".repeat(1_000);
+    let code = "fn main() {\n    let total: u64 = items.iter().map(|i| i.len() as u64).sum();\n    println!(\"{total}\");\n}\n".repeat(1_000);
+    let mut group = c.benchmark_group("counting");
+    group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    for (name, text) in [("prose", &prose), ("code", &code)] {
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(format!("cold {name}"), |b| b.iter(|| Encoding::O200kBase.count(black_box(text))));
+    }
+    let counter = Counter::for_model("gpt-4o");
+    let messages: Vec<_> =
+        (0..1_000).map(|n| Arc::new(Message::text(Role::User, format!("{n} {}", &prose[..400])))).collect();
+    let mut conversation = Conversation::default();
+    conversation.count(&counter, &messages);
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("a known conversation of 1000 messages", |b| {
+        b.iter(|| conversation.count(&counter, black_box(&messages)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, calls, counting, many_streams);
+criterion_main!(benches);

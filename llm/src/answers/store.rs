@@ -1,0 +1,215 @@
+//! The files behind the answer cache: one JSON file per answer, named by its hash.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::response::Response;
+
+/// The bounds of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheLimits {
+    /// The most answers.
+    pub entries_max: usize,
+    /// The most bytes, all answers together.
+    pub bytes_max: u64,
+    /// The largest answer that is kept, in bytes.
+    pub answer_bytes_max: u64,
+    /// How long an answer is good for, in seconds.
+    pub age_max_s: u64,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { entries_max: 10_000, bytes_max: 256 << 20, answer_bytes_max: 1 << 20, age_max_s: 30 * 24 * 3600 }
+    }
+}
+
+/// Why an answer is not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder or a file in it cannot be read or written.
+    #[error("the answer cache {path} cannot be used")]
+    Io {
+        /// Which file or folder.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The answer cannot be written as JSON.
+    #[error("the answer cannot be written as JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+/// Answers in a folder. Several processes may use one folder: a file appears whole or not at all, and the bounds
+/// hold for each process's own view of it.
+pub struct AnswerStore {
+    folder: PathBuf,
+    limits: CacheLimits,
+    index: Mutex<Index>,
+}
+
+#[derive(Default)]
+struct Index {
+    entries: HashMap<[u8; 32], Entry>,
+    bytes: u64,
+    /// Counts uses, so that what was used longest ago goes first.
+    clock: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    bytes: u64,
+    used: u64,
+}
+
+impl AnswerStore {
+    /// The cache in `folder`, which is made when it does not exist.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or listed.
+    pub fn open(folder: &Path, limits: CacheLimits) -> Result<Self, StoreError> {
+        let fail = |source| StoreError::Io { path: folder.display().to_string(), source };
+        fs::create_dir_all(folder).map_err(fail)?;
+        let mut found: Vec<(SystemTime, [u8; 32], u64)> = Vec::new();
+        for file in fs::read_dir(folder).map_err(fail)? {
+            let file = file.map_err(fail)?;
+            let (Some(key), Ok(meta)) = (key_of(&file.file_name().to_string_lossy()), file.metadata()) else {
+                continue;
+            };
+            found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), key, meta.len()));
+        }
+        found.sort_unstable();
+        let mut index = Index::default();
+        for (_, key, bytes) in found {
+            index.insert(key, bytes);
+        }
+        Ok(Self { folder: folder.to_owned(), limits, index: Mutex::new(index) })
+    }
+
+    /// The number of answers.
+    pub fn len(&self) -> usize {
+        self.index.lock().entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The answer to a request with this hash. A file that is too old or damaged is removed and counts as none.
+    pub fn get(&self, key: &[u8; 32]) -> Option<Response> {
+        let path = self.path(key);
+        let found = self.read(&path);
+        let mut index = self.index.lock();
+        match found {
+            Some((response, bytes)) => {
+                index.insert(*key, bytes);
+                Some(response)
+            }
+            None => {
+                if index.remove(key) {
+                    let _ = fs::remove_file(&path);
+                }
+                None
+            }
+        }
+    }
+
+    fn read(&self, path: &Path) -> Option<(Response, u64)> {
+        let file = fs::File::open(path).ok()?;
+        let written = file.metadata().and_then(|meta| meta.modified()).ok()?;
+        let age = SystemTime::now().duration_since(written).unwrap_or_default();
+        if age > Duration::from_secs(self.limits.age_max_s) {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(self.limits.answer_bytes_max + 1).read_to_end(&mut text).ok()?;
+        Some((serde_json::from_slice(&text).ok()?, text.len() as u64))
+    }
+
+    /// Keeps an answer; the ones used longest ago make room for it. One that is too large is not kept.
+    ///
+    /// # Errors
+    /// When it cannot be written; then nothing has changed.
+    pub fn put(&self, key: &[u8; 32], response: &Response) -> Result<(), StoreError> {
+        let text = serde_json::to_vec(response).map_err(StoreError::Json)?;
+        let bytes = text.len() as u64;
+        if bytes > self.limits.answer_bytes_max.min(self.limits.bytes_max) || self.limits.entries_max == 0 {
+            return Ok(());
+        }
+        let path = self.path(key);
+        let fail = |source| StoreError::Io { path: path.display().to_string(), source };
+        // Written beside and moved into place, so that nobody reads half of it.
+        let beside = self.folder.join(format!("{}.{}.new", hex::encode(key), std::process::id()));
+        let mut file = fs::File::create(&beside).map_err(fail)?;
+        let written = file.write_all(&text).and_then(|()| fs::rename(&beside, &path));
+        if let Err(source) = written {
+            let _ = fs::remove_file(&beside);
+            return Err(fail(source));
+        }
+        let mut index = self.index.lock();
+        index.insert(*key, bytes);
+        for old in index.make_room(&self.limits) {
+            let _ = fs::remove_file(self.path(&old));
+        }
+        Ok(())
+    }
+
+    fn path(&self, key: &[u8; 32]) -> PathBuf {
+        self.folder.join(format!("{}.json", hex::encode(key)))
+    }
+}
+
+impl Index {
+    fn insert(&mut self, key: [u8; 32], bytes: u64) {
+        self.remove(&key);
+        self.clock += 1;
+        self.bytes += bytes;
+        self.entries.insert(key, Entry { bytes, used: self.clock });
+    }
+
+    fn remove(&mut self, key: &[u8; 32]) -> bool {
+        match self.entries.remove(key) {
+            Some(entry) => {
+                self.bytes -= entry.bytes;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Drops what was used longest ago until the bounds hold, a tenth more than needed, so that the search for it
+    /// is rare.
+    fn make_room(&mut self, limits: &CacheLimits) -> Vec<[u8; 32]> {
+        if self.entries.len() <= limits.entries_max && self.bytes <= limits.bytes_max {
+            return Vec::new();
+        }
+        let mut by_use: Vec<_> = self.entries.iter().map(|(key, entry)| (entry.used, *key)).collect();
+        by_use.sort_unstable();
+        let (entries, bytes) = (limits.entries_max - limits.entries_max / 10, limits.bytes_max / 10 * 9);
+        let mut dropped = Vec::new();
+        for (_, key) in by_use {
+            if self.entries.len() <= entries.max(1) && self.bytes <= bytes {
+                break;
+            }
+            self.remove(&key);
+            dropped.push(key);
+        }
+        dropped
+    }
+}
+
+/// The hash that a file is named by.
+fn key_of(name: &str) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    hex::decode_to_slice(name.strip_suffix(".json")?, &mut key).ok()?;
+    Some(key)
+}

@@ -1,0 +1,72 @@
+use rethread_events::message::{Message, Role};
+
+use super::*;
+use crate::mock::Mock;
+
+fn request(text: &str) -> Request {
+    Request::new("m", vec![Arc::new(Message::text(Role::User, text))])
+}
+
+async fn ask(store: &Arc<AnswerStore>, says: &str, text: &str) -> Response {
+    let client = Cached::new(Arc::new(Mock::saying(says)), Arc::clone(store), "mock".into());
+    client.call(&request(text), CallContext::new("", &mut ())).await.unwrap()
+}
+
+fn store(folder: &tempfile::TempDir, limits: CacheLimits) -> Arc<AnswerStore> {
+    Arc::new(AnswerStore::open(folder.path(), limits).unwrap())
+}
+
+#[tokio::test]
+async fn a_known_answer_is_given_again_even_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = ask(&store(&folder, CacheLimits::default()), "one", "a").await;
+    assert!(!first.cached);
+    let again = ask(&store(&folder, CacheLimits::default()), "two", "a").await;
+    assert_eq!((again.text().as_str(), again.cached), ("one", true));
+    assert_eq!(Response { cached: false, ..again }, first, "nothing else differs");
+    let other = ask(&store(&folder, CacheLimits::default()), "two", "b").await;
+    assert_eq!((other.text().as_str(), other.cached), ("two", false));
+}
+
+#[tokio::test]
+async fn a_streamed_request_finds_the_answer_and_is_told_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder, CacheLimits::default());
+    ask(&store, "one two", "a").await;
+    let client = Cached::new(Arc::new(Mock::saying("other")), store, "mock".into());
+    let mut deltas: Vec<crate::Delta> = Vec::new();
+    let streamed = Request { stream: true, ..request("a") };
+    client.call(&streamed, CallContext::new("", &mut deltas)).await.unwrap();
+    assert_eq!(deltas, [crate::Delta::Text("one two".into())]);
+}
+
+#[tokio::test]
+async fn the_cache_is_bounded_and_keeps_what_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder, CacheLimits { entries_max: 3, ..CacheLimits::default() });
+    for text in ["a", "b", "c"] {
+        ask(&store, text, text).await;
+    }
+    ask(&store, "?", "a").await;
+    ask(&store, "d", "d").await;
+    assert_eq!(store.len(), 3);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert!(ask(&store, "new", "a").await.cached, "used again, so it stayed");
+    assert!(!ask(&store, "new", "b").await.cached, "used longest ago");
+}
+
+#[tokio::test]
+async fn damaged_old_and_oversize_answers_count_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = store(&folder, CacheLimits::default());
+    ask(&shared, "one", "a").await;
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&file, "{\"message\": ").unwrap();
+    assert_eq!(ask(&shared, "two", "a").await.text(), "two");
+    let file = std::fs::File::options().write(true).open(&file).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(ask(&shared, "three", "a").await.text(), "three");
+    let small = store(&folder, CacheLimits { answer_bytes_max: 10, ..CacheLimits::default() });
+    ask(&small, "four", "z").await;
+    assert!(!ask(&small, "five", "z").await.cached);
+}

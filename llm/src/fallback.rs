@@ -1,0 +1,123 @@
+//! Another model when one stays down.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
+use crate::error::{ErrorKind, LlmError};
+use crate::request::Request;
+use crate::response::Response;
+
+/// A client that turns to others, in order, when its own attempts are used up.
+pub struct Fallback {
+    first: Arc<dyn Client>,
+    /// Each with the model that it is asked for.
+    others: Vec<(Arc<dyn Client>, String)>,
+}
+
+impl Fallback {
+    /// `first`, then `others`, each with the model that it is asked for.
+    pub fn new(first: Arc<dyn Client>, others: Vec<(Arc<dyn Client>, String)>) -> Self {
+        Self { first, others }
+    }
+
+    async fn first_answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let mut counter = Counting { inner: cx.listener, attempts: 0, began: false };
+        let inner_cx = CallContext { listener: &mut counter, key: cx.key, attempt: cx.attempt };
+        let mut error = match self.first.call(request, inner_cx).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        for (stage, (client, model)) in (1..).zip(&self.others) {
+            if !elsewhere_helps(&error) {
+                break;
+            }
+            tracing::warn!(key = cx.key, %error, model, "turning to another model");
+            // A client that does not tell its attempts made one.
+            counter.attempts = counter.attempts.max(stage);
+            let attempt = cx.attempt + counter.attempts;
+            if std::mem::take(&mut counter.began) {
+                counter.inner.delta(Delta::Restarted { attempt });
+            }
+            let request = Request { model: model.clone(), ..request.clone() };
+            let inner_cx = CallContext { listener: &mut counter, key: cx.key, attempt };
+            match client.call(&request, inner_cx).await {
+                Ok(response) => return Ok(response),
+                Err(other) => error = other,
+            }
+        }
+        Err(error)
+    }
+}
+
+/// Whether another provider may do better. What is wrong with the request is wrong everywhere.
+fn elsewhere_helps(error: &LlmError) -> bool {
+    match error.kind {
+        ErrorKind::Authentication
+        | ErrorKind::Permission
+        | ErrorKind::NotFound
+        | ErrorKind::RateLimit
+        | ErrorKind::Quota
+        | ErrorKind::Overloaded
+        | ErrorKind::Server
+        | ErrorKind::Timeout
+        | ErrorKind::Connection
+        | ErrorKind::StreamInterrupted
+        | ErrorKind::MalformedResponse => true,
+        ErrorKind::InvalidRequest
+        | ErrorKind::ContextLength
+        | ErrorKind::ContentFilter
+        | ErrorKind::TooLarge
+        | ErrorKind::Cancelled => false,
+    }
+}
+
+/// Passes everything on, with attempts numbered through.
+struct Counting<'a> {
+    inner: &'a mut dyn Listener,
+    attempts: u32,
+    began: bool,
+}
+
+impl Listener for Counting<'_> {
+    fn delta(&mut self, delta: Delta) {
+        self.began = !matches!(delta, Delta::Restarted { .. });
+        self.inner.delta(delta);
+    }
+
+    fn tried(&mut self, event: TryEvent) {
+        self.attempts += 1;
+        self.inner.tried(event);
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.inner.wants_deltas()
+    }
+}
+
+impl Client for Fallback {
+    fn provider(&self) -> &str {
+        self.first.provider()
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        self.first_answer(request, cx).boxed()
+    }
+
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        self.first.model_info(model)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.first.check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.first.models()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+use rethread_events::message::{Message, Role};
+
+use super::*;
+use crate::mock::{Mock, MockScript};
+
+fn failing(kind: &str, after_chunks: usize) -> Arc<dyn Client> {
+    let script = serde_json::json!({ "answers": [
+        { "text": "never whole", "error": { "kind": kind, "after_chunks": after_chunks } },
+    ]});
+    let script: MockScript = serde_json::from_value(script).unwrap();
+    Arc::new(Mock::new(script).unwrap())
+}
+
+async fn ask(first: Arc<dyn Client>, others: Vec<Arc<dyn Client>>) -> (Result<Response, LlmError>, Vec<Delta>) {
+    let others = others.into_iter().enumerate().map(|(i, c)| (c, format!("other-{i}"))).collect();
+    let client = Fallback::new(first, others);
+    let mut request = Request::new("first", vec![Arc::new(Message::text(Role::User, "hi"))]);
+    request.stream = true;
+    let mut deltas = Vec::new();
+    let result = client.call(&request, CallContext::new("", &mut deltas)).await;
+    (result, deltas)
+}
+
+#[tokio::test]
+async fn the_next_model_is_asked_when_one_stays_down() {
+    let others = vec![failing("server", 0), Arc::new(Mock::saying("hello")) as Arc<dyn Client>];
+    let (result, deltas) = ask(failing("overloaded", 1), others).await;
+    assert_eq!(result.unwrap().model.as_deref(), Some("other-1"));
+    assert_eq!(
+        deltas,
+        [Delta::Text("never ".into()), Delta::Restarted { attempt: 2 }, Delta::Text("hello".into())],
+        "what the first began is void"
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_request_is_wrong_everywhere() {
+    let (result, _) = ask(failing("context_length", 0), vec![Arc::new(Mock::saying("hello"))]).await;
+    assert_eq!(result.unwrap_err().kind, ErrorKind::ContextLength);
+}
+
+#[tokio::test]
+async fn the_last_error_is_the_one_that_is_told() {
+    let (result, _) = ask(failing("overloaded", 0), vec![failing("quota", 0)]).await;
+    assert_eq!(result.unwrap_err().kind, ErrorKind::Quota);
+}

@@ -1,0 +1,195 @@
+//! Bytes of an answer, in any pieces, into the answer. No IO: whoever has bytes pushes them.
+
+use serde_json::Value;
+
+use super::HttpLimits;
+use crate::client::Listener;
+use crate::error::{ErrorKind, LlmError};
+use crate::response::Response;
+use crate::sse::{Decoder, Event};
+use crate::wire::{AnswerContext, Assembler, Progress, Wire, draft, fault};
+
+/// An answer that is being read. What it comes to does not depend on how the bytes were cut.
+pub(crate) struct Reading<'a> {
+    wire: &'a dyn Wire,
+    cx: AnswerContext,
+    answer_bytes_max: usize,
+    decoder: Decoder,
+    assembler: Box<dyn Assembler>,
+    progress: Progress,
+    /// What is no stream of events (an answer in one piece, an error, a page) is collected and read whole.
+    collected: Option<Vec<u8>>,
+    /// Whether anything but blanks came, so that it is known which of the two it is.
+    begun: bool,
+    n_bytes: usize,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(wire: &'a dyn Wire, cx: AnswerContext, limits: &HttpLimits) -> Self {
+        Self {
+            wire,
+            cx,
+            answer_bytes_max: limits.answer_bytes_max,
+            decoder: Decoder::new(limits.event_bytes_max),
+            assembler: wire.assembler(cx),
+            progress: Progress::More,
+            collected: None,
+            begun: false,
+            n_bytes: 0,
+        }
+    }
+
+    /// How far the stream has come.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Takes the next bytes of a stream.
+    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
+        // What is within the limit counts, also when more came with it.
+        let room = self.answer_bytes_max - self.n_bytes;
+        let taken = &bytes[..bytes.len().min(room)];
+        self.n_bytes += taken.len();
+        self.take(taken, listener)?;
+        if taken.len() < bytes.len() && self.progress != Progress::Done {
+            return within(self.cx.provider, usize::MAX, self.answer_bytes_max);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
+        let mut bytes = bytes;
+        if !self.begun
+            && let Some(first) = bytes.iter().position(|b| !b.is_ascii_whitespace())
+        {
+            self.begun = true;
+            if matches!(bytes[first], b'{' | b'[' | b'<') {
+                self.collected = Some(Vec::new());
+                bytes = &bytes[first..];
+            }
+        }
+        match &mut self.collected {
+            Some(collected) => {
+                collected.extend_from_slice(bytes);
+                Ok(())
+            }
+            None => self.events(bytes, listener),
+        }
+    }
+
+    fn events(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
+        let Self { assembler, progress, decoder, .. } = self;
+        let mut failed = None;
+        let pushed = decoder.push(bytes, |event| {
+            match assembler.event(event, listener) {
+                // What ends an answer stays its end, whatever follows.
+                Ok(Progress::More) if *progress == Progress::Ending => {}
+                Ok(now) => *progress = now,
+                Err(error) => failed = Some(error),
+            }
+            failed.is_none() && *progress != Progress::Done
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        pushed.map_err(|e| LlmError::new(ErrorKind::TooLarge, self.cx.provider, e.to_string()))
+    }
+
+    /// The connection broke or fell silent: the error to give, or none when the answer is whole all the same. A
+    /// server that only keeps the connection open after the answer has no figures to send; one that breaks may have
+    /// had some.
+    pub(crate) fn broken(&self, mut error: LlmError) -> Option<LlmError> {
+        if self.progress != Progress::More && (error.kind == ErrorKind::Timeout || self.assembler.has_figures()) {
+            return None;
+        }
+        if error.kind == ErrorKind::Connection && self.n_bytes > 0 {
+            error.kind = ErrorKind::StreamInterrupted;
+        }
+        Some(error)
+    }
+
+    /// The stream ended.
+    pub(crate) fn finish(mut self, listener: &mut dyn Listener) -> Result<Response, LlmError> {
+        if let Some(body) = self.collected.take() {
+            return self.unstreamed(&body, listener);
+        }
+        if !self.begun {
+            return Err(self.cx.malformed("the answer is empty"));
+        }
+        if self.progress != Progress::Done
+            && let Some(event) = self.decoder.finish()
+        {
+            match self.assembler.event(&event, listener) {
+                Ok(progress) if progress != Progress::More => self.progress = progress,
+                // An event that was cut off is not a malformed one.
+                Ok(_) => {}
+                Err(error) if error.kind == ErrorKind::MalformedResponse => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.progress == Progress::More {
+            return Err(self.cx.interrupted());
+        }
+        self.assembler.finish()
+    }
+
+    /// Reads a body that was asked for whole. Some servers stream all the same.
+    pub(crate) fn whole(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.cx.provider, None, &value)),
+            Ok(value) => self.wire.answer(&value, self.cx),
+            Err(_) if looks_like_events(body) => {
+                self.push(body, listener)?;
+                self.finish(listener)
+            }
+            Err(e) => Err(self.cx.malformed(not_json(body, &e.to_string()))),
+        }
+    }
+
+    /// Reads the body of an answer that was asked for in pieces and came in one: as JSON, or as a JSON list of what
+    /// would have been the events.
+    fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
+                for value in list {
+                    let event = Event { name: String::new(), data: value.to_string() };
+                    self.assembler.event(&event, listener)?;
+                }
+                self.assembler.finish()
+            }
+            _ => {
+                let response = self.whole(body, listener)?;
+                if listener.wants_deltas() {
+                    draft::tell(&response, listener);
+                }
+                Ok(response)
+            }
+        }
+    }
+}
+
+/// Refuses more bytes than the limit.
+pub(super) fn within(provider: &str, bytes: usize, bytes_max: usize) -> Result<(), LlmError> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let why = format!("the answer is larger than {bytes_max} bytes");
+    Err(LlmError::new(ErrorKind::TooLarge, provider, why))
+}
+
+fn looks_like_events(body: &[u8]) -> bool {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
+    [b"data:".as_slice(), b"event:", b": "].iter().any(|start| body.starts_with(start))
+}
+
+/// Says of an answer that is not JSON how it begins.
+pub(super) fn not_json(body: &[u8], why: &str) -> String {
+    if body.trim_ascii().is_empty() {
+        return "the answer is empty".into();
+    }
+    let begin = String::from_utf8_lossy(&body[..body.len().min(300)]);
+    format!("the answer is not JSON ({why}); it begins: {begin}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Every protocol: what a stream comes to does not depend on how its bytes were cut, and is what the same answer
+//! comes to in one piece.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::client::Delta;
+use crate::wire::anthropic::Anthropic;
+use crate::wire::gemini::Gemini;
+use crate::wire::openai_chat::OpenaiChat;
+use crate::wire::openai_responses::OpenaiResponses;
+
+fn wires() -> Vec<(&'static str, Box<dyn Wire>)> {
+    vec![
+        ("openai_chat", Box::new(OpenaiChat::default())),
+        ("openai_responses", Box::new(OpenaiResponses::default())),
+        ("anthropic", Box::new(Anthropic::default())),
+        ("gemini", Box::new(Gemini)),
+    ]
+}
+
+type Outcome = (Result<Response, LlmError>, Vec<Delta>);
+
+/// Reads pieces as the client does, to the end or to the first error.
+fn read(name: &'static str, wire: &dyn Wire, pieces: &[&[u8]], limits: &HttpLimits) -> Outcome {
+    let cx = AnswerContext { provider: name, n_answers: 3 };
+    let mut deltas = Vec::new();
+    let mut reading = Reading::new(wire, cx, limits);
+    for piece in pieces {
+        if reading.progress() == Progress::Done {
+            break;
+        }
+        if let Err(error) = reading.push(piece, &mut deltas) {
+            return (Err(error), deltas);
+        }
+    }
+    let result = reading.finish(&mut deltas);
+    (result, deltas)
+}
+
+/// Words that the streams of all protocols are made of, valid and not.
+const WORDS: &[&str] = &[
+    "data: ",
+    "event: ",
+    "\n",
+    "\r\n",
+    "\r",
+    "\n\n",
+    ": ping\n",
+    "data: [DONE]\n\n",
+    "{",
+    "}",
+    "[",
+    "<html>",
+    "\u{feff}",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"é😀\"}}],\"id\":\"c\",\"model\":\"m\"}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\"\"}}]}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\":1}\"}}]}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n",
+    "data: {\"error\":{\"message\":\"no\"}}\n\n",
+    "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"id\":\"r\"}}\n\n",
+    "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n",
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{\"}}\n\n",
+    "data: {\"type\":\"message_stop\"}\n\n",
+    "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hi\"},{\"functionCall\":{\"name\":\"f\"}}]}}]}\n\n",
+    "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1}}\n\n",
+    "data: {\"type\":7,\"choices\":{},\"candidates\":\"x\",\"usage\":[],\"index\":-1}\n\n",
+];
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        8 => proptest::sample::select(WORDS).prop_map(|word| word.as_bytes().to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..8),
+    ];
+    proptest::collection::vec(word, 0..30).prop_map(|words| words.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn arbitrary_bytes_at_arbitrary_splits_come_to_the_same(
+        bytes in bytes(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+        answer_bytes_max in prop_oneof![Just(1 << 20), 0_usize..600],
+        event_bytes_max in prop_oneof![Just(1 << 20), 20_usize..200],
+    ) {
+        let limits = HttpLimits { answer_bytes_max, event_bytes_max, ..HttpLimits::default() };
+        let mut places: Vec<usize> = cuts.iter().map(|i| i.index(bytes.len() + 1)).collect();
+        places.extend([0, bytes.len()]);
+        places.sort_unstable();
+        let pieces: Vec<&[u8]> = places.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        for (name, wire) in wires() {
+            let whole = read(name, &*wire, &[&bytes], &limits);
+            prop_assert_eq!(&read(name, &*wire, &pieces, &limits), &whole);
+            prop_assert_eq!(&read(name, &*wire, &single, &limits), &whole);
+        }
+    }
+}
+
+#[test]
+fn what_ends_too_early_is_interrupted_and_what_is_no_stream_is_malformed() {
+    let limits = HttpLimits::default();
+    for (name, wire) in wires() {
+        let kind = |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.name();
+        assert_eq!(kind(""), "malformed_response", "{name}");
+        assert_eq!(kind(" \n"), "malformed_response", "{name}");
+        assert_eq!(kind("<html>sign in</html>"), "malformed_response", "{name}");
+        assert_eq!(kind(": ping\n\n"), "stream_interrupted", "{name}");
+        assert_eq!(kind("data: {\"typ"), "stream_interrupted", "{name}");
+        assert_eq!(kind("data: {\"typ\n\n"), "malformed_response", "{name}");
+        assert_eq!(kind("{\"error\":{\"message\":\"no\"}}"), "server", "{name}");
+        assert_eq!(kind("data: {\"error\":{\"message\":\"overloaded\"}}\n\n"), "overloaded", "{name}");
+    }
+}
+
+#[test]
+fn limits_of_size_end_an_answer() {
+    let limits = HttpLimits { answer_bytes_max: 1_000, event_bytes_max: 100, ..HttpLimits::default() };
+    for (name, wire) in wires() {
+        let long_event = format!("data: {}", "x".repeat(200));
+        let error = read(name, &*wire, &[long_event.as_bytes()], &limits).0.unwrap_err();
+        assert_eq!(
+            (error.kind, error.message.as_str()),
+            (ErrorKind::TooLarge, "an event of the stream is longer than 100 bytes")
+        );
+        let endless = ": ping\n".repeat(200);
+        let error = read(name, &*wire, &[endless.as_bytes()], &limits).0.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::TooLarge, "the answer is larger than 1000 bytes"));
+    }
+}

@@ -1,0 +1,257 @@
+//! A loopback server that behaves badly.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rethread_events::message::{Message, Role};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::client::Delta;
+use crate::profile::Profile;
+use crate::profiles::Profiles;
+use crate::provider::Provider;
+use crate::retry::RetryPolicy;
+
+/// What the server does with the n-th request.
+#[derive(Clone)]
+enum Does {
+    /// Answers these bytes and closes.
+    Answers(String),
+    /// Answers these bytes and keeps the connection open without a word.
+    Stalls(String),
+    /// Closes at once.
+    Closes,
+    /// Answers these bytes again and again, until nobody listens.
+    Floods(String),
+}
+
+/// Serves one connection per request, in order; the last behaviour repeats. Gives the base URL and the requests.
+async fn server(does: Vec<Does>) -> (String, Arc<parking_lot::Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let (log, n) = (Arc::clone(&seen), AtomicUsize::new(0));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let n = n.fetch_add(1, Ordering::SeqCst).min(does.len() - 1);
+            tokio::spawn(serve(stream, does[n].clone(), Arc::clone(&log)));
+        }
+    });
+    (format!("http://{address}/v1"), seen)
+}
+
+async fn serve(mut stream: TcpStream, does: Does, log: Arc<parking_lot::Mutex<Vec<String>>>) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let n = stream.read(&mut buffer).await.unwrap_or(0);
+        request.extend_from_slice(&buffer[..n]);
+        let text = String::from_utf8_lossy(&request);
+        let wanted = text
+            .to_lowercase()
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
+        let body = text.split_once("\r\n\r\n").map(|(_, body)| body.len());
+        if n == 0 || body.is_some_and(|body| body >= wanted.unwrap_or(0)) {
+            break;
+        }
+    }
+    log.lock().push(String::from_utf8_lossy(&request).into_owned());
+    match does {
+        Does::Answers(text) => {
+            let _ = stream.write_all(text.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+        Does::Stalls(text) => {
+            let _ = stream.write_all(text.as_bytes()).await;
+            std::future::pending::<()>().await;
+        }
+        Does::Closes => {}
+        Does::Floods(text) => while stream.write_all(text.as_bytes()).await.is_ok() {},
+    }
+}
+
+const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+const HELLO: &str = "data: {\"id\":\"c1\",\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";
+const END: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
+
+fn json(status: &str, headers: &str, body: &str) -> Does {
+    Does::Answers(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len()))
+}
+
+fn good() -> Does {
+    json(
+        "200 OK",
+        "x-request-id: req_9\r\n",
+        r#"{"id":"c1","model":"m","choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#,
+    )
+}
+
+fn profile(base: &str) -> Profile {
+    let mut profile = Profile::new(Provider::OpenaiChat, "m");
+    profile.base_url = Some(base.to_owned());
+    profile.http.idle_ms = 200;
+    profile.http.first_byte_ms = 200;
+    profile.retry = RetryPolicy { base_ms: 1, ..RetryPolicy::default() };
+    profile
+}
+
+async fn ask(profile: Profile, stream: bool) -> (Result<Response, LlmError>, Vec<Delta>) {
+    let mut profiles = Profiles::empty().with_env(|name| (name == "OPENAI_API_KEY").then(|| "sk-secret-key".into()));
+    profiles.insert("p", profile);
+    let client = profiles.client("p").unwrap();
+    let mut request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
+    request.stream = stream;
+    let mut deltas = Vec::new();
+    let result = client.call(&request, CallContext::new("call-7", &mut deltas)).await;
+    (result, deltas)
+}
+
+#[tokio::test]
+async fn a_request_shows_its_key_and_name_and_the_answer_its_request_id() {
+    let (base, seen) = server(vec![good()]).await;
+    let (result, _) = ask(profile(&base), false).await;
+    let response = result.unwrap();
+    assert_eq!((response.text().as_str(), response.request_id.as_deref()), ("hello", Some("req_9")));
+    let request = seen.lock()[0].to_lowercase();
+    assert!(request.starts_with("post /v1/chat/completions http/1.1\r\n"), "{request}");
+    for line in [
+        "authorization: bearer sk-secret-key\r\n",
+        "x-client-request-id: call-7\r\n",
+        "content-type: application/json\r\n",
+    ] {
+        assert!(request.contains(line), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_waited_for_and_then_the_answer_comes() {
+    let busy = json("429 Too Many Requests", "retry-after-ms: 30\r\n", r#"{"error":{"message":"slow down"}}"#);
+    let (base, seen) = server(vec![busy, good()]).await;
+    let started = Instant::now();
+    assert_eq!(ask(profile(&base), false).await.0.unwrap().text(), "hello");
+    assert!(started.elapsed() >= Duration::from_millis(30));
+    assert_eq!(seen.lock().len(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_a_server_echoes_is_not_in_the_error() {
+    let echo =
+        json("401 Unauthorized", "", r#"{"error":{"message":"wrong key: sk-secret-key","code":"sk-secret-key"}}"#);
+    let (base, seen) = server(vec![echo]).await;
+    let error = ask(profile(&base), false).await.0.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Authentication, "wrong key: [key]"));
+    assert!(!format!("{error:?}{error}").contains("secret"));
+    assert_eq!(seen.lock().len(), 1, "a wrong key is not tried again");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_begins_anew_and_says_so() {
+    let (base, _) =
+        server(vec![Does::Answers(format!("{EVENTS}{HELLO}")), Does::Answers(format!("{EVENTS}{HELLO}{END}"))]).await;
+    let (result, deltas) = ask(profile(&base), true).await;
+    assert_eq!(result.unwrap().text(), "hello");
+    let hello = Delta::Text("hello".into());
+    assert_eq!(deltas, [hello.clone(), Delta::Restarted { attempt: 2 }, hello]);
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_given_up_in_time() {
+    for (does, stream) in [
+        (Does::Stalls(String::new()), false),
+        (Does::Stalls(EVENTS.into()), true),
+        (Does::Stalls(format!("{EVENTS}{HELLO}")), true),
+    ] {
+        let (base, _) = server(vec![does]).await;
+        let mut profile = profile(&base);
+        profile.retry.attempts_max = 1;
+        assert_eq!(ask(profile, stream).await.0.unwrap_err().kind, ErrorKind::Timeout);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_whole_and_stays_open_is_an_answer() {
+    let (base, _) = server(vec![Does::Stalls(format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", "")))]).await;
+    assert_eq!(ask(profile(&base), true).await.0.unwrap().text(), "hello");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_ended() {
+    for flood in [HELLO, ": ping\n"] {
+        let (base, _) = server(vec![Does::Answers(String::new()), Does::Closes]).await;
+        drop(base);
+        let (base, _) = server(vec![Does::Floods(format!("{EVENTS}{}", flood.repeat(100)))]).await;
+        let mut profile = profile(&base);
+        profile.http.answer_bytes_max = 100_000;
+        assert_eq!(ask(profile, true).await.0.unwrap_err().kind, ErrorKind::TooLarge);
+    }
+    let (base, seen) = server(vec![json("200 OK", "", &format!("\"{}\"", "x".repeat(2_000)))]).await;
+    let mut profile = profile(&base);
+    profile.http.answer_bytes_max = 1_000;
+    assert_eq!(ask(profile, false).await.0.unwrap_err().kind, ErrorKind::TooLarge);
+    assert_eq!(seen.lock().len(), 1, "it would be as large the next time");
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_connection_error() {
+    let (base, seen) = server(vec![Does::Closes]).await;
+    let error = ask(profile(&base), false).await.0.unwrap_err();
+    assert_eq!((error.kind, seen.lock().len()), (ErrorKind::Connection, 4));
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_is_not_followed() {
+    let (elsewhere, stolen) = server(vec![good()]).await;
+    let (base, _) =
+        server(vec![json("307 Temporary Redirect", &format!("location: {elsewhere}/chat/completions\r\n"), "")]).await;
+    let error = ask(profile(&base), false).await.0.unwrap_err();
+    assert_eq!((error.status, stolen.lock().len()), (Some(307), 0));
+}
+
+#[tokio::test]
+async fn a_dropped_call_sends_nothing_more() {
+    let busy = json("503 Service Unavailable", "retry-after-ms: 60\r\n", "{}");
+    let (base, seen) = server(vec![busy]).await;
+    let dropped = tokio::time::timeout(Duration::from_millis(40), ask(profile(&base), false)).await;
+    assert!(dropped.is_err());
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    assert_eq!(seen.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_check_tells_who_is_there_and_whether_the_key_is_good() {
+    let list = r#"{"data":[{"id":"m","owned_by":"me","max_model_len":4096},{"id":"n"}]}"#;
+    let (base, seen) =
+        server(vec![json("200 OK", "", list), json("200 OK", "", list), json("403 Forbidden", "", "{}")]).await;
+    let mut profiles = Profiles::empty();
+    profiles.insert("p", profile(&base));
+    let client = profiles.client("p").unwrap();
+    let health = client.check().await;
+    assert_eq!((health.reachable, health.key_accepted, health.model_available), (true, Some(true), Some(true)));
+    let models = client.models().await.unwrap();
+    assert_eq!((models.len(), models[0].context_tokens_max), (2, Some(4096)));
+    let health = client.check().await;
+    assert_eq!((health.reachable, health.key_accepted), (true, Some(false)));
+    assert!(seen.lock()[0].starts_with("GET /v1/models"));
+}
+
+#[test]
+fn a_version_in_the_base_url_is_not_said_twice() {
+    let url = |provider, base: &str| {
+        let mut profile = Profile::new(provider, "m");
+        profile.base_url = Some(base.into());
+        let client = Profiles::empty().http_client("p", &profile).unwrap();
+        let path = client.wire.call_path(&Request::new("m", Vec::new()));
+        client.url(&path).to_string()
+    };
+    for base in ["https://x.test", "https://x.test/", "https://x.test/v1"] {
+        assert_eq!(url(Provider::Anthropic, base), "https://x.test/v1/messages");
+    }
+    assert_eq!(url(Provider::Gemini, "https://x.test/v1beta"), "https://x.test/v1beta/models/m:generateContent");
+    assert_eq!(
+        url(Provider::OpenaiChat, "https://x.test/openai?tenant=a"),
+        "https://x.test/openai/chat/completions?tenant=a"
+    );
+}

@@ -1,0 +1,242 @@
+//! Limits on how often and how much is asked: requests and tokens per minute, calls at the same time. Shared by
+//! everything that calls through one profile, fair (first come, first served), cancelled by dropping the call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
+
+use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
+use crate::error::{ErrorKind, LlmError};
+use crate::request::Request;
+use crate::response::Response;
+use crate::tokens::Counter;
+
+mod window;
+
+use window::Meter;
+
+/// What a provider's limits are counted over.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How a limit is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Algorithm {
+    /// A bucket that fills steadily and holds a minute's worth: bursts are fine after a quiet time. What most
+    /// providers do.
+    #[default]
+    TokenBucket,
+    /// Never more than the limit within any sixty seconds.
+    SlidingWindow,
+}
+
+/// The limits of a profile; what is absent is not limited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimits {
+    /// How the limits are kept.
+    pub algorithm: Algorithm,
+    /// Attempts per minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u64>,
+    /// Tokens per minute, prompt and answer together. A call is let in by a count of its prompt, and the answer is
+    /// added when its figures are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u64>,
+    /// Calls at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrent_max: Option<usize>,
+    /// The longest a call waits to be let in, in milliseconds.
+    pub wait_max_ms: u64,
+    /// The most calls that wait.
+    pub queue_max: usize,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            concurrent_max: None,
+            wait_max_ms: 300_000,
+            queue_max: 10_000,
+        }
+    }
+}
+
+impl RateLimits {
+    /// Whether anything is limited at all.
+    pub fn limits_anything(&self) -> bool {
+        self.requests_per_minute.is_some() || self.tokens_per_minute.is_some() || self.concurrent_max.is_some()
+    }
+}
+
+/// A client that is asked no more often than its limits allow.
+pub struct Limited {
+    inner: Arc<dyn Client>,
+    limits: RateLimits,
+    counter: Counter,
+    /// Whoever holds this lock waits for its turn; the others stand in line behind it, in the order they came.
+    meters: Mutex<Meters>,
+    concurrent: Option<Semaphore>,
+    waiting: AtomicUsize,
+    /// Estimates and what they really came to, summed up until the next call is let in: figures must not wait
+    /// behind whoever waits for a turn.
+    corrections: parking_lot::Mutex<(u64, u64)>,
+}
+
+struct Meters {
+    requests: Option<Meter>,
+    tokens: Option<Meter>,
+}
+
+impl Limited {
+    /// `inner`, asked within `limits`. The model tells how prompts are counted.
+    pub fn new(inner: Arc<dyn Client>, limits: RateLimits, model: &str) -> Self {
+        let meter = |per_minute: Option<u64>| per_minute.map(|n| Meter::new(limits.algorithm, n.max(1), MINUTE));
+        let meters = Meters { requests: meter(limits.requests_per_minute), tokens: meter(limits.tokens_per_minute) };
+        Self {
+            inner,
+            counter: Counter::for_model(model),
+            meters: Mutex::new(meters),
+            concurrent: limits.concurrent_max.map(|n| Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS))),
+            waiting: AtomicUsize::new(0),
+            corrections: parking_lot::Mutex::new((0, 0)),
+            limits,
+        }
+    }
+
+    /// How many calls wait to be let in.
+    pub fn n_waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a call of `tokens` may go out.
+    async fn enter(&self, tokens: u64) -> Result<(), LlmError> {
+        let mut meters = self.meters.lock().await;
+        loop {
+            let now = Instant::now();
+            if let Some(meter) = &mut meters.tokens {
+                let (estimated, really) = std::mem::take(&mut *self.corrections.lock());
+                meter.correct(estimated, really, now);
+            }
+            let of = |meter: &mut Option<Meter>, n| meter.as_mut().map_or(Duration::ZERO, |m| m.wait(n, now));
+            let wait = of(&mut meters.requests, 1).max(of(&mut meters.tokens, tokens));
+            if wait.is_zero() {
+                break;
+            }
+            tokio::time::sleep(wait).await;
+        }
+        // Nothing was taken while waiting, so a call that was dropped in line costs nobody anything.
+        let now = Instant::now();
+        if let Some(meter) = &mut meters.requests {
+            meter.take(1, now);
+        }
+        if let Some(meter) = &mut meters.tokens {
+            meter.take(tokens, now);
+        }
+        Ok(())
+    }
+
+    async fn call_within(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let turn = Turn::new(&self.waiting);
+        if turn.before >= self.limits.queue_max {
+            return Err(self.refusal(format!("{} calls are waiting already", turn.before)));
+        }
+        let tokens = match self.limits.tokens_per_minute {
+            Some(limit) => self.counter.request(request).min(limit),
+            None => 0,
+        };
+        let enter = async {
+            let permit = match &self.concurrent {
+                Some(semaphore) => semaphore.acquire().await.ok(),
+                None => None,
+            };
+            self.enter(tokens).await.map(|()| permit)
+        };
+        let wait_max = Duration::from_millis(self.limits.wait_max_ms);
+        let permit = match tokio::time::timeout(wait_max, enter).await {
+            Ok(permit) => permit?,
+            Err(_) => {
+                let why = format!("not let in within {} ms", self.limits.wait_max_ms);
+                return Err(self.refusal(why));
+            }
+        };
+        drop(turn);
+        let result = self.inner.call(request, cx.reborrow()).await;
+        drop(permit);
+        if let (Some(_), Ok(response)) = (self.limits.tokens_per_minute, &result) {
+            self.settle(tokens, response);
+        }
+        result
+    }
+
+    /// Notes what the answer really came to.
+    fn settle(&self, estimated: u64, response: &Response) {
+        let usage = &response.usage;
+        let Some(input) = usage.input_tokens else { return };
+        let really = input.saturating_add(usage.output_tokens.unwrap_or(0));
+        let mut corrections = self.corrections.lock();
+        corrections.0 = corrections.0.saturating_add(estimated);
+        corrections.1 = corrections.1.saturating_add(really);
+    }
+
+    fn refusal(&self, why: String) -> LlmError {
+        let mut error =
+            LlmError::new(ErrorKind::RateLimit, self.inner.provider(), format!("the limits of the profile: {why}"));
+        // The call has waited long enough; asking again at once would only make the line longer.
+        error.retryable = false;
+        error
+    }
+}
+
+/// A call that stands in line.
+struct Turn<'a> {
+    waiting: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Turn<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        Self { waiting, before }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Client for Limited {
+    fn provider(&self) -> &str {
+        self.inner.provider()
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        self.call_within(request, cx).boxed()
+    }
+
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        self.inner.model_info(model)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.inner.check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.inner.models()
+    }
+}
+
+#[cfg(test)]
+mod tests;

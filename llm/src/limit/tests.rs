@@ -1,0 +1,98 @@
+use rethread_events::message::{Message, Role};
+
+use super::*;
+use crate::mock::Mock;
+
+fn limited(limits: RateLimits) -> Arc<Limited> {
+    Arc::new(Limited::new(Arc::new(Mock::saying("ok")), limits, "gpt-4o"))
+}
+
+fn request(text: &str) -> Request {
+    Request::new("m", vec![Arc::new(Message::text(Role::User, text))])
+}
+
+async fn ask(client: &Limited) -> Result<Response, LlmError> {
+    client.call(&request("hi"), CallContext::new("", &mut ())).await
+}
+
+/// The seconds after which each of `n` calls made at once was answered, in the order they were made.
+async fn seconds(limits: RateLimits, n: usize) -> Vec<u64> {
+    let client = limited(limits);
+    let started = Instant::now();
+    let calls = (0..n).map(|_| {
+        let client = Arc::clone(&client);
+        async move {
+            ask(&client).await.unwrap();
+            started.elapsed().as_secs()
+        }
+    });
+    futures::future::join_all(calls).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_lets_a_burst_in_and_then_fills_steadily() {
+    let limits = RateLimits { requests_per_minute: Some(3), ..RateLimits::default() };
+    assert_eq!(seconds(limits, 6).await, [0, 0, 0, 20, 40, 60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_never_lets_more_in_within_a_minute() {
+    let limits =
+        RateLimits { requests_per_minute: Some(3), algorithm: Algorithm::SlidingWindow, ..RateLimits::default() };
+    assert_eq!(seconds(limits, 7).await, [0, 0, 0, 60, 60, 60, 120]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_counted_by_what_the_answer_came_to() {
+    // 8 tokens of prompt by count; the mock reports 1 + 1.
+    let limits = RateLimits { tokens_per_minute: Some(10), ..RateLimits::default() };
+    let client = limited(limits);
+    let started = Instant::now();
+    for _ in 0..2 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!(started.elapsed().as_secs(), 0, "the estimate was taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_dropped_in_line_costs_nobody_anything() {
+    let limits = RateLimits { requests_per_minute: Some(1), ..RateLimits::default() };
+    let client = limited(limits);
+    ask(&client).await.unwrap();
+    let dropped = tokio::time::timeout(Duration::from_secs(30), ask(&client)).await;
+    assert!(dropped.is_err());
+    assert_eq!(client.n_waiting(), 0);
+    let started = Instant::now();
+    ask(&client).await.unwrap();
+    assert_eq!(started.elapsed().as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_line_and_the_wait_are_limited() {
+    let limits = RateLimits { requests_per_minute: Some(1), wait_max_ms: 5_000, queue_max: 1, ..RateLimits::default() };
+    let client = limited(limits);
+    ask(&client).await.unwrap();
+    let (waited, refused) = tokio::join!(ask(&client), ask(&client));
+    let (waited, refused) = (waited.unwrap_err(), refused.unwrap_err());
+    assert_eq!((waited.kind, waited.retryable), (ErrorKind::RateLimit, false));
+    assert!(waited.message.contains("not let in within 5000 ms"), "{waited}");
+    assert!(refused.message.contains("1 calls are waiting already"), "{refused}");
+}
+
+#[test]
+fn meters_forget_what_is_old() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
+        let mut meter = Meter::new(algorithm, 100, MINUTE);
+        assert_eq!(meter.wait(1_000, at(0)), Duration::ZERO, "more than the limit goes alone");
+        meter.take(100, at(0));
+        assert!(meter.wait(1, at(0)) > Duration::ZERO);
+        assert_eq!(meter.wait(100, at(60)), Duration::ZERO);
+        meter.take(100, at(60));
+        meter.correct(100, 0, at(60));
+        assert_eq!(meter.wait(100, at(60)), Duration::ZERO, "an estimate can be taken back");
+        meter.correct(0, 100, at(60));
+        assert!(meter.wait(100, at(61)) > Duration::ZERO);
+    }
+}

@@ -1,0 +1,196 @@
+//! A person as the model: the prompt goes to somebody who carries it to some chat and brings the answer back.
+//!
+//! Who that is, and how long it takes, is the business of the [`Relay`]: on the command line it prints and reads, in
+//! a runtime it is an interaction that survives a restart. The prompt depends on the request alone.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rethread_events::json::Json;
+use rethread_events::message::{FinishReason, Part, Role, ToolCall, ToolChoice, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::client::{CallContext, Client, Health, ModelEntry};
+use crate::error::{ErrorKind, LlmError};
+use crate::request::{Request, ResponseFormat};
+use crate::response::Response;
+use crate::wire::{AnswerContext, draft};
+
+/// The provider's name.
+const NAME: &str = "human";
+/// The longest answer a person may bring, in bytes.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Brings a prompt to a person and the answer back.
+pub trait Relay: Send + Sync {
+    /// Asks, and waits as long as it takes; dropped when the call is cancelled. `key` is the name of the call, the
+    /// same when it is asked again after a restart.
+    ///
+    /// # Errors
+    /// When nobody can be asked or nobody will answer.
+    fn ask<'a>(&'a self, key: &'a str, prompt: String) -> BoxFuture<'a, Result<String, LlmError>>;
+}
+
+/// A client whose answers come from a person.
+pub struct HumanRelay {
+    relay: Arc<dyn Relay>,
+}
+
+impl HumanRelay {
+    /// A client that asks through `relay`.
+    pub fn new(relay: Arc<dyn Relay>) -> Self {
+        Self { relay }
+    }
+
+    async fn answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let text = self.relay.ask(cx.key, prompt(request)).await?;
+        if text.len() > ANSWER_BYTES_MAX {
+            let why = format!("the answer is larger than {ANSWER_BYTES_MAX} bytes");
+            return Err(LlmError::new(ErrorKind::TooLarge, NAME, why));
+        }
+        let response = read(&text, request)?;
+        if request.stream && cx.listener.wants_deltas() {
+            draft::tell(&response, cx.listener);
+        }
+        Ok(response)
+    }
+}
+
+/// The prompt as a person carries it: the conversation, the tools, and how to answer.
+pub fn prompt(request: &Request) -> String {
+    let mut out = String::new();
+    for message in &request.messages {
+        let who = match message.role {
+            Role::System => "Instructions",
+            Role::User => "User",
+            Role::Assistant => "Assistant (you)",
+            Role::Tool => "Tool results",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "## {who}\n");
+        for part in &message.content {
+            describe(part, &mut out);
+        }
+        out.push('\n');
+    }
+    if !request.tools.is_empty() && request.tool_choice != Some(ToolChoice::None) {
+        out.push_str("## Tools\n\n");
+        for tool in request.tools.iter() {
+            let description = tool.description.as_deref().unwrap_or("no description");
+            let _ = writeln!(out, "- `{}`: {description}\n  arguments: {}", tool.name, tool.parameters.0);
+        }
+        out.push_str(match &request.tool_choice {
+            Some(ToolChoice::Required | ToolChoice::Tool(_)) => "\nYou must use a tool. ",
+            _ => "\nYou may use tools. ",
+        });
+        if let Some(ToolChoice::Tool(name)) = &request.tool_choice {
+            let _ = write!(out, "Use `{name}`. ");
+        }
+        out.push_str(
+            "To use tools, answer with nothing but this JSON:\n\
+             {\"tool_calls\": [{\"name\": \"…\", \"arguments\": {…}}]}\n\n",
+        );
+    }
+    match &request.response_format {
+        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+            let _ = writeln!(out, "Answer with nothing but JSON that fits this schema:\n{schema}\n");
+        }
+        Some(ResponseFormat::JsonObject) => out.push_str("Answer with nothing but a JSON object.\n\n"),
+        Some(ResponseFormat::Text) | None => {}
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn describe(part: &Part, out: &mut String) {
+    let _ = match part {
+        Part::Text { text, .. } | Part::Refusal { text } => writeln!(out, "{text}"),
+        Part::Image(media) => {
+            writeln!(out, "[an image: {}]", media.url.as_deref().unwrap_or("inline"))
+        }
+        Part::Document(media) => {
+            writeln!(out, "[a document: {}]", media.url.as_deref().unwrap_or("inline"))
+        }
+        Part::ToolCall(call) => writeln!(out, "[calls `{}` with {}]", call.name, call.arguments.0),
+        Part::ToolResult(result) => {
+            let name = result.name.as_deref().unwrap_or(&result.tool_call_id);
+            let failed = if result.is_error { " failed" } else { "" };
+            writeln!(out, "[`{name}`{failed}] {}", draft::result_text(&result.content))
+        }
+        Part::Reasoning(_) | Part::Opaque { .. } => Ok(()),
+    };
+}
+
+#[derive(Deserialize)]
+struct Wishes {
+    tool_calls: Vec<Wish>,
+}
+
+#[derive(Deserialize)]
+struct Wish {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+/// Reads what the person brought: tool calls when it is the JSON that was asked for, alone or in a fence; text
+/// otherwise.
+fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
+    let text = answer.trim();
+    if text.is_empty() {
+        return Err(LlmError::new(ErrorKind::MalformedResponse, NAME, "the answer is empty"));
+    }
+    let inner = text
+        .strip_prefix("```")
+        .and_then(|fenced| fenced.strip_suffix("```"))
+        .map_or(text, |fenced| fenced.trim_start_matches("json").trim());
+    let wishes = if request.tools.is_empty() { None } else { serde_json::from_str::<Wishes>(inner).ok() };
+    let (content, finish) = match wishes {
+        Some(wishes) => {
+            let calls = wishes.tool_calls.into_iter().map(|wish| {
+                let arguments = match wish.arguments {
+                    Value::Null => Value::Object(serde_json::Map::new()),
+                    other => other,
+                };
+                Part::ToolCall(ToolCall {
+                    id: String::new(),
+                    name: wish.name,
+                    arguments: Json(arguments),
+                    arguments_raw: None,
+                    signature: None,
+                })
+            });
+            (calls.collect(), FinishReason::ToolCalls)
+        }
+        None => (vec![Part::text(text)], FinishReason::Stop),
+    };
+    let cx = AnswerContext { provider: NAME, n_answers: request.n_answers() };
+    let model = Some(request.model.clone());
+    Ok(draft::response(content, (finish, None), Usage::default(), model, None, cx))
+}
+
+impl Client for HumanRelay {
+    fn provider(&self) -> &str {
+        NAME
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        self.answer(request, cx).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        std::future::ready(Health::good(NAME, Duration::ZERO)).boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

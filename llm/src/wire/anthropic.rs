@@ -1,0 +1,79 @@
+//! Anthropic Messages. <https://docs.anthropic.com/en/api/messages>
+
+mod read;
+mod stream;
+mod write;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use serde_json::Value;
+
+use super::{AnswerContext, Assembler, Wire, json};
+use crate::client::ModelEntry;
+use crate::error::LlmError;
+use crate::request::Request;
+use crate::response::Response;
+use crate::secret::Key;
+
+/// The provider's name, which marks the parts of messages that only it understands.
+pub(crate) const NAME: &str = "anthropic";
+
+/// The version of the API that is spoken here.
+const VERSION: &str = "2023-06-01";
+
+/// The protocol.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Anthropic {
+    /// Gateways take the key as a bearer token instead of in `x-api-key`.
+    pub(crate) bearer: bool,
+}
+
+impl Wire for Anthropic {
+    fn call_path(&self, _: &Request) -> String {
+        "/v1/messages".into()
+    }
+
+    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
+        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        let Some(key) = key else { return };
+        let text = if self.bearer { format!("Bearer {}", key.expose()) } else { key.expose().to_owned() };
+        if let Ok(mut value) = HeaderValue::from_str(&text) {
+            value.set_sensitive(true);
+            if self.bearer {
+                headers.insert(AUTHORIZATION, value);
+            } else {
+                headers.insert("x-api-key", value);
+            }
+        }
+    }
+
+    fn body(&self, request: &Request) -> Result<Value, LlmError> {
+        Ok(write::body(request))
+    }
+
+    fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
+        read::answer(body, cx)
+    }
+
+    fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler> {
+        Box::new(stream::MessageStream::new(cx))
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1/models"
+    }
+
+    fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>) {
+        let entries = json::list(body, "data").iter().filter_map(|item| {
+            Some(ModelEntry {
+                id: json::filled(item, "id")?.to_owned(),
+                display_name: json::owned(item, "display_name"),
+                owned_by: Some("anthropic".into()),
+                context_tokens_max: json::count(item, "max_input_tokens"),
+                output_tokens_max: json::count(item, "max_tokens"),
+            })
+        });
+        let next = body.get("has_more").and_then(Value::as_bool) == Some(true);
+        let next = next.then(|| json::filled(body, "last_id").map(|id| format!("after_id={id}"))).flatten();
+        (entries.collect(), next)
+    }
+}

@@ -1,0 +1,166 @@
+//! A Messages answer in pieces.
+
+use std::collections::BTreeMap;
+
+use rethread_events::message::Usage;
+use serde_json::Value;
+
+use super::read;
+use crate::client::{Delta, Listener};
+use crate::error::LlmError;
+use crate::response::Response;
+use crate::sse::Event;
+use crate::wire::{AnswerContext, Assembler, Progress, fault, json};
+
+/// A block, as far as it is known.
+struct Block {
+    /// What it began as.
+    start: Value,
+    text: String,
+    signature: String,
+    input: String,
+    /// Which call of the answer it is.
+    call: Option<usize>,
+}
+
+/// The pieces so far.
+pub(super) struct MessageStream {
+    cx: AnswerContext,
+    id: Option<String>,
+    model: Option<String>,
+    usage: Usage,
+    stop_reason: Option<String>,
+    blocks: BTreeMap<u64, Block>,
+    n_calls: usize,
+    ended: bool,
+}
+
+impl MessageStream {
+    pub(super) fn new(cx: AnswerContext) -> Self {
+        Self {
+            cx,
+            id: None,
+            model: None,
+            usage: Usage::default(),
+            stop_reason: None,
+            blocks: BTreeMap::new(),
+            n_calls: 0,
+            ended: false,
+        }
+    }
+
+    fn start_block(&mut self, value: &Value, listener: &mut dyn Listener) {
+        let index = json::count(value, "index").unwrap_or(self.blocks.len() as u64);
+        let start = json::object(value, "content_block").clone();
+        let call = (json::text(&start, "type") == Some("tool_use")).then_some(self.n_calls);
+        if let Some(index) = call {
+            self.n_calls += 1;
+            if listener.wants_deltas() {
+                listener.delta(Delta::ToolCall {
+                    index,
+                    id: json::filled(&start, "id").map(str::to_owned),
+                    name: json::filled(&start, "name").map(str::to_owned),
+                    arguments_fragment: String::new(),
+                });
+            }
+        }
+        let text = json::text(&start, "text").or_else(|| json::text(&start, "thinking"));
+        let block = Block {
+            text: text.unwrap_or_default().to_owned(),
+            signature: json::owned(&start, "signature").unwrap_or_default(),
+            input: String::new(),
+            call,
+            start,
+        };
+        self.blocks.insert(index, block);
+    }
+
+    fn continue_block(&mut self, value: &Value, listener: &mut dyn Listener) {
+        let place = json::count(value, "index").unwrap_or(0);
+        let Some(block) = self.blocks.get_mut(&place) else { return };
+        let delta = json::object(value, "delta");
+        let wanted = listener.wants_deltas();
+        if let Some(text) = json::filled(delta, "text") {
+            block.text.push_str(text);
+            if wanted {
+                listener.delta(Delta::Text(text.to_owned()));
+            }
+        } else if let Some(text) = json::filled(delta, "thinking") {
+            block.text.push_str(text);
+            if wanted {
+                listener.delta(Delta::Reasoning(text.to_owned()));
+            }
+        } else if let Some(piece) = json::filled(delta, "partial_json") {
+            block.input.push_str(piece);
+            if let Some(index) = block.call.filter(|_| wanted) {
+                listener.delta(Delta::ToolCall { index, id: None, name: None, arguments_fragment: piece.to_owned() });
+            }
+        } else if let Some(signature) = json::filled(delta, "signature") {
+            // It comes whole; a second one would be a better one, not a continuation.
+            block.signature.clear();
+            block.signature.push_str(signature);
+        }
+    }
+}
+
+impl Assembler for MessageStream {
+    fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError> {
+        let data = event.data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(if self.ended { Progress::Done } else { Progress::More });
+        }
+        let value: Value = serde_json::from_str(data).map_err(|e| {
+            let begin = crate::error::excerpt(data, 200);
+            self.cx.malformed(format!("an event is not JSON ({e}): {begin}"))
+        })?;
+        match json::text(&value, "type").unwrap_or(&event.name) {
+            "message_start" => {
+                let message = json::object(&value, "message");
+                self.id = json::owned(message, "id");
+                self.model = json::owned(message, "model");
+                read::add_usage(json::object(message, "usage"), &mut self.usage);
+            }
+            "content_block_start" => self.start_block(&value, listener),
+            "content_block_delta" => self.continue_block(&value, listener),
+            "message_delta" => {
+                if let Some(reason) = json::filled(json::object(&value, "delta"), "stop_reason") {
+                    self.stop_reason = Some(reason.to_owned());
+                }
+                read::add_usage(json::object(&value, "usage"), &mut self.usage);
+            }
+            "message_stop" => {
+                self.ended = true;
+                return Ok(Progress::Done);
+            }
+            "error" => return Err(fault::from_value(self.cx.provider, None, &value)),
+            _ if fault::is_error(&value) => {
+                return Err(fault::from_value(self.cx.provider, None, &value));
+            }
+            // `ping`, the end of a block, and whatever the provider invents next.
+            _ => {}
+        }
+        Ok(Progress::More)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Response, LlmError> {
+        if !self.ended {
+            return Err(self.cx.interrupted());
+        }
+        let parts = self.blocks.into_values().map(|block| {
+            let mut start = block.start;
+            if let Some(fields) = start.as_object_mut() {
+                for (key, text) in [("text", &block.text), ("thinking", &block.text), ("signature", &block.signature)] {
+                    if let Some(place) = fields.get_mut(key).filter(|place| place.is_string()) {
+                        *place = text.as_str().into();
+                    } else if key == "signature" && !text.is_empty() {
+                        fields.insert(key.into(), text.as_str().into());
+                    }
+                }
+            }
+            read::part(&start, Some(&block.input))
+        });
+        let content = parts.collect();
+        let reason = self.stop_reason.as_deref();
+        Ok(read::respond(content, reason, self.usage, self.model, self.id, self.cx))
+    }
+}

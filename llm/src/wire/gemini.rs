@@ -1,0 +1,76 @@
+//! Gemini's own API. <https://ai.google.dev/api/generate-content>
+
+mod read;
+mod schema;
+mod stream;
+mod write;
+
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::Value;
+
+use super::{AnswerContext, Assembler, Wire, json};
+use crate::client::ModelEntry;
+use crate::error::LlmError;
+use crate::request::Request;
+use crate::response::Response;
+use crate::secret::Key;
+
+/// The provider's name, which marks the parts of messages that only it understands.
+pub(crate) const NAME: &str = "gemini";
+
+/// The protocol.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gemini;
+
+impl Wire for Gemini {
+    fn call_path(&self, request: &Request) -> String {
+        let model = &request.model;
+        // Tuned models name their own collection.
+        let prefix = if model.contains('/') { "" } else { "models/" };
+        let model: String = model.chars().filter(|c| !matches!(c, '?' | '#' | '%')).collect();
+        if request.stream {
+            format!("/v1beta/{prefix}{model}:streamGenerateContent?alt=sse")
+        } else {
+            format!("/v1beta/{prefix}{model}:generateContent")
+        }
+    }
+
+    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
+        let Some(key) = key else { return };
+        if let Ok(mut value) = HeaderValue::from_str(key.expose()) {
+            value.set_sensitive(true);
+            headers.insert("x-goog-api-key", value);
+        }
+    }
+
+    fn body(&self, request: &Request) -> Result<Value, LlmError> {
+        Ok(write::body(request))
+    }
+
+    fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
+        read::answer(body, cx)
+    }
+
+    fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler> {
+        Box::new(stream::GeminiStream::new(cx))
+    }
+
+    fn models_path(&self) -> &'static str {
+        "/v1beta/models"
+    }
+
+    fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>) {
+        let entries = json::list(body, "models").iter().filter_map(|item| {
+            let name = json::filled(item, "name")?;
+            Some(ModelEntry {
+                id: name.strip_prefix("models/").unwrap_or(name).to_owned(),
+                display_name: json::owned(item, "displayName"),
+                owned_by: Some("google".into()),
+                context_tokens_max: json::count(item, "inputTokenLimit"),
+                output_tokens_max: json::count(item, "outputTokenLimit"),
+            })
+        });
+        let next = json::filled(body, "nextPageToken").map(|token| format!("pageToken={token}"));
+        (entries.collect(), next)
+    }
+}

@@ -1,0 +1,198 @@
+//! A Gemini answer in neutral words. A stream is a row of answers, each with a few more parts, so both read alike.
+
+use rethread_events::json::Json;
+use rethread_events::message::{FinishReason, Part, Reasoning, ToolCall, Usage};
+use serde_json::{Map, Value};
+
+use super::NAME;
+use crate::client::{Delta, Listener};
+use crate::error::LlmError;
+use crate::response::Response;
+use crate::wire::{AnswerContext, draft, fault, json};
+
+/// An answer, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    content: Vec<Part>,
+    n_calls: usize,
+    finish: Option<String>,
+    blocked: Option<String>,
+    usage: Usage,
+    model: Option<String>,
+    id: Option<String>,
+    began: bool,
+}
+
+/// Reads a whole answer.
+pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
+    let mut answer = Answer::default();
+    answer.add(body, &mut ());
+    if !answer.began {
+        return Err(
+            cx.malformed(format!("the answer has no candidates: {}", crate::error::excerpt(&body.to_string(), 300)))
+        );
+    }
+    Ok(answer.response(cx))
+}
+
+impl Answer {
+    /// Whether the provider said that this was all.
+    pub(super) fn ended(&self) -> bool {
+        self.finish.is_some() || self.blocked.is_some()
+    }
+
+    /// Takes an answer or the next piece of one.
+    pub(super) fn add(&mut self, body: &Value, listener: &mut dyn Listener) {
+        if let Some(model) = json::filled(body, "modelVersion") {
+            self.model = Some(model.to_owned());
+        }
+        if let Some(id) = json::filled(body, "responseId") {
+            self.id = Some(id.to_owned());
+        }
+        if let Some(figures) = body.get("usageMetadata").filter(|u| u.is_object()) {
+            add_usage(figures, &mut self.usage);
+        }
+        if let Some(reason) = json::filled(json::object(body, "promptFeedback"), "blockReason") {
+            self.blocked = Some(reason.to_owned());
+            self.began = true;
+        }
+        // With several candidates the first is the answer; in a stream it may be missing from a piece.
+        let candidates = json::list(body, "candidates");
+        self.began |= !candidates.is_empty();
+        let candidate = candidates.iter().find(|c| json::count(c, "index").unwrap_or(0) == 0);
+        let Some(candidate) = candidate else { return };
+        for part in json::list(json::object(candidate, "content"), "parts") {
+            self.part(part, listener);
+        }
+        if let Some(reason) = json::filled(candidate, "finishReason") {
+            self.finish = Some(reason.to_owned());
+        }
+    }
+
+    fn part(&mut self, part: &Value, listener: &mut dyn Listener) {
+        let signature = json::filled(part, "thoughtSignature")
+            .or_else(|| json::filled(part, "thought_signature"))
+            .map(str::to_owned);
+        let function = part.get("functionCall").or_else(|| part.get("function_call"));
+        if let Some(function) = function.filter(|f| f.is_object()) {
+            self.call(function, signature, listener);
+        } else if let Some(text) = json::text(part, "text") {
+            let thought = part.get("thought").and_then(Value::as_bool) == Some(true);
+            if !text.is_empty() && listener.wants_deltas() {
+                let text = text.to_owned();
+                listener.delta(if thought { Delta::Reasoning(text) } else { Delta::Text(text) });
+            }
+            if thought { self.thought(text, signature) } else { self.text(text, signature) }
+        } else if part.as_object().is_some_and(|fields| !fields.is_empty()) {
+            self.content.push(Part::Opaque { provider: NAME.into(), data: part.clone().into() });
+        }
+    }
+
+    /// Text continues the text before it, unless one of the two is signed: a signature belongs to exactly the part
+    /// it came with.
+    fn text(&mut self, text: &str, signature: Option<String>) {
+        match self.content.last_mut() {
+            Some(Part::Text { text: known, signature: None }) if signature.is_none() => known.push_str(text),
+            _ if text.is_empty() && signature.is_none() => {}
+            _ => self.content.push(Part::Text { text: text.to_owned(), signature }),
+        }
+    }
+
+    fn thought(&mut self, text: &str, signature: Option<String>) {
+        match self.content.last_mut() {
+            Some(Part::Reasoning(Reasoning { text: Some(known), signature: None, .. })) if signature.is_none() => {
+                known.push_str(text);
+            }
+            _ => self.content.push(Part::Reasoning(Reasoning {
+                text: Some(text.to_owned()),
+                signature,
+                provider: Some(NAME.into()),
+                ..Reasoning::default()
+            })),
+        }
+    }
+
+    fn call(&mut self, function: &Value, signature: Option<String>, listener: &mut dyn Listener) {
+        let arguments = match function.get("args") {
+            None | Some(Value::Null) => Value::Object(Map::new()),
+            Some(arguments) => arguments.clone(),
+        };
+        let call = ToolCall {
+            id: json::owned(function, "id").unwrap_or_default(),
+            name: json::owned(function, "name").unwrap_or_default(),
+            arguments: Json(arguments),
+            arguments_raw: None,
+            signature,
+        };
+        if listener.wants_deltas() {
+            listener.delta(Delta::ToolCall {
+                index: self.n_calls,
+                id: Some(call.id.clone()).filter(|id| !id.is_empty()),
+                name: Some(call.name.clone()),
+                arguments_fragment: call.arguments.0.to_string(),
+            });
+        }
+        self.n_calls += 1;
+        self.content.push(Part::ToolCall(call));
+    }
+
+    /// The neutral answer.
+    pub(super) fn response(self, cx: AnswerContext) -> Response {
+        let raw = self.finish.or(self.blocked.clone());
+        let finish = match raw.as_deref() {
+            _ if self.blocked.is_some() => FinishReason::ContentFilter,
+            Some("STOP" | "FINISH_REASON_UNSPECIFIED") | None if self.n_calls > 0 => FinishReason::ToolCalls,
+            Some("STOP") | None => FinishReason::Stop,
+            Some("MAX_TOKENS") => FinishReason::Length,
+            Some(
+                "SAFETY"
+                | "RECITATION"
+                | "LANGUAGE"
+                | "BLOCKLIST"
+                | "PROHIBITED_CONTENT"
+                | "SPII"
+                | "IMAGE_SAFETY"
+                | "IMAGE_PROHIBITED_CONTENT"
+                | "IMAGE_RECITATION"
+                | "MODEL_ARMOR",
+            ) => FinishReason::ContentFilter,
+            Some(
+                "MALFORMED_FUNCTION_CALL"
+                | "UNEXPECTED_TOOL_CALL"
+                | "TOO_MANY_TOOL_CALLS"
+                | "MISSING_THOUGHT_SIGNATURE"
+                | "MALFORMED_RESPONSE",
+            ) => FinishReason::Error,
+            Some(_) => FinishReason::Other,
+        };
+        draft::response(self.content, (finish, raw), self.usage, self.model, self.id, cx)
+    }
+}
+
+/// Reads one piece of a stream into `answer`.
+pub(super) fn piece(
+    answer: &mut Answer,
+    value: &Value,
+    cx: AnswerContext,
+    listener: &mut dyn Listener,
+) -> Result<(), LlmError> {
+    if fault::is_error(value) {
+        return Err(fault::from_value(cx.provider, None, value));
+    }
+    answer.add(value, listener);
+    Ok(())
+}
+
+/// Figures are cumulative: the last ones win. Thoughts are billed as output and counted apart here; elsewhere
+/// output means both, and so it does in a neutral answer.
+fn add_usage(figures: &Value, usage: &mut Usage) {
+    let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
+    put(&mut usage.input_tokens, json::count(figures, "promptTokenCount"));
+    put(&mut usage.total_tokens, json::count(figures, "totalTokenCount"));
+    put(&mut usage.cached_input_tokens, json::count(figures, "cachedContentTokenCount"));
+    put(&mut usage.reasoning_tokens, json::count(figures, "thoughtsTokenCount"));
+    let spoken = json::count(figures, "candidatesTokenCount");
+    if spoken.is_some() || usage.reasoning_tokens.is_some() {
+        usage.output_tokens = Some(spoken.unwrap_or(0) + usage.reasoning_tokens.unwrap_or(0));
+    }
+}

@@ -1,0 +1,253 @@
+//! A neutral request in the words of `generateContent`.
+
+use std::collections::HashMap;
+
+use rethread_events::message::{Media, Message, Part, Role, ToolChoice, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::{NAME, schema};
+use crate::request::{ReasoningOptions, Request, ResponseFormat};
+use crate::wire::draft::{self, MADE_ID};
+use crate::wire::merge_extra;
+
+pub(super) fn body(request: &Request) -> Value {
+    let mut body = Map::new();
+    let system: Vec<Value> = request
+        .messages
+        .iter()
+        .filter(|m| m.role == Role::System)
+        .flat_map(|m| m.content.iter().filter_map(Part::as_text))
+        .filter(|text| !text.is_empty())
+        .map(|text| json!({ "text": text }))
+        .collect();
+    if !system.is_empty() {
+        body.insert("systemInstruction".into(), json!({ "parts": system }));
+    }
+    body.insert("contents".into(), contents(request).into());
+    tools(request, &mut body);
+    let config = generation_config(request);
+    if !config.is_empty() {
+        body.insert("generationConfig".into(), config.into());
+    }
+    merge_extra(&mut body, &request.extra);
+    Value::Object(body)
+}
+
+/// Results of one turn stand together in one content of their own, as many as there were calls.
+fn contents(request: &Request) -> Vec<Value> {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut out: Vec<(bool, &'static str, Vec<Value>)> = Vec::new();
+    let mut push = |results: bool, role, parts: Vec<Value>| {
+        if parts.is_empty() {
+            return;
+        }
+        match out.last_mut() {
+            Some((true, _, known)) if results => known.extend(parts),
+            _ => out.push((results, role, parts)),
+        }
+    };
+    for message in &request.messages {
+        match message.role {
+            Role::System => {}
+            Role::Assistant => {
+                names.extend(message.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())));
+                push(false, "model", answer(message));
+            }
+            Role::User | Role::Tool => {
+                let mut results = Vec::new();
+                for part in &message.content {
+                    if let Part::ToolResult(result) = part {
+                        push_result(result, &names, &mut results);
+                    }
+                }
+                push(true, "user", results);
+                push(false, "user", message.content.iter().filter_map(part).collect());
+            }
+        }
+    }
+    out.into_iter().map(|(_, role, parts)| json!({ "role": role, "parts": parts })).collect()
+}
+
+fn answer(message: &Message) -> Vec<Value> {
+    message
+        .content
+        .iter()
+        .filter_map(|piece| match piece {
+            Part::Reasoning(thought) => {
+                // A thought goes back only when it was signed, and only to where it came from.
+                let own = thought.provider.as_deref().is_none_or(|provider| provider == NAME);
+                let signature = thought.signature.as_deref().filter(|s| own && !s.is_empty())?;
+                let text = thought.text.as_deref().unwrap_or_default();
+                Some(json!({ "text": text, "thought": true, "thoughtSignature": signature }))
+            }
+            Part::ToolCall(call) => {
+                let mut function = Map::new();
+                function.insert("name".into(), call.name.as_str().into());
+                function.insert("args".into(), draft::arguments_object(call));
+                if !call.id.starts_with(MADE_ID) {
+                    function.insert("id".into(), call.id.as_str().into());
+                }
+                Some(signed(json!({ "functionCall": function }), call.signature.as_deref()))
+            }
+            piece => part(piece),
+        })
+        .collect()
+}
+
+fn part(part: &Part) -> Option<Value> {
+    match part {
+        Part::Text { text, signature } => {
+            if text.is_empty() && signature.is_none() {
+                return None;
+            }
+            Some(signed(json!({ "text": text }), signature.as_deref()))
+        }
+        Part::Refusal { text } => Some(json!({ "text": text })),
+        Part::Image(media) => media_part(media, "image/png"),
+        Part::Document(media) => media_part(media, "application/pdf"),
+        Part::Opaque { provider, data } if provider == NAME => Some(data.0.clone()),
+        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+    }
+}
+
+fn signed(mut part: Value, signature: Option<&str>) -> Value {
+    if let (Some(signature), Some(fields)) = (signature, part.as_object_mut()) {
+        fields.insert("thoughtSignature".into(), signature.into());
+    }
+    part
+}
+
+fn media_part(media: &Media, default_type: &str) -> Option<Value> {
+    let media_type = media.media_type.as_deref().unwrap_or(default_type);
+    match (&media.data, &media.url) {
+        (Some(data), _) => Some(json!({ "inlineData": { "mimeType": media_type, "data": data } })),
+        (None, Some(url)) => {
+            let mut file = Map::new();
+            file.insert("fileUri".into(), url.as_str().into());
+            // Guessed wrong it would be refused; left out, the provider looks for itself.
+            if let Some(media_type) = &media.media_type {
+                file.insert("mimeType".into(), media_type.as_str().into());
+            }
+            Some(json!({ "fileData": file }))
+        }
+        (None, None) => None,
+    }
+}
+
+/// A result is an object with `output` or `error`; pictures follow it as parts of their own.
+fn push_result(result: &ToolResult, names: &HashMap<&str, &str>, out: &mut Vec<Value>) {
+    let id = result.tool_call_id.as_str();
+    let name = result.name.as_deref().or_else(|| names.get(id).copied()).unwrap_or("unknown");
+    let key = if result.is_error { "error" } else { "output" };
+    let mut function = Map::new();
+    function.insert("name".into(), name.into());
+    function.insert("response".into(), json!({ key: draft::result_text(&result.content) }));
+    if !id.starts_with(MADE_ID) && !id.is_empty() {
+        function.insert("id".into(), id.into());
+    }
+    out.push(json!({ "functionResponse": function }));
+    out.extend(result.content.iter().filter(|p| p.as_text().is_none()).filter_map(part));
+}
+
+fn tools(request: &Request, body: &mut Map<String, Value>) {
+    if !request.tools.is_empty() {
+        let functions: Vec<Value> = request
+            .tools
+            .iter()
+            .map(|tool| {
+                let mut out = Map::new();
+                out.insert("name".into(), tool.name.as_str().into());
+                // A function without a description is refused by some models.
+                let description = tool.description.as_deref().unwrap_or(&tool.name);
+                out.insert("description".into(), description.into());
+                if draft::declared(&tool.parameters).is_some() {
+                    let parameters = schema::lower(&draft::schema(&tool.parameters));
+                    out.insert("parametersJsonSchema".into(), parameters);
+                }
+                Value::Object(out)
+            })
+            .collect();
+        body.insert("tools".into(), json!([{ "functionDeclarations": functions }]));
+    }
+    if !request.has_tools() {
+        return;
+    }
+    if let Some(choice) = &request.tool_choice {
+        let config = match choice {
+            ToolChoice::Auto => json!({ "mode": "AUTO" }),
+            ToolChoice::None => json!({ "mode": "NONE" }),
+            ToolChoice::Required => json!({ "mode": "ANY" }),
+            ToolChoice::Tool(name) => json!({ "mode": "ANY", "allowedFunctionNames": [name] }),
+        };
+        body.insert("toolConfig".into(), json!({ "functionCallingConfig": config }));
+    }
+}
+
+fn generation_config(request: &Request) -> Map<String, Value> {
+    let mut config = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            config.insert(key.into(), value);
+        }
+    };
+    put("maxOutputTokens", request.max_tokens.map(Value::from));
+    put("temperature", request.temperature.map(Value::from));
+    put("topP", request.top_p.map(Value::from));
+    put("topK", request.top_k.map(Value::from));
+    put("seed", request.seed.map(Value::from));
+    put("stopSequences", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
+    match &request.response_format {
+        None | Some(ResponseFormat::Text) => {}
+        Some(ResponseFormat::JsonObject) => put("responseMimeType", Some("application/json".into())),
+        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+            put("responseMimeType", Some("application/json".into()));
+            if knows_json_schema(&request.model) {
+                put("responseJsonSchema", Some(schema::lower(schema)));
+            } else {
+                put("responseSchema", Some(schema::dialect(schema)));
+            }
+        }
+    }
+    if let Some(options) = &request.reasoning {
+        let thinking = thinking(options, &request.model);
+        put("thinkingConfig", (!thinking.is_empty()).then_some(Value::Object(thinking)));
+    }
+    config
+}
+
+/// Models of generation 2.5 think by a budget in tokens, later ones by a level in words.
+fn thinking(options: &ReasoningOptions, model: &str) -> Map<String, Value> {
+    let mut out = Map::new();
+    match (&options.effort, options.budget_tokens) {
+        (_, Some(budget)) => {
+            out.insert("thinkingBudget".into(), budget.into());
+        }
+        (Some(effort), None) if bare(model).starts_with("gemini-2") => {
+            let budget = match effort.to_ascii_lowercase().as_str() {
+                "none" => 0,
+                "minimal" => 512,
+                "low" => 1_024,
+                "medium" => 8_192,
+                _ => 24_576,
+            };
+            out.insert("thinkingBudget".into(), budget.into());
+        }
+        (Some(effort), None) => {
+            out.insert("thinkingLevel".into(), effort.as_str().into());
+        }
+        (None, None) => {}
+    }
+    if let Some(summary) = &options.summary {
+        out.insert("includeThoughts".into(), (summary != "none").into());
+    }
+    out
+}
+
+fn knows_json_schema(model: &str) -> bool {
+    let model = bare(model);
+    !["gemini-1", "gemini-2.0"].iter().any(|old| model.starts_with(old))
+}
+
+fn bare(model: &str) -> &str {
+    model.rsplit('/').next().unwrap_or(model)
+}

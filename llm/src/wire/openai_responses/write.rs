@@ -1,0 +1,271 @@
+//! A neutral request in the words of Responses.
+
+use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::NAME;
+use crate::request::{Request, ResponseFormat};
+use crate::wire::openai_chat::is_reasoning_model;
+use crate::wire::{draft, merge_extra};
+
+pub(super) fn body(request: &Request) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
+    let (system, rest) = request.messages.split_at(leading);
+    let instructions: Vec<String> = system.iter().map(|m| m.joined_text()).collect();
+    if !instructions.is_empty() {
+        body.insert("instructions".into(), instructions.join("\n\n").into());
+    }
+    let mut input = Vec::with_capacity(rest.len());
+    for message in rest {
+        push_message(message, &mut input);
+    }
+    body.insert("input".into(), input.into());
+    tools(request, &mut body);
+    parameters(request, &mut body);
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    merge_extra(&mut body, &request.extra);
+    Value::Object(body)
+}
+
+fn tools(request: &Request, body: &mut Map<String, Value>) {
+    let tools: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| {
+            let mut out = Map::new();
+            out.insert("type".into(), "function".into());
+            out.insert("name".into(), tool.name.as_str().into());
+            if let Some(description) = &tool.description {
+                out.insert("description".into(), description.as_str().into());
+            }
+            out.insert("parameters".into(), draft::schema(&tool.parameters));
+            // Left out, it would mean true here, and most schemas do not meet its terms.
+            out.insert("strict".into(), false.into());
+            Value::Object(out)
+        })
+        .collect();
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
+    if !request.has_tools() {
+        return;
+    }
+    if let Some(choice) = &request.tool_choice {
+        let choice = match choice {
+            ToolChoice::Auto => "auto".into(),
+            ToolChoice::None => "none".into(),
+            ToolChoice::Required => "required".into(),
+            ToolChoice::Tool(name) => json!({ "type": "function", "name": name }),
+        };
+        body.insert("tool_choice".into(), choice);
+    }
+    if let Some(parallel) = request.parallel_tool_calls {
+        body.insert("parallel_tool_calls".into(), parallel.into());
+    }
+}
+
+/// `stop`, `top_k` and `seed` are unknown here and left out, as is a thinking budget in tokens.
+fn parameters(request: &Request, body: &mut Map<String, Value>) {
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(key.into(), value);
+        }
+    };
+    put("max_output_tokens", request.max_tokens.map(Value::from));
+    put("temperature", request.temperature.map(Value::from));
+    put("top_p", request.top_p.map(Value::from));
+    let format = request.response_format.as_ref().and_then(format);
+    put("text", format.map(|format| json!({ "format": format })));
+    if let Some(options) = &request.reasoning {
+        let mut reasoning = Map::new();
+        if let Some(effort) = &options.effort {
+            reasoning.insert("effort".into(), effort.as_str().into());
+        }
+        if let Some(summary) = &options.summary {
+            reasoning.insert("summary".into(), summary.as_str().into());
+        }
+        put("reasoning", (!reasoning.is_empty()).then_some(Value::Object(reasoning)));
+    }
+    // The next turn has to bring the reasoning back; only what is asked for comes in a form that can be brought.
+    // A chat model of a thinking family does not think and refuses the wish.
+    if is_reasoning_model(&request.model) && !request.model.contains("-chat") {
+        put("include", Some(json!(["reasoning.encrypted_content"])));
+    }
+}
+
+fn format(format: &ResponseFormat) -> Option<Value> {
+    match format {
+        ResponseFormat::Text => None,
+        ResponseFormat::JsonObject => Some(json!({ "type": "json_object" })),
+        ResponseFormat::JsonSchema { name, schema, strict } => {
+            let mut out = Map::new();
+            out.insert("type".into(), "json_schema".into());
+            out.insert("name".into(), name.as_deref().unwrap_or("answer").into());
+            out.insert("schema".into(), schema.clone());
+            if let Some(strict) = strict {
+                out.insert("strict".into(), (*strict).into());
+            }
+            Some(Value::Object(out))
+        }
+    }
+}
+
+fn push_message(message: &Message, input: &mut Vec<Value>) {
+    match message.role {
+        Role::System => {
+            input.push(json!({ "role": "developer", "content": message.joined_text() }));
+        }
+        Role::User | Role::Tool => {
+            input.extend(message.content.iter().filter_map(|part| match part {
+                Part::ToolResult(result) => Some(output(result)),
+                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => Some(data.0.clone()),
+                _ => None,
+            }));
+            let content = content(&message.content);
+            if !content.is_null() {
+                input.push(json!({ "role": "user", "content": content }));
+            }
+        }
+        Role::Assistant => push_answer(message, input),
+    }
+}
+
+/// An answer goes back as the items it came in. A reasoning item must be followed by the item it led to: one that
+/// led to nothing stays behind.
+#[derive(Default)]
+struct Answer<'a> {
+    items: Vec<Value>,
+    /// Reasoning that waits for the item it led to.
+    waiting: Vec<Value>,
+    /// Fields of the next item.
+    fields: Map<String, Value>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Answer<'a> {
+    fn push(&mut self, item: Value) {
+        self.items.append(&mut self.waiting);
+        self.items.push(item);
+    }
+
+    /// Texts in a row are one message.
+    fn end_message(&mut self) {
+        let content: Value = match self.texts.as_slice() {
+            [] => return,
+            [text] => (*text).into(),
+            texts => texts.iter().map(|text| json!({ "type": "output_text", "text": text })).collect(),
+        };
+        self.texts.clear();
+        let mut item = Map::new();
+        item.insert("role".into(), "assistant".into());
+        item.insert("content".into(), content);
+        item.extend(std::mem::take(&mut self.fields));
+        self.push(item.into());
+    }
+
+    fn part(&mut self, part: &'a Part) {
+        if let Part::Text { text, .. } | Part::Refusal { text } = part {
+            if !text.is_empty() {
+                self.texts.push(text);
+            }
+            return;
+        }
+        self.end_message();
+        match part {
+            Part::Reasoning(thought) => self.waiting.extend(reasoning(thought)),
+            Part::ToolCall(call) => {
+                let mut item = Map::new();
+                item.insert("type".into(), "function_call".into());
+                item.insert("call_id".into(), call.id.as_str().into());
+                item.insert("name".into(), call.name.as_str().into());
+                item.insert("arguments".into(), draft::arguments_text(call).into());
+                item.extend(std::mem::take(&mut self.fields));
+                self.push(item.into());
+            }
+            Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
+                Some(fields) => self.fields.extend(fields.clone()),
+                None => self.push(data.0.clone()),
+            },
+            _ => {}
+        }
+    }
+}
+
+fn push_answer(message: &Message, input: &mut Vec<Value>) {
+    let mut answer = Answer::default();
+    for part in &message.content {
+        answer.part(part);
+    }
+    answer.end_message();
+    input.append(&mut answer.items);
+}
+
+fn reasoning(thought: &Reasoning) -> Option<Value> {
+    if thought.provider.as_deref().is_some_and(|provider| provider != NAME) {
+        return None;
+    }
+    // Neither text of its own nor a name: nothing that the provider would know again.
+    if thought.encrypted.is_none() && thought.id.is_none() {
+        return None;
+    }
+    let mut out = Map::new();
+    out.insert("type".into(), "reasoning".into());
+    if let Some(id) = &thought.id {
+        out.insert("id".into(), id.as_str().into());
+    }
+    let text = thought.text.as_deref().filter(|text| !text.is_empty());
+    let summary: Vec<Value> = text.map(|text| json!({ "type": "summary_text", "text": text })).into_iter().collect();
+    out.insert("summary".into(), summary.into());
+    if let Some(encrypted) = &thought.encrypted {
+        out.insert("encrypted_content".into(), encrypted.as_str().into());
+    }
+    Some(Value::Object(out))
+}
+
+fn output(result: &ToolResult) -> Value {
+    let only_text = result.content.iter().all(|part| part.as_text().is_some());
+    let output = if only_text { draft::result_text(&result.content).into() } else { content(&result.content) };
+    json!({ "type": "function_call_output", "call_id": result.tool_call_id, "output": output })
+}
+
+/// One text part is a string, anything else a list; null when there is nothing to say.
+fn content(parts: &[Part]) -> Value {
+    if let [Part::Text { text, .. }] = parts {
+        return text.as_str().into();
+    }
+    let list: Vec<Value> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text { text, .. } | Part::Refusal { text } => Some(json!({ "type": "input_text", "text": text })),
+            Part::Image(media) => {
+                let url = draft::url(media, "image/png")?;
+                Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
+            }
+            Part::Document(media) => file(media),
+            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => Some(data.0.clone()),
+            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+        })
+        .collect();
+    if list.is_empty() { Value::Null } else { list.into() }
+}
+
+/// Whether an opaque item is a part of a message; the others are items of their own.
+fn is_content(data: &Value) -> bool {
+    let kind = data.get("type").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.starts_with("input_"))
+}
+
+fn file(media: &Media) -> Option<Value> {
+    match (&media.data, &media.url) {
+        (Some(_), _) => {
+            let data = draft::url(media, "application/pdf")?;
+            Some(json!({ "type": "input_file", "filename": "document.pdf", "file_data": data }))
+        }
+        (None, Some(url)) => Some(json!({ "type": "input_file", "file_url": url })),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,311 @@
+use expect_test::expect;
+
+use super::*;
+use crate::wire::openai_chat::OpenaiChat;
+
+#[test]
+fn a_request_with_everything() {
+    check_body(
+        &OpenaiChat::default(),
+        &everything(),
+        expect![[r#"
+        {
+          "model": "test-model",
+          "messages": [
+            {
+              "role": "system",
+              "content": "Be brief."
+            },
+            {
+              "role": "user",
+              "content": [
+                {
+                  "type": "text",
+                  "text": "What is this?"
+                },
+                {
+                  "type": "image_url",
+                  "image_url": {
+                    "url": "data:image/png;base64,AAAA"
+                  }
+                }
+              ]
+            },
+            {
+              "role": "assistant",
+              "content": "Let me look.",
+              "tool_calls": [
+                {
+                  "id": "call.1",
+                  "type": "function",
+                  "function": {
+                    "name": "look",
+                    "arguments": "{\"at\":\"it\"}"
+                  }
+                },
+                {
+                  "id": "made_0_1",
+                  "type": "function",
+                  "function": {
+                    "name": "zoom",
+                    "arguments": "{}"
+                  }
+                }
+              ]
+            },
+            {
+              "role": "tool",
+              "tool_call_id": "call.1",
+              "content": "a cat"
+            },
+            {
+              "role": "tool",
+              "tool_call_id": "made_0_1",
+              "content": "no zoom"
+            },
+            {
+              "role": "user",
+              "content": [
+                {
+                  "type": "image_url",
+                  "image_url": {
+                    "url": "data:image/png;base64,BBBB"
+                  }
+                }
+              ]
+            },
+            {
+              "role": "system",
+              "content": "Answer in JSON."
+            },
+            {
+              "role": "user",
+              "content": "So?"
+            }
+          ],
+          "tools": [
+            {
+              "type": "function",
+              "function": {
+                "name": "look",
+                "description": "Looks.",
+                "parameters": {
+                  "type": "object",
+                  "properties": {
+                    "at": {
+                      "type": "string"
+                    }
+                  }
+                }
+              }
+            },
+            {
+              "type": "function",
+              "function": {
+                "name": "zoom"
+              }
+            }
+          ],
+          "tool_choice": {
+            "type": "function",
+            "function": {
+              "name": "look"
+            }
+          },
+          "parallel_tool_calls": false,
+          "max_tokens": 100,
+          "temperature": 0.5,
+          "top_p": 0.9,
+          "stop": [
+            "END"
+          ],
+          "response_format": {
+            "type": "json_schema",
+            "json_schema": {
+              "name": "cat",
+              "schema": {
+                "type": "object"
+              },
+              "strict": true
+            }
+          },
+          "stream": true,
+          "stream_options": {
+            "include_usage": true
+          },
+          "user": "u1"
+        }"#]],
+    );
+}
+
+#[test]
+fn what_differs_between_those_who_speak_it() {
+    let gemini = OpenaiChat { gemini: true, ..OpenaiChat::default() };
+    let body = gemini.body(&everything()).unwrap();
+    assert_eq!(body["messages"][2]["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "sig-2");
+    let echo = OpenaiChat { reasoning_field: Some("reasoning_content".into()), ..OpenaiChat::default() };
+    assert_eq!(echo.body(&everything()).unwrap()["messages"][2]["reasoning_content"], "Hm.");
+    let mut thinks = everything();
+    thinks.model = "openai/gpt-5-mini".into();
+    let body = OpenaiChat::default().body(&thinks).unwrap();
+    assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None));
+    let azure = OpenaiChat { api_version: Some("2026-01-01".into()), ..OpenaiChat::default() };
+    assert_eq!(azure.call_path(&everything()), "/chat/completions?api-version=2026-01-01");
+}
+
+#[test]
+fn an_answer_with_everything() {
+    let whole = r#"{"id":"c1","model":"m-1","choices":[
+        {"index":1,"message":{"content":"not this one"},"finish_reason":"stop"},
+        {"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"Ü 😀","reasoning_content":"Hm hm.",
+         "reasoning":"Hm hm.","reasoning_details":[{"index":0,"type":"reasoning.text","text":"Hm hm.","signature":"s"}],
+         "tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\": [1, 2.50]}"}},
+                       {"id":"","type":"function","function":{"name":"g","arguments":""}},
+                       {"id":"a","type":"function","function":{"name":"h","arguments":"{\"cut"}}]}}],
+        "usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30,"prompt_tokens_details":{"cached_tokens":4},
+                 "completion_tokens_details":{"reasoning_tokens":5}},"future":{}}"#;
+    let streamed = concat!(
+        ": PROCESSING\r\n\r\n",
+        "data: {\"id\":\"\",\"model\":\"\",\"choices\":[],\"prompt_filter_results\":[]}\r\n\r\n",
+        "data: {\"id\":\"c1\",\"model\":\"m-1\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}],\"usage\":null}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"Hm \",\"reasoning\":\"Hm \",\"reasoning_details\":[{\"index\":0,\"type\":\"reasoning.text\",\"text\":\"Hm \"}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm.\",\"reasoning_details\":[{\"index\":0,\"type\":\"reasoning.text\",\"text\":\"hm.\",\"signature\":\"s\"}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"not this one\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Ü \"},\"channel\":\"x\"}],\"obfuscation\":\"abc\"}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"😀\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"\",\"function\":{\"name\":\"g\",\"arguments\":null}}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\\\"x\\\": [1,\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\" 2.50]}\"}},{\"index\":2,\"id\":\"a\",\"function\":{\"name\":\"h\",\"arguments\":\"{\\\"cut\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":1}}\n\n",
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":20,\"total_tokens\":30,\"prompt_tokens_details\":{\"cached_tokens\":4},\"completion_tokens_details\":{\"reasoning_tokens\":5}}}\n\n",
+        "data: [DONE]\n\n",
+    );
+    check_answer(
+        &OpenaiChat::default(),
+        whole,
+        streamed,
+        expect![[r#"
+        {
+          "text": "Ü 😀",
+          "finish_reason": "tool_calls",
+          "finish_reason_raw": "tool_calls",
+          "usage": {
+            "input_tokens": 10,
+            "output_tokens": 20,
+            "total_tokens": 30,
+            "cached_input_tokens": 4,
+            "reasoning_tokens": 5
+          },
+          "model": "m-1",
+          "response_id": "c1",
+          "message": {
+            "role": "assistant",
+            "content": [
+              {
+                "type": "reasoning",
+                "text": "Hm hm.",
+                "provider": "p"
+              },
+              {
+                "type": "text",
+                "text": "Ü 😀"
+              },
+              {
+                "type": "tool_call",
+                "id": "a",
+                "name": "f",
+                "arguments": {
+                  "x": [
+                    1,
+                    2.5
+                  ]
+                }
+              },
+              {
+                "type": "tool_call",
+                "id": "made_2_1",
+                "name": "g",
+                "arguments": {}
+              },
+              {
+                "type": "tool_call",
+                "id": "made_2_2",
+                "name": "h",
+                "arguments": null,
+                "arguments_raw": "{\"cut"
+              },
+              {
+                "type": "opaque",
+                "provider": "openai_chat",
+                "data": {
+                  "reasoning_details": [
+                    {
+                      "index": 0,
+                      "type": "reasoning.text",
+                      "text": "Hm hm.",
+                      "signature": "s"
+                    }
+                  ]
+                }
+              }
+            ]
+          }
+        }"#]],
+    );
+}
+
+#[test]
+fn calls_without_an_index_are_told_apart() {
+    let streamed = concat!(
+        "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"b\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"},\"extra_content\":{\"google\":{\"thought_signature\":\"s\"}}}]},\"finish_reason\":\"stop\"}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"h\",\"arguments\":\"{}\"}},{\"index\":0,\"id\":\"d\",\"function\":{\"name\":\"h\",\"arguments\":\"{}\"}}]}}]}\n\n",
+    );
+    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let wire = OpenaiChat { gemini: true, ..OpenaiChat::default() };
+    let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
+    reading.push(streamed.as_bytes(), &mut ()).unwrap();
+    let response = reading.finish(&mut ()).unwrap();
+    let calls: Vec<_> = response.tool_calls().map(|c| format!("{} {} {:?}", c.id, c.name, c.signature)).collect();
+    assert_eq!(calls, ["a f None", "b f None", "made_0_2 g Some(\"s\")", "c h None", "d h None"]);
+    assert_eq!(
+        response.finish_reason,
+        rethread_events::message::FinishReason::ToolCalls,
+        "whatever word the provider used"
+    );
+}
+
+#[test]
+fn reasons_to_finish() {
+    for (word, is) in [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("error", "error"),
+        ("odd", "other"),
+    ] {
+        let whole = format!(r#"{{"choices":[{{"message":{{"content":"x"}},"finish_reason":"{word}"}}]}}"#);
+        assert_eq!(finish(&OpenaiChat::default(), &whole), is);
+    }
+    assert_eq!(finish(&OpenaiChat::default(), r#"{"choices":[]}"#), "error: malformed_response");
+}
+
+#[test]
+fn other_shapes_of_content() {
+    let read = |message: &str| {
+        let whole = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
+        let cx = AnswerContext { provider: "p", n_answers: 0 };
+        let response =
+            Reading::new(&OpenaiChat::default(), cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()).unwrap();
+        serde_json::to_string(&response.message.content).unwrap()
+    };
+    expect![[r#"[{"type":"refusal","text":"No."}]"#]].assert_eq(&read(r#"{"content":null,"refusal":"No."}"#));
+    expect![[r#"[{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]"#]].assert_eq(&read(
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"Hi."}]}"#,
+    ));
+    expect![[r#"[{"type":"tool_call","id":"made_0_0","name":"f","arguments":{"a":1}}]"#]]
+        .assert_eq(&read(r#"{"content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}"#));
+    expect![[r#"[{"type":"tool_call","id":"a","name":"f","arguments":{"a":1}}]"#]]
+        .assert_eq(&read(r#"{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"a":1}}}]}"#));
+}

@@ -1,0 +1,60 @@
+use super::*;
+use crate::plan::Payloads;
+
+fn frame() -> (Vec<u8>, Addition) {
+    let payloads: Payloads = vec![Arc::from(&b"one"[..]), Arc::from(&b""[..])];
+    let record = |cause| NewRecord {
+        kind: Kind(700),
+        version: 2,
+        recorded_at: Time::from_unix_us(1_790_000_000_000_000),
+        cause,
+        payload: Vec::new(),
+    };
+    let thread = ThreadId::new(1, [1; 10]);
+    let addition = Addition {
+        thread,
+        expected: Seq(4),
+        fork_of: Some(ForkPoint { parent: ThreadId::new(2, [2; 10]), seq: Seq(3) }),
+        trace: Some(thread.into()),
+        tag: Tag(3),
+        records: vec![record(Some(Cause::At(Position(9)))), record(Some(Cause::SameAppend(0)))],
+        payloads,
+    };
+    let stamp = Stamp {
+        epoch: 7,
+        group: 8,
+        group_start: 9,
+        position: Position(10),
+        before: Hash::of(b"before"),
+        trace: thread.into(),
+        cause: Some(Position(4)),
+    };
+    let mut out = Vec::new();
+    Body::append(&addition).write(&stamp, &mut out);
+    (out, addition)
+}
+
+#[test]
+fn a_frame_comes_back_as_it_was_written() {
+    let (bytes, addition) = frame();
+    let header = header(&bytes).unwrap();
+    assert_eq!(header.frame_bytes(), bytes.len());
+    assert_eq!((header.stamp.epoch, header.stamp.group, header.stamp.group_start), (7, 8, 9));
+    let Some(Entry::Append(found)) = header.entry(&bytes) else { panic!() };
+    assert_eq!(format!("{found:?}"), format!("{addition:?}"));
+}
+
+#[test]
+fn a_changed_or_shortened_frame_is_no_frame() {
+    let (bytes, _) = frame();
+    let is_whole = |bytes: &[u8]| header(bytes).is_some_and(|header| header.entry(bytes).is_some());
+    assert!(is_whole(&bytes));
+    for n in 0..bytes.len() {
+        assert!(!is_whole(&bytes[..n]), "{n} bytes");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(!is_whole(&bytes), "bit {bit}");
+    }
+}

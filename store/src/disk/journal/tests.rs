@@ -1,0 +1,116 @@
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rethread_events::ids::Position;
+
+use super::*;
+use crate::disk::files::Watcher;
+
+/// Writes a group of values with these names.
+fn group(journal: &mut Journal, names: &[&str]) -> io::Result<()> {
+    let mut out = Vec::new();
+    let stamp = journal.begin_group(Position(0), &mut out);
+    for name in names {
+        Body::value(name, Some(b"value")).write(&stamp, &mut out);
+    }
+    journal.commit(&mut out)
+}
+
+fn open(dir: &Path, files: &Files, sealed_epoch: u64) -> (Journal, Vec<Vec<String>>) {
+    let (journal, found) = Journal::open(dir, files, sealed_epoch, &mut Care::Strict).unwrap();
+    let names = |recovered: Recovered| {
+        let name = |entry| match entry {
+            Entry::Value { name, .. } => name,
+            other => panic!("{other:?}"),
+        };
+        recovered.entries.into_iter().map(|(_, entry)| name(entry)).collect()
+    };
+    (journal, found.into_iter().map(names).collect())
+}
+
+#[test]
+fn groups_come_back_in_order_and_go_on_where_they_ended() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut journal, found) = open(dir.path(), &files, 0);
+    assert!(found.is_empty());
+    group(&mut journal, &["a", "b"]).unwrap();
+    group(&mut journal, &["c"]).unwrap();
+    let (mut journal, found) = open(dir.path(), &files, 0);
+    assert_eq!(found, [["a", "b", "c"]]);
+    group(&mut journal, &["d"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 0).1, [["a", "b", "c", "d"]]);
+}
+
+#[test]
+fn a_file_that_is_used_again_shows_nothing_of_its_former_life() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut journal, _) = open(dir.path(), &files, 0);
+    group(&mut journal, &["a", "b", "c"]).unwrap();
+    journal.switch();
+    group(&mut journal, &["d"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 0).1, [vec!["a", "b", "c"], vec!["d"]]);
+    assert_eq!(open(dir.path(), &files, 1).1, [["d"]]);
+    journal.switch();
+    group(&mut journal, &["e"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 1).1, [["d"], ["e"]]);
+}
+
+#[test]
+fn a_torn_end_is_dropped() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut journal, _) = open(dir.path(), &files, 0);
+    group(&mut journal, &["a"]).unwrap();
+    let end = journal.offset as usize;
+    group(&mut journal, &["b", "c"]).unwrap();
+    let path = dir.path().join(NAMES[0]);
+    let whole = std::fs::read(&path).unwrap();
+    for torn in end..journal.offset as usize {
+        // Any part of the last group may be missing, whatever follows it.
+        let mut bytes = whole.clone();
+        bytes[torn] ^= 0x55;
+        std::fs::write(&path, &bytes).unwrap();
+        let found = open(dir.path(), &files, 0).1;
+        assert!(found == [vec!["a"]] || found == [vec!["a", "b"]], "{torn}: {found:?}");
+    }
+}
+
+#[test]
+fn damage_before_something_that_was_written_later_is_noticed() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut journal, _) = open(dir.path(), &files, 0);
+    group(&mut journal, &["a"]).unwrap();
+    group(&mut journal, &["b", "c"]).unwrap();
+    let end = journal.offset as usize;
+    group(&mut journal, &["d"]).unwrap();
+    let path = dir.path().join(NAMES[0]);
+    let whole = std::fs::read(&path).unwrap();
+    for at in 0..end {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&path, &bytes).unwrap();
+        let opened = Journal::open(dir.path(), &files, 0, &mut Care::Strict);
+        assert!(matches!(opened, Err(StoreError::Damaged(_))), "byte {at}");
+    }
+}
+
+#[test]
+fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
+    struct Fails(AtomicBool);
+    impl Watcher for Fails {
+        fn before_sync(&self, _path: &Path) -> io::Result<()> {
+            let fails = self.0.load(Ordering::SeqCst);
+            if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+    }
+    let fails = Arc::new(Fails(AtomicBool::new(false)));
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::new(Some(fails.clone())));
+    let (mut journal, _) = open(dir.path(), &files, 0);
+    group(&mut journal, &["a"]).unwrap();
+    fails.0.store(true, Ordering::SeqCst);
+    assert!(group(&mut journal, &["b", "c", "d"]).is_err());
+    fails.0.store(false, Ordering::SeqCst);
+    // Exactly over the first frame of the group that failed.
+    group(&mut journal, &["B"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 0).1, [["a", "B"]]);
+}

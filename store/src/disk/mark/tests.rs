@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn one_of_the_two_copies_is_always_whole() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut mark, reached) = Mark::open(dir.path(), &files).unwrap();
+    assert_eq!(reached, None);
+    let reached = |group| Reached { group, next: Position(group * 2), sealed_epoch: 3 };
+    mark.renew(reached(4)).unwrap();
+    mark.note(5, Position(10)).unwrap();
+    assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(reached(5)));
+    let path = dir.path().join(NAME);
+    let whole = std::fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let found = Mark::open(dir.path(), &files).unwrap().1;
+        assert!(found == Some(reached(5)) || found == Some(reached(4)), "{at}: {found:?}");
+    }
+    std::fs::write(&path, b"").unwrap();
+    assert_eq!(Mark::open(dir.path(), &files).unwrap().1, None);
+}

@@ -1,0 +1,189 @@
+//! A full disk: nothing acknowledged is lost, nothing else is acknowledged, and it goes on when there is room again.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use rethread_events::ids::Seq;
+use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
+use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+
+/// A disk on which nothing can be written, or written and not synced, while so told.
+#[derive(Default)]
+struct Full {
+    writes: AtomicBool,
+    syncs: AtomicBool,
+}
+
+impl Watcher for Full {
+    fn write(&self, path: &Path, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        // The mark is a few bytes in place, which a full disk takes.
+        let is_full = self.writes.load(Ordering::SeqCst) && !path.ends_with("mark");
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        let is_full = self.syncs.load(Ordering::SeqCst) && !path.ends_with("mark");
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+fn options(full: &Arc<Full>) -> Options {
+    Options { watcher: Some(Arc::clone(full) as _), ..Options::default() }
+}
+
+#[test]
+fn a_full_disk_refuses_and_then_goes_on() {
+    let dir = scratch();
+    let full = Arc::new(Full::default());
+    let store = SledStore::open(dir.path(), options(&full)).unwrap();
+    put(&store, append(thread(1), 0, &["before"])).unwrap();
+    full.writes.store(true, Ordering::SeqCst);
+    let first = store.append(append(thread(1), 1, &["refused"]));
+    let behind = store.append(append(thread(1), 2, &["behind it"]));
+    assert!(matches!(block_on(first), Err(StoreError::Full { .. })));
+    let behind = block_on(behind);
+    assert!(matches!(behind, Err(StoreError::Full { .. } | StoreError::Conflict { .. })), "{behind:?}");
+    assert!(matches!(store.put_value("a", b"b"), Err(StoreError::Full { .. })));
+    assert!(matches!(store.put_blob(None, b"b"), Err(StoreError::Full { .. })));
+    assert_eq!(texts(&store, thread(1)), ["before"]);
+    full.writes.store(false, Ordering::SeqCst);
+    put(&store, append(thread(1), 1, &["after"])).unwrap();
+    drop(store);
+    let store = SledStore::open(dir.path(), options(&full)).unwrap();
+    assert_eq!(texts(&store, thread(1)), ["before", "after"]);
+    assert_eq!(store.value("a").unwrap(), None);
+    assert_eq!(store.verify().unwrap().faults, []);
+}
+
+#[test]
+fn what_a_failed_sync_left_behind_is_never_taken_for_a_record() {
+    let dir = scratch();
+    let full = Arc::new(Full::default());
+    let store = SledStore::open(dir.path(), options(&full)).unwrap();
+    put(&store, append(thread(1), 0, &["before"])).unwrap();
+    full.syncs.store(true, Ordering::SeqCst);
+    // Three frames of the same size, all written and none acknowledged.
+    let group: Vec<_> = (1..4).map(|seq| store.append(append(thread(1), seq, &["no"]))).collect();
+    for one in group {
+        assert!(block_on(one).is_err());
+    }
+    full.syncs.store(false, Ordering::SeqCst);
+    put(&store, append(thread(1), 1, &["ok"])).unwrap();
+    let left = scratch();
+    copy_as_killed(dir.path(), left.path()).unwrap();
+    let after = SledStore::open(left.path(), Options::default()).unwrap();
+    assert_eq!(texts(&after, thread(1)), ["before", "ok"]);
+    assert_eq!(after.verify().unwrap().faults, []);
+}
+
+#[test]
+fn a_broken_disk_takes_no_more_until_it_is_opened_again() {
+    #[derive(Default)]
+    struct Broken(AtomicBool);
+    impl Watcher for Broken {
+        fn before_sync(&self, path: &Path) -> io::Result<()> {
+            let is_journal = path.to_string_lossy().contains("journal");
+            if is_journal && self.0.load(Ordering::SeqCst) {
+                return Err(io::Error::other("the disk does not answer"));
+            }
+            Ok(())
+        }
+    }
+    let dir = scratch();
+    let broken = Arc::new(Broken::default());
+    let options = Options { watcher: Some(Arc::clone(&broken) as _), ..Options::default() };
+    let store = SledStore::open(dir.path(), options).unwrap();
+    put(&store, append(thread(1), 0, &["before"])).unwrap();
+    broken.0.store(true, Ordering::SeqCst);
+    assert!(matches!(put(&store, append(thread(1), 1, &["x"])), Err(StoreError::Io { .. })));
+    broken.0.store(false, Ordering::SeqCst);
+    assert!(matches!(put(&store, append(thread(1), 1, &["x"])), Err(StoreError::Io { .. })));
+    assert_eq!(texts(&store, thread(1)), ["before"]);
+    drop(store);
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(texts(&store, thread(1))[0], "before");
+}
+
+/// A small file system of its own, where this process may mount one.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(dir.path()).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+/// Where no file system can be mounted, the tests above, which inject the fault, have to do.
+#[test]
+fn a_really_full_disk_loses_nothing_and_goes_on() {
+    let Some(mounted) = Mounted::new() else { return };
+    let dir = mounted.0.path().join("log");
+    let options = Options { tail_bytes: 64 << 10, ..Options::default() };
+    let store = SledStore::open(&dir, options.clone()).unwrap();
+    let ballast = mounted.0.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 32 << 20]).unwrap();
+
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{state:016x}")
+    };
+    let mut written = Vec::new();
+    let until_full = |written: &mut Vec<String>, noise: &mut dyn FnMut() -> String| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            let text: String = (0..40).map(|_| noise()).collect();
+            match put(&store, append(thread(1), written.len() as u64, &[&text])) {
+                Ok(_) => written.push(text),
+                Err(StoreError::Full { .. }) => return,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        panic!("the disk never got full");
+    };
+    until_full(&mut written, &mut noise);
+    std::fs::remove_file(&ballast).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = noise();
+        match put(&store, append(thread(1), written.len() as u64, &[&text])) {
+            Ok(_) => {
+                written.push(text);
+                break;
+            }
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Also what is in sled can be read again, as soon as it is open again.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let read = loop {
+        match store.read_stream(thread(1), Seq(0)..Seq(u64::MAX), usize::MAX) {
+            Ok(records) => break records,
+            Err(StoreError::Full { .. }) => assert!(Instant::now() < deadline),
+            Err(error) => panic!("{error:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let read: Vec<_> = read.iter().map(|record| record.payload.to_vec()).collect();
+    assert!(read.iter().map(Vec::as_slice).eq(written.iter().map(String::as_bytes)));
+    store.close().unwrap();
+    let store = SledStore::open(&dir, options).unwrap();
+    assert_eq!(texts(&store, thread(1)), written);
+    assert_eq!(store.verify().unwrap().faults, []);
+}

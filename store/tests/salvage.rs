@@ -1,0 +1,143 @@
+//! What can still be had of a damaged log, and that damage stays where it is.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use rethread_events::ids::{Position, Seq};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
+use rethread_store::{Options, SledStore, Store, StoreError};
+
+/// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
+fn make(dir: &Path) -> SledStore {
+    let store = SledStore::open(dir, Options::default()).unwrap();
+    for number in 0..10 {
+        put(&store, append(thread(number), 0, &["sealed"; 3])).unwrap();
+    }
+    store.close().unwrap();
+    let store = SledStore::open(dir, Options::default()).unwrap();
+    for number in 5..15 {
+        let next = if number < 10 { 3 } else { 0 };
+        put(&store, append(thread(number), next, &["recent"; 2])).unwrap();
+    }
+    // The mark is written after the acknowledgement, and nothing waits for it.
+    std::thread::sleep(Duration::from_millis(50));
+    store
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_refused_and_can_be_salvaged() {
+    let (work, dir) = (scratch(), scratch());
+    let store = make(work.path());
+    copy_as_killed(work.path(), dir.path()).unwrap();
+    drop(store);
+    let journal = ["journal-a", "journal-b"]
+        .map(|name| dir.path().join(name))
+        .into_iter()
+        .max_by_key(|path| std::fs::metadata(path).unwrap().len())
+        .unwrap();
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[end - 20..].fill(0);
+    std::fs::write(&journal, bytes).unwrap();
+
+    match SledStore::open(dir.path(), Options::default()) {
+        Err(StoreError::Damaged(damage)) => {
+            assert!(damage.to_string().contains("the end of the journal is missing"), "{damage}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+    for number in 0..14 {
+        let expected = match number {
+            0..5 => vec!["sealed"; 3],
+            5..10 => [vec!["sealed"; 3], vec!["recent"; 2]].concat(),
+            _ => vec!["recent"; 2],
+        };
+        assert_eq!(texts(&rest, thread(number)), expected, "{number}");
+    }
+    assert!(matches!(rest.stream(thread(14)), Err(StoreError::NotFound { .. })));
+    assert_eq!(rest.verify().unwrap().faults.len(), 1);
+    assert!(matches!(put(&rest, append(thread(0), 3, &["x"])), Err(StoreError::Damaged(_))));
+    assert!(matches!(rest.put_value("a", b"b"), Err(StoreError::Damaged(_))));
+    assert!(matches!(SledStore::open(dir.path(), Options::default()), Err(StoreError::Locked { .. })));
+    rest.close().unwrap();
+    assert!(matches!(rest.stream(thread(0)), Err(StoreError::Closed)));
+}
+
+#[test]
+fn without_sleds_file_the_journal_can_still_be_read() {
+    let (work, dir) = (scratch(), scratch());
+    let store = make(work.path());
+    copy_as_killed(work.path(), dir.path()).unwrap();
+    drop(store);
+    std::fs::remove_file(dir.path().join("index/db")).unwrap();
+    assert!(matches!(SledStore::open(dir.path(), Options::default()), Err(StoreError::Damaged(_))));
+    let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+    let listed = rest.streams(None, &[], 100).unwrap();
+    assert_eq!(listed.len(), 10);
+    assert_eq!(texts(&rest, thread(12)), ["recent"; 2]);
+    let newer = rest.read_stream(thread(7), Seq(3)..Seq(9), 9).unwrap();
+    assert_eq!(newer.len(), 2);
+    let older = rest.read_stream(thread(7), Seq(0)..Seq(9), 9);
+    assert!(matches!(older, Err(StoreError::Damaged(_))), "{older:?}");
+    assert_eq!(rest.read_all(Position(30), 100).unwrap().len(), 20);
+    assert!(!rest.verify().unwrap().faults.is_empty());
+    assert!(matches!(SledStore::salvage(scratch().path(), Options::default()), Err(StoreError::NotFound { .. })));
+}
+
+#[test]
+fn a_damaged_chunk_hits_only_the_streams_in_it() {
+    let dir = scratch();
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    for number in 0..60 {
+        let text = format!("{number} {}", "some longer text ".repeat(60));
+        put(&store, append(thread(number), 0, &[text.as_str(); 5])).unwrap();
+    }
+    store.close().unwrap();
+    {
+        let db = sled::Config::new().path(dir.path().join("index")).segment_size(2 << 20);
+        let db = db.open().unwrap();
+        let chunks = db.open_tree("chunks").unwrap();
+        assert!(chunks.len() > 3);
+        let (key, value) = chunks.iter().nth(1).unwrap().unwrap();
+        let mut value = value.to_vec();
+        value[100] ^= 1;
+        chunks.insert(key, value).unwrap();
+        db.flush().unwrap();
+    }
+    // sled's threads let go of the file a moment later.
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    let (mut n_sound, mut n_damaged) = (0, 0);
+    for number in 0..60 {
+        match store.read_stream(thread(number), Seq(0)..Seq(9), 9) {
+            Ok(records) => {
+                assert_eq!(records.len(), 5);
+                n_sound += 1;
+            }
+            Err(StoreError::Damaged(damage)) => {
+                assert_eq!(damage.thread, Some(thread(number)));
+                assert!(damage.seq.is_some() && damage.file.is_some(), "{damage}");
+                n_damaged += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+        // The head is known all the same, and what comes is not in that chunk.
+        put(&store, append(thread(number), 5, &["more"])).unwrap();
+        let newest = store.read_stream(thread(number), Seq(5)..Seq(9), 9).unwrap();
+        assert_eq!(newest.len(), 1);
+    }
+    assert!(n_sound > 30 && n_damaged > 1, "{n_sound} sound, {n_damaged} damaged");
+    let faults = store.verify().unwrap().faults;
+    let named = faults.iter().filter(|fault| fault.thread.is_some()).count();
+    assert_eq!(named, n_damaged, "{faults:?}");
+    // A damaged stream can be deleted.
+    let damaged = faults.iter().find_map(|fault| fault.thread).unwrap();
+    store.delete(damaged).unwrap();
+    store.close().unwrap();
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    assert!(matches!(store.stream(damaged), Err(StoreError::NotFound { .. })));
+    let named = store.verify().unwrap().faults.iter().filter(|f| f.thread.is_some()).count();
+    assert_eq!(named, n_damaged - 1);
+}

@@ -1,0 +1,320 @@
+//! The real program, driven as a shell would drive it: a folder of its own, arguments, two pipes, an exit code.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long any command of a test may take before it counts as hanging. Generous: machines that test are busy.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// The program `rethread`, built from the present sources in the profile of the running test.
+///
+/// `cargo test --workspace` has built it already, because its package has an integration test; a test that is run
+/// alone finds it missing or older than its sources and has cargo build it.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        // target/<profile>/deps/<test>
+        let folder = test.ancestors().nth(2).unwrap().to_owned();
+        let program = folder.join(format!("rethread{}", std::env::consts::EXE_SUFFIX));
+        if !is_fresh(&program) {
+            build(&folder);
+        }
+        assert!(program.is_file(), "{} was not built", program.display());
+        program
+    })
+}
+
+/// Whether the program is younger than all its sources, which cargo lists in a file beside it.
+fn is_fresh(program: &Path) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    let Ok(built) = changed(program) else { return false };
+    let Ok(list) = fs::read_to_string(program.with_extension("d")) else { return false };
+    let Some((_, sources)) = list.split_once(": ") else { return false };
+    let sources = sources.trim_end().replace("\\ ", "\0");
+    let mut sources: Vec<_> = sources.split(' ').map(|source| PathBuf::from(source.replace('\0', " "))).collect();
+    sources.push(root().join("Cargo.lock"));
+    sources.iter().all(|source| changed(source).is_ok_and(|changed| changed <= built))
+}
+
+fn build(folder: &Path) {
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "rethread-cli", "--profile", profile, "--target-dir"])
+        .arg(folder.parent().unwrap())
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+/// The folder of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A folder with a place for a log and a workspace for tools, removed at the end unless `RETHREAD_KEEP` is set.
+#[derive(Debug)]
+pub struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scene {
+    /// An empty one.
+    pub fn new() -> Self {
+        let mut folder = tempfile::tempdir().unwrap();
+        folder.disable_cleanup(std::env::var_os("RETHREAD_KEEP").is_some());
+        fs::create_dir(folder.path().join("workspace")).unwrap();
+        Self { folder }
+    }
+
+    /// Where commands run.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Writes a file into it.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The log's folder.
+    pub fn data_dir(&self) -> PathBuf {
+        self.file(".rethread")
+    }
+
+    /// A command that runs here, with nothing of this process' environment but the way to programs.
+    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(self.path()).env_clear().stdin(Stdio::null());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    }
+
+    /// Runs a command to its end; the words are its arguments, split at spaces.
+    pub fn run(&self, words: &str) -> Ran {
+        self.run_args(words.split_whitespace())
+    }
+
+    /// As [`Scene::run`], with arguments that may hold spaces.
+    pub fn run_args<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        Running::start(self.command(arguments)).end()
+    }
+}
+
+/// What a command did.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// Its arguments.
+    pub what: String,
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it said.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Checks the exit code, and that it did not panic.
+    #[track_caller]
+    pub fn code(self, code: i32) -> Self {
+        assert!(!self.stderr.contains("panicked"), "{self}");
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// Checks that it succeeded.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.code(0)
+    }
+
+    /// Its one JSON document.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// Its JSON lines.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(read).collect()
+    }
+
+    /// Checks that it said this.
+    #[track_caller]
+    pub fn says(self, part: &str) -> Self {
+        assert!(self.stderr.contains(part), "`{part}` is missing: {self}");
+        self
+    }
+
+    /// Checks that it wrote nothing on stdout.
+    #[track_caller]
+    pub fn silent(self) -> Self {
+        assert!(self.stdout.is_empty(), "{self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let code = self.code;
+        write!(f, "{}\nexit code {code:?}\nstdout: {}\nstderr: {}", self.what, self.stdout, self.stderr)
+    }
+}
+
+/// A command at work. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    what: String,
+    child: Child,
+    lines: Receiver<String>,
+    stderr: JoinHandle<String>,
+    seen: Vec<String>,
+}
+
+impl Running {
+    /// Starts it and reads both its pipes.
+    pub fn start(mut command: Command) -> Self {
+        let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        let mut what = format!("rethread {}", arguments.join(" "));
+        if let Some((end, _)) = what.char_indices().nth(400) {
+            what.truncate(end);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while stdout.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        });
+        let mut stderr = child.stderr.take().unwrap();
+        let stderr = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Self { what, child, lines, stderr, seen: Vec::new() }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes to its stdin, which must be a pipe.
+    pub fn write(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for a line of stdout with this in it.
+    #[track_caller]
+    pub fn wait_for(&mut self, part: &str) -> String {
+        let until = Instant::now() + HANG;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if line.contains(part) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("{}: no line with `{part}` ({error}): {:?}", self.what, self.seen),
+            }
+        }
+    }
+
+    /// Waits until it has written so many lines, has ended, or the time is up.
+    pub fn wait_for_lines(&mut self, n: usize, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        while self.seen.len() < n {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.seen.push(line),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Sends it a signal: `INT`, `TERM`, `STOP`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("sh").args(["-c", &format!("kill -s {name} {}", self.pid())]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Kills it by force and gives what it wrote until then.
+    pub fn kill(mut self) -> Ran {
+        let _ = self.child.kill();
+        self.collect()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn end(mut self) -> Ran {
+        drop(self.child.stdin.take());
+        let until = Instant::now() + HANG;
+        let mut pause = Duration::from_micros(500);
+        while self.child.try_wait().unwrap().is_none() {
+            if Instant::now() > until {
+                let what = self.what.clone();
+                let ran = self.kill();
+                panic!("{what} hangs: {ran}");
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+        self.collect()
+    }
+
+    fn collect(mut self) -> Ran {
+        let status: ExitStatus = self.child.wait().unwrap();
+        let mut stdout = self.seen.concat();
+        stdout.extend(self.lines.iter());
+        let stderr = std::mem::replace(&mut self.stderr, std::thread::spawn(String::new)).join().unwrap();
+        Ran { what: self.what.clone(), code: status.code(), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

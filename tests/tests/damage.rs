@@ -1,0 +1,240 @@
+//! A damaged log, met with the real program: nothing is lost silently, nothing panics, nothing hangs; what is not
+//! damaged can still be shown and saved.
+//!
+//! `RETHREAD_DAMAGES` sets how many places of each file are tried (4 unless set).
+
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rethread_tests::binary::{Ran, Running, Scene};
+use serde_json::Value;
+
+const WORKFLOW: &str = r#"
+version: "1"
+name: kept
+nodes:
+  - id: look
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: What is in {{ input }}?
+      tool_mode: auto
+      extra:
+        script:
+          answers:
+            - {text: I look., tool_calls: [{name: list_folder, arguments: {path: .}}]}
+            - {text: A folder.}
+    checkpoint: looked
+  - {id: wait, llm: {provider: mock, model: m, user_prompt: And?, extra: {script: {answers: [{text: Enough., delay_ms: "{{DELAY}}"}]}}}}
+"#;
+
+/// What a log held before it was damaged: each thread's events by its id.
+struct Sound {
+    scene: Scene,
+    threads: BTreeMap<String, Vec<Value>>,
+}
+
+/// A log with several threads and a fork; `clean` when the last process ended in good order.
+fn make(clean: bool) -> Sound {
+    let scene = Scene::new();
+    scene.write("kept.yaml", WORKFLOW.replace("\"{{DELAY}}\"", "1"));
+    scene.write("slow.yaml", WORKFLOW.replace("\"{{DELAY}}\"", "60000"));
+    for n in 0..4 {
+        scene.run(&format!("run kept.yaml --quiet --input {n} --workspace workspace")).ok();
+    }
+    scene.run("fork last --at looked --quiet").ok();
+    if !clean {
+        for n in 4..7 {
+            let mut running = Running::start(
+                scene.command(format!("run slow.yaml --jsonl --input {n} --workspace workspace").split(' ')),
+            );
+            running.wait_for("CHECKPOINT_CREATED");
+            // How far the log has come is noted a little behind the acknowledgement: only what is noted can be missed.
+            std::thread::sleep(Duration::from_millis(100));
+            running.kill();
+        }
+    }
+    // What is in it is learned from a copy: looking would tidy up what a kill left.
+    let copy = Scene::new();
+    copy_folder(&scene.data_dir(), &copy.data_dir());
+    let mut threads: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for event in copy.run("tail --from 0 --jsonl").ok().lines() {
+        threads.entry(event["thread_id"].as_str().unwrap().to_owned()).or_default().push(event);
+    }
+    assert!(threads.len() >= 5);
+    Sound { scene, threads }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_folder(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy)]
+enum Harm {
+    Flip(usize),
+    Cut(usize),
+    Delete,
+}
+
+fn harms(bytes: &[u8], n: usize) -> Vec<Harm> {
+    // Most of a file may be zeros that nobody reads.
+    let used: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    let mut harms = vec![Harm::Delete, Harm::Cut(0)];
+    for step in 0..n.min(used.len()) {
+        harms.push(Harm::Flip(used[(2 * step + 1) * used.len() / (2 * n).max(1)]));
+        harms.push(Harm::Cut(used[(2 * step + 1) * used.len() / (2 * n).max(1)]));
+    }
+    harms
+}
+
+fn apply(harm: Harm, file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    match harm {
+        Harm::Delete => return fs::remove_file(file).unwrap(),
+        Harm::Flip(at) => bytes[at] ^= 1 << (at % 8),
+        Harm::Cut(at) => bytes.truncate(at),
+    }
+    fs::write(file, bytes).unwrap();
+}
+
+/// Codes that a command on a damaged log may end with: it did its work, or says what is damaged.
+fn is_told(ran: &Ran) -> bool {
+    assert!(!ran.stderr.contains("panicked"), "{ran}");
+    match ran.code {
+        Some(0) => true,
+        Some(5 | 6) => {
+            assert!(!ran.stderr.is_empty(), "{ran}");
+            false
+        }
+        _ => panic!("not an exit code for damage: {ran}"),
+    }
+}
+
+/// Looks at a damaged log in every way. Answers with what is wrong with how it behaves, or whether it noticed.
+fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
+    let listed = scene.run("threads --json");
+    let verified = scene.run("verify --json");
+    let whole = is_told(&verified);
+    if !whole && !verified.stdout.is_empty() {
+        let json = verified.json();
+        if json["faults"].as_array().unwrap().is_empty() {
+            return Err(format!("verify names no fault: {verified}"));
+        }
+    }
+    if is_told(&listed) && listed.json().as_array().unwrap().len() != sound.threads.len() && whole {
+        return Err(format!("threads are missing silently: {listed}"));
+    }
+    let (mut shown, mut n_damaged) = (Vec::new(), 0);
+    for (id, events) in &sound.threads {
+        let read = scene.run(&format!("events {id} --jsonl"));
+        if is_told(&read) {
+            // A fork's inherited events stand under its parent's id in the log.
+            let own: Vec<_> = read.lines().into_iter().filter(|event| event["thread_id"] == id.as_str()).collect();
+            if own != *events && whole {
+                return Err(format!("thread {id} is not what it was, silently"));
+            }
+            if own == *events {
+                shown.push(id.clone());
+                if !is_told(&scene.run(&format!("show {id}"))) {
+                    return Err(format!("thread {id} can be read and not shown"));
+                }
+            }
+        } else {
+            n_damaged += 1;
+        }
+    }
+    if n_damaged > 0 && whole {
+        return Err(format!("verify says whole, and {n_damaged} threads cannot be read"));
+    }
+    // What can be read is listed and can be saved, the rest notwithstanding.
+    if !shown.is_empty() {
+        is_told(&scene.run("export --all --output saved.jsonl"));
+        let saved = fs::read_to_string(scene.file("saved.jsonl")).unwrap_or_default();
+        for id in &shown {
+            let n = saved.lines().filter(|line| line.contains(&format!("\"thread_id\":\"{id}\",\"seq\""))).count();
+            if n < sound.threads[id].len() {
+                return Err(format!("thread {id} can be read and was not saved: {}", scene.run("export --all")));
+            }
+            if !listed.stdout.contains(id.as_str()) {
+                return Err(format!("thread {id} can be read and is not listed: {listed}"));
+            }
+        }
+    }
+    Ok(!whole || n_damaged > 0)
+}
+
+fn try_all(clean: bool) {
+    let sound = make(clean);
+    let n = std::env::var("RETHREAD_DAMAGES").map_or(4, |text| text.parse().unwrap());
+    let data_dir = sound.scene.data_dir();
+    let mut cases: Vec<(PathBuf, Harm)> = Vec::new();
+    for file in files(&data_dir) {
+        let bytes = fs::read(&file).unwrap();
+        let name = file.strip_prefix(&data_dir).unwrap().to_owned();
+        // The lock says who has the log; nothing in it outlives that.
+        if name.as_os_str() != "lock" {
+            cases.extend(harms(&bytes, n).into_iter().map(|harm| (name.clone(), harm)));
+        }
+    }
+    let n_cases = cases.len();
+    let (cases, wrong, n_noticed) = (Mutex::new(cases), Mutex::new(Vec::new()), Mutex::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                loop {
+                    let Some((name, harm)) = cases.lock().unwrap().pop() else { break };
+                    let scene = Scene::new();
+                    copy_folder(&data_dir, &scene.data_dir());
+                    apply(harm, &scene.data_dir().join(&name));
+                    let looked = std::panic::catch_unwind(|| look(&sound, &scene)).unwrap_or_else(|panic| {
+                        Err(panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a check failed".into()))
+                    });
+                    match looked {
+                        Ok(noticed) => *n_noticed.lock().unwrap() += usize::from(noticed),
+                        Err(what) => wrong.lock().unwrap().push(format!("{}, {harm:?}: {what}", name.display())),
+                    }
+                }
+            });
+        }
+    });
+    let (wrong, n_noticed) = (wrong.into_inner().unwrap(), n_noticed.into_inner().unwrap());
+    assert!(wrong.is_empty(), "{} of {n_cases}:\n{}", wrong.len(), wrong.join("\n\n"));
+    println!("{n_noticed} of {n_cases} damages were noticed");
+    assert!(n_noticed > 0);
+}
+
+#[test]
+fn a_closed_log_that_was_damaged_is_told_about_and_saved() {
+    try_all(true);
+}
+
+#[test]
+fn a_killed_log_that_was_damaged_is_told_about_and_saved() {
+    try_all(false);
+}

@@ -1,0 +1,94 @@
+//! What the docs say of the code is true.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// All Rust files under a folder of the workspace.
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names of all functions of the workspace.
+fn functions() -> BTreeSet<String> {
+    let mut files = Vec::new();
+    for member in ["events", "store", "llm", "tools", "actors", "bin", "tests"] {
+        rust_files(&root().join(member), &mut files);
+    }
+    let mut names = BTreeSet::new();
+    for file in files {
+        for line in fs::read_to_string(file).unwrap().lines() {
+            if let Some((_, rest)) = line.split_once("fn ") {
+                names.insert(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+            }
+        }
+    }
+    names
+}
+
+/// Words in backquotes that can only be the name of a test: at least three underscores.
+fn tests_named_in(page: &str) -> Vec<&str> {
+    let quoted = page.split('`').skip(1).step_by(2);
+    quoted
+        .filter(|word| word.matches('_').count() >= 3 && word.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        .collect()
+}
+
+#[test]
+fn every_promise_names_a_test_that_is_there() {
+    let page = fs::read_to_string(root().join("docs/SEMANTICS.md")).unwrap();
+    let functions = functions();
+    let named = tests_named_in(&page);
+    assert!(named.len() > 30, "the page names {} tests", named.len());
+    let missing: Vec<_> = named.into_iter().filter(|name| !functions.contains(*name)).collect();
+    assert!(missing.is_empty(), "SEMANTICS.md names tests that are not there: {missing:#?}");
+}
+
+#[test]
+fn every_file_that_the_docs_link_to_is_there() {
+    let mut pages = vec![root().join("README.md")];
+    for entry in fs::read_dir(root().join("docs")).unwrap().chain(fs::read_dir(root().join("docs/adr")).unwrap()) {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    let mut missing = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap();
+            if !file.is_empty() && !file.contains("://") && !page.parent().unwrap().join(file).exists() {
+                missing.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn every_command_of_the_readme_is_one_that_the_program_has() {
+    let page = fs::read_to_string(root().join("README.md")).unwrap();
+    let main = fs::read_to_string(root().join("bin/src/main.rs")).unwrap().to_lowercase();
+    let mut n_commands = 0;
+    let shell: String = page.split("```sh").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    for line in shell.lines().filter_map(|line| line.strip_prefix("rethread ")) {
+        let command = line.split_whitespace().next().unwrap();
+        assert!(main.contains(&format!("command::{command}")), "there is no command `{command}`");
+        n_commands += 1;
+    }
+    assert!(n_commands >= 6, "the page shows {n_commands} commands");
+}

@@ -1,0 +1,342 @@
+//! The program, killed at random instants and started again, behaves as if nothing had happened.
+//!
+//! `RETHREAD_KILLS` sets the number of kills (240 unless set), `RETHREAD_SEED` the seed.
+
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rethread_tests::binary::{Ran, Running, Scene};
+use rethread_tests::random::Random;
+use serde_json::Value;
+
+/// How many logs are worked on at once; most of the time of a run is waiting.
+const LANES: u64 = 4;
+/// How many runs share a log.
+const RUNS: usize = 6;
+/// How long after a kill a command that was on its way may still write: its process group outlives the program.
+const STRAY: Duration = Duration::from_millis(120);
+
+/// Two asking nodes with tools of all three recovery classes, several at once, a tool node, a checkpoint, streaming.
+const WORKFLOW: &str = r#"
+version: "1"
+name: killed
+nodes:
+  - id: gather
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: Gather everything about {{ input }}.
+      tool_mode: auto
+      stream: true
+      concurrent_tools: 4
+      extra:
+        script:
+          answers:
+            - chunks: ["Three ", "tools ", "at ", "once, ", "and ", "a ", "command."]
+              chunk_delay_ms: 2
+              tool_calls:
+                - {name: list_folder, arguments: {path: .}}
+                - {name: search_text, arguments: {pattern: needle}}
+                - {name: write_file, arguments: {path: "notes-{{ID}}.txt", content: "a needle"}}
+                - {name: run_command, arguments: {command: "echo first >> runs-{{ID}}; sleep 0.01"}}
+            - text: Two commands.
+              delay_ms: 10
+              tool_calls:
+                - {name: run_command, arguments: {command: "sleep 0.02; echo second >> runs-{{ID}}"}}
+                - {name: run_command, arguments: {command: "echo third >> runs-{{ID}}"}}
+                - {name: read_file, arguments: {path: haystack.txt}}
+            - text: Gathered.
+              delay_ms: 5
+    checkpoint: gathered
+  - id: keep
+    tool:
+      tool_name: write_file
+      parameters: {path: "kept-{{ID}}.txt", content: "{{ input }}: {{ output }}"}
+  - id: conclude
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: Conclude.
+      tool_mode: auto
+      extra:
+        script:
+          answers:
+            - {text: One more., delay_ms: 8, tool_calls: [{name: run_command, arguments: {command: "echo fourth >> runs-{{ID}}"}}]}
+            - {text: "The end, in good order.", delay_ms: 8}
+"#;
+
+/// One log and what was learned about it.
+struct Case {
+    scene: Scene,
+    random: Random,
+    /// How long an undisturbed run takes.
+    whole: Duration,
+    /// Every event that was printed: seq, hash and thread by position.
+    acknowledged: BTreeMap<u64, Printed>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Printed {
+    thread: String,
+    seq: u64,
+    id: String,
+    kind: String,
+    hash: String,
+}
+
+impl Printed {
+    fn of(event: &Value) -> Self {
+        let text = |key: &str| event[key].as_str().unwrap().to_owned();
+        Self {
+            thread: text("thread_id"),
+            seq: event["seq"].as_u64().unwrap(),
+            id: text("id"),
+            kind: text("type"),
+            hash: text("hash"),
+        }
+    }
+}
+
+impl Case {
+    fn new(seed: u64, whole: Duration) -> Self {
+        let scene = Scene::new();
+        scene.write("workspace/haystack.txt", "straw\na needle\nstraw\n");
+        for id in 0..RUNS {
+            scene.write(&format!("run-{id}.yaml"), WORKFLOW.replace("{{ID}}", &id.to_string()));
+        }
+        Self { scene, random: Random::new(seed), whole, acknowledged: BTreeMap::new() }
+    }
+
+    fn start(&self, words: &str) -> Running {
+        let all = "--workspace workspace --allow-write --allow-commands";
+        Running::start(self.scene.command(words.split(' ').chain(all.split(' '))))
+    }
+
+    /// Takes note of what a program printed before it was killed. A line that was cut off is no acknowledgement.
+    fn hear(&mut self, ran: &Ran) {
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+        for line in ran.stdout.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let event: Value = serde_json::from_str(line).unwrap();
+            if let Some(position) = event["position"].as_u64() {
+                let printed = Printed::of(&event);
+                let before = self.acknowledged.insert(position, printed.clone());
+                assert!(
+                    before.is_none_or(|before| before == printed),
+                    "position {position} was printed with two faces"
+                );
+            }
+        }
+    }
+
+    /// Kills it at an instant somewhere between its start and a little after its usual end; so many events printed
+    /// for one half, so much time passed for the other. Answers whether it was still there to be killed.
+    fn kill(&mut self, mut running: Running) -> (bool, Ran) {
+        if self.random.percent(50) {
+            let n = self.random.below(40) as usize;
+            running.wait_for_lines(n, self.whole);
+            std::thread::sleep(Duration::from_micros(self.random.below(3_000)));
+        } else {
+            let latest = self.whole.as_micros() as u64 * 11 / 10;
+            std::thread::sleep(Duration::from_micros(self.random.below(latest)));
+        }
+        let killed = !running.has_ended();
+        (killed, running.kill())
+    }
+
+    /// Runs, kills and resumes until every thread has ended. Answers with the number of kills.
+    fn work(&mut self) -> u64 {
+        let mut n_kills = 0;
+        for id in 0..RUNS {
+            let running = self.start(&format!("run run-{id}.yaml --input {id} --jsonl"));
+            let (killed, ran) = self.kill(running);
+            n_kills += u64::from(killed);
+            self.hear(&ran);
+        }
+        loop {
+            let words = match self.unfinished() {
+                Some(thread) if self.random.percent(40) => format!("resume {thread} --jsonl"),
+                _ => "resume --all --json".into(),
+            };
+            let running = self.start(&words);
+            if self.random.percent(75) {
+                let (killed, ran) = self.kill(running);
+                n_kills += u64::from(killed);
+                if words.ends_with("--jsonl") {
+                    self.hear(&ran);
+                }
+            } else {
+                let ran = running.end().ok();
+                if words.ends_with("--jsonl") {
+                    self.hear(&ran);
+                } else {
+                    return n_kills;
+                }
+            }
+        }
+    }
+
+    /// A thread that has not ended. Asking is one more start of the program on the log that a kill left.
+    fn unfinished(&mut self) -> Option<String> {
+        if !self.random.percent(50) || !self.scene.data_dir().is_dir() {
+            return None;
+        }
+        let threads = self.scene.run("threads --json --status pending,running,waiting,paused").ok().json();
+        threads.as_array().unwrap().first().map(|thread| thread["thread_id"].as_str().unwrap().to_owned())
+    }
+
+    fn check(&self, expected: &Value) {
+        let log = self.scene.run("tail --from 0 --jsonl").ok().lines();
+        for (position, event) in log.iter().enumerate() {
+            assert_eq!(event["position"], position, "the log has a gap");
+        }
+        for (position, printed) in &self.acknowledged {
+            let there = log.get(*position as usize).map(Printed::of);
+            assert_eq!(there.as_ref(), Some(printed), "an acknowledged event is not at position {position}");
+        }
+        let verified = self.scene.run("verify --json").ok().json();
+        assert_eq!(verified["whole"], true, "{verified}");
+
+        std::thread::sleep(STRAY);
+        let threads = self.scene.run("threads --json").ok().json();
+        let mut inputs = BTreeSet::new();
+        for thread in threads.as_array().unwrap() {
+            let id = thread["thread_id"].as_str().unwrap();
+            let events: Vec<_> = log.iter().filter(|event| event["thread_id"] == id).collect();
+            let state = self.scene.run(&format!("replay {id} --json")).ok().json();
+            let outcome = ["status", "output", "error", "iterations"].map(|key| (key, &state[key]));
+            assert_eq!(
+                outcome,
+                ["status", "output", "error", "iterations"].map(|key| (key, &expected[key])),
+                "{state}"
+            );
+            assert_eq!(state["pending"], serde_json::json!([]));
+            let input = state["variables"]["input"].as_str().unwrap().to_owned();
+            check_calls(&events);
+            self.check_world(&input, &events);
+            assert!(inputs.insert(input), "two threads of one run");
+        }
+        self.check_archive(threads.as_array().unwrap());
+    }
+
+    /// What the tools did to the world, beside what the log says they did.
+    fn check_world(&self, input: &str, events: &[&Value]) {
+        let read =
+            |name: &str| fs::read_to_string(self.scene.file(&format!("workspace/{name}-{input}"))).unwrap_or_default();
+        let runs = read("runs");
+        for name in ["first", "second", "third", "fourth"] {
+            let n = runs.lines().filter(|line| *line == name).count();
+            let asked: Vec<_> = events
+                .iter()
+                .filter(|event| event["type"] == "TOOL_EXECUTION_REQUEST")
+                .filter(|event| event["data"]["arguments"].to_string().contains(&format!("echo {name} ")))
+                .collect();
+            assert_eq!(asked.len(), 1, "{name} was asked for {} times", asked.len());
+            let end = end_of(events, asked[0]);
+            match end["type"].as_str().unwrap() {
+                "TOOL_EXECUTION_COMPLETED" => assert_eq!(n, 1, "{name} ran {n} times and was completed"),
+                _ => {
+                    assert!(n <= 1, "{name} ran {n} times");
+                    assert_eq!(end["data"]["error"]["kind"], "indeterminate", "{end}");
+                }
+            }
+        }
+        assert_eq!(fs::read_to_string(self.scene.file(&format!("workspace/notes-{input}.txt"))).unwrap(), "a needle");
+        let kept = fs::read_to_string(self.scene.file(&format!("workspace/kept-{input}.txt"))).unwrap();
+        assert_eq!(kept, format!("{input}: Gathered."));
+    }
+
+    /// Everything survives a journey to another log.
+    fn check_archive(&self, threads: &[Value]) {
+        if threads.is_empty() {
+            return;
+        }
+        self.scene.run("export --all --output all.jsonl").ok();
+        self.scene.run("--data-dir copy import all.jsonl").ok();
+        self.scene.run("--data-dir copy export --all --output again.jsonl").ok();
+        let here = events_of(&fs::read_to_string(self.scene.file("all.jsonl")).unwrap());
+        let there = events_of(&fs::read_to_string(self.scene.file("again.jsonl")).unwrap());
+        assert_eq!(here, there);
+        let thread = threads[0]["thread_id"].as_str().unwrap();
+        let replay =
+            |data_dir: &str| self.scene.run(&format!("--data-dir {data_dir} replay {thread} --json")).ok().stdout;
+        assert_eq!(replay(".rethread"), replay("copy"));
+    }
+}
+
+fn events_of(export: &str) -> BTreeMap<(String, u64), Printed> {
+    let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .filter(|line| line["type"].is_string())
+        .map(|event| Printed::of(&event))
+        .map(|p| ((p.thread.clone(), p.seq), p))
+        .collect()
+}
+
+/// The one event that ends a tool call.
+fn end_of<'a>(events: &[&'a Value], request: &Value) -> &'a Value {
+    let ends: Vec<_> = events
+        .iter()
+        .filter(|event| ["TOOL_EXECUTION_COMPLETED", "TOOL_EXECUTION_FAILED"].iter().any(|name| event["type"] == *name))
+        .filter(|event| event["data"]["call"] == request["seq"])
+        .collect();
+    assert_eq!(ends.len(), 1, "the call {request} has {} ends", ends.len());
+    ends[0]
+}
+
+/// That every call has exactly one end.
+fn check_calls(events: &[&Value]) {
+    let n = |name: &str| events.iter().filter(|event| event["type"] == name).count();
+    for request in events.iter().filter(|event| event["type"] == "TOOL_EXECUTION_REQUEST") {
+        end_of(events, request);
+    }
+    assert_eq!(n("TOOL_EXECUTION_REQUEST"), 9);
+    assert_eq!(n("LLM_CALL_REQUESTED"), 5);
+    assert_eq!(n("LLM_CALL_COMPLETED"), 5, "an answer was paid for twice, or never came");
+    assert_eq!(n("LLM_EXECUTION_REQUEST"), n("LLM_EXECUTION_COMPLETED"));
+    assert_eq!(n("CHECKPOINT_CREATED"), 1);
+    assert_eq!(n("THREAD_COMPLETED"), 1);
+    let ended = events.iter().position(|event| event["type"] == "THREAD_COMPLETED").unwrap();
+    assert_eq!(ended, events.len() - 1, "something follows the end");
+}
+
+#[test]
+fn a_killed_program_goes_on_as_if_nothing_had_happened() {
+    let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
+    let (wanted, seed) = (number("RETHREAD_KILLS", 240), number("RETHREAD_SEED", 1));
+
+    let undisturbed = Case::new(seed, Duration::ZERO);
+    let since = Instant::now();
+    let expected = undisturbed.start("run run-0.yaml --input 0 --json").end().ok().json();
+    let whole = since.elapsed();
+    assert_eq!(expected["output"], "The end, in good order.");
+    undisturbed.check(&expected);
+
+    let (n_kills, n_cases) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                while n_kills.load(Ordering::Relaxed) < wanted {
+                    let case_seed = seed.wrapping_mul(1_000_003) + n_cases.fetch_add(1, Ordering::Relaxed);
+                    let checked = std::panic::catch_unwind(|| {
+                        let mut case = Case::new(case_seed, whole);
+                        n_kills.fetch_add(case.work(), Ordering::Relaxed);
+                        case.check(&expected);
+                    });
+                    if let Err(panic) = checked {
+                        n_kills.store(u64::MAX / 2, Ordering::Relaxed);
+                        eprintln!("this was the case with seed {case_seed}");
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            });
+        }
+    });
+    let (n_kills, n_cases) = (n_kills.into_inner(), n_cases.into_inner());
+    println!("{n_kills} kills in {n_cases} logs, {:?} for an undisturbed run", whole);
+    assert!(n_kills >= wanted);
+}
