@@ -2,8 +2,9 @@
 
 use rethread_events::ids::Seq;
 
-/// Fewer events than this are folded faster than a snapshot is read.
-const EVENTS_MIN: u64 = 256;
+/// So many events are folded in about three milliseconds: shorter threads, and that is most, never write a snapshot,
+/// and their log costs the disk nothing beside their events.
+const EVENTS_MIN: u64 = 2_048;
 
 /// Whether a live thread at `next` should write a snapshot, its last one being at `last`. The distance grows with
 /// the thread, so that all snapshots of a thread together cost no more than a constant factor of its log, and a cold

@@ -16,15 +16,13 @@ use crate::{Size, say};
 const RECORD_BYTES: usize = 300;
 /// More than is written to it.
 const FIXED_BYTES: usize = 16 << 20;
-/// How many turns about the floor and the runtime take at a time.
-const ROUNDS: usize = 20;
 
 pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
-    for (n_turns, n_runs) in [(1, 60), (20, 10)] {
+    for (n_turns, n_runs) in [(1, 1_000), (20, 200)] {
         for (tool, what) in [("look_up", "safe"), ("write_down", "at_most_once")] {
             let workflow = Arc::new(work::react(n_turns, tool)?);
             let folder = folder.join(format!("{n_turns}-{tool}"));
-            measure(&folder, &workflow, 2 * n_turns + 1, size.of(n_runs * ROUNDS) / ROUNDS, tool, what).await?;
+            measure(&folder, &workflow, 2 * n_turns + 1, size.of(n_runs), tool, what).await?;
         }
     }
     Ok(())
@@ -42,21 +40,18 @@ async fn measure(
     let mut floors = [Floor::growing(folder)?, Floor::of_fixed_length(folder)?];
     work::once(&runtime, workflow).await?;
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
+    // In turns, so that all three meet the same disk.
+    for _ in 0..n_runs {
         for (floor, times) in floors.iter_mut().zip(&mut times) {
-            for _ in 0..n_runs.max(1) {
-                let begun = Instant::now();
-                for _ in 0..n_steps {
-                    floor.step()?;
-                }
-                times.push(begun.elapsed());
-            }
-        }
-        for _ in 0..n_runs.max(1) {
             let begun = Instant::now();
-            work::once(&runtime, workflow).await?;
-            times[2].push(begun.elapsed());
+            for _ in 0..n_steps {
+                floor.step()?;
+            }
+            times.push(begun.elapsed());
         }
+        let begun = Instant::now();
+        work::once(&runtime, workflow).await?;
+        times[2].push(begun.elapsed());
     }
     runtime.shutdown().await?;
     let [growing, fixed, run] = times.map(|mut times| median(&mut times));

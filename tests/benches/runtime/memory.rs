@@ -16,7 +16,10 @@ const AT_ONCE: usize = 500;
 /// 100 000 threads that wait for a person and were put away.
 pub(crate) async fn idle(folder: &Path, size: Size) -> Result<()> {
     let runtime = work::runtime(folder, "look_up")?.limits(|limits| limits.passivate_after_ms = 0).start().await?;
-    let n = size.of(100_000);
+    let n = match std::env::var("RETHREAD_BENCH_THREADS") {
+        Ok(n) => n.parse()?,
+        Err(_) => size.of(100_000).max(4),
+    };
     let before = resident_kib()?;
     // In quarters: bounded is what does not grow from one to the next.
     for quarter in 1..=4 {
