@@ -554,10 +554,11 @@ impl ThreadActor {
         } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
             keep_snapshot(&self.inner, live);
         }
+        self.leave(ctx);
+        // After it has left: a timer that finds this actor still there would wake nobody.
         if let Some(at) = next_due.filter(|_| !ended && !self.inner.is_shutting_down()) {
             self.inner.timers.set(self.id, at);
         }
-        self.leave(ctx);
     }
 
     fn leave(&mut self, ctx: &mut Context<Self>) {
