@@ -218,6 +218,7 @@ impl Runtime {
             tools: inner.tools.list().iter().map(|tool| tool.name().to_owned()).collect(),
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
+            processors: std::collections::BTreeSet::new(),
         })
     }
 
@@ -627,7 +628,7 @@ impl ThreadHandle {
             }
         };
         for node in changes.prompts.keys() {
-            if workflow.node(&node.as_str().into()).is_none() {
+            if !workflow.has_node(&node.as_str().into()) {
                 let fault = Fault::new(format!("prompts.{node}"), format!("the workflow has no node `{node}`"));
                 return Err(RuntimeError::Workflow(Faults::one(fault)));
             }
@@ -663,7 +664,7 @@ impl ThreadHandle {
 /// Whether a thread at that moment can go on with another definition.
 fn fits_the_fork(state: &State, workflow: &Workflow) -> Result<(), Faults> {
     match state.node_name() {
-        Some(node) if !state.is_ended() && workflow.node(node).is_none() => {
+        Some(node) if !state.is_ended() && !workflow.has_node(node) => {
             let fault =
                 Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
             Err(Faults::one(fault.hint("fork at a moment before that node, or keep the node")))

@@ -19,7 +19,7 @@ pub(super) fn respond(state: &State, workflow: &Workflow, id: CallId, data: Json
     let ask = open_question(state, id)?;
     check::value(&data)?;
     if matches!(ask.stage, InteractionStage::Asked)
-        && let Some(node) = state.node_run().and_then(|run| workflow.node(&run.node))
+        && let Some(node) = state.node_run().and_then(|run| state.node_of(workflow, &run.node))
     {
         evaluate_answer(state, node, id, &data).map_err(|e| Rejected::Invalid(e.to_string()))?;
     }
