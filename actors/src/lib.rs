@@ -51,7 +51,7 @@ pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHan
 pub use recorded::{RecordError, RecordedEvent};
 
 pub use rethread_events::bin::Ordered;
-pub use rethread_events::event::{Event, ForkChanges};
+pub use rethread_events::event::{self, Event, ForkChanges};
 pub use rethread_events::fault::{ErrorKind, ExecutionError};
 pub use rethread_events::ids::{CallId, Hash, NodeId, Position, Seq, ThreadId, Time};
 pub use rethread_events::json::Json;
