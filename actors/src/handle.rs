@@ -120,7 +120,7 @@ impl Outcome {
         Self {
             thread_id: state.thread(),
             status: state.status(),
-            output: state.output().map(|output| output.0.clone()),
+            output: state.output().map(|output| output.clone().into_value()),
             error: state.error(),
             totals: *state.totals(),
             state,

@@ -50,9 +50,9 @@ fn split(text: &str) -> Result<(String, &str), String> {
 
 fn assignment(text: &str) -> Result<(String, Json), String> {
     let (name, value) = split(text)?;
-    let value = serde_json::from_str(value)
+    let value = serde_json::from_str::<serde_json::Value>(value)
         .map_err(|error| format!("the value is not JSON ({error}): quote texts, as in name='\"text\"'"))?;
-    Ok((name, Json(value)))
+    Ok((name, Json::from(value)))
 }
 
 fn prompt(text: &str) -> Result<(String, String), String> {

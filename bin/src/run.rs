@@ -98,7 +98,7 @@ fn input(args: &RunArgs) -> Result<Json, Failure> {
     if let Some(text) = &args.input_json {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| Failure::new(2, format!("--input-json is not JSON: {error}")))?;
-        return Ok(Json(value));
+        return Ok(Json::from(value));
     }
     if let Some(file) = &args.input_file {
         let bytes = definition::read_limited(file, INPUT_BYTES_MAX)?;
