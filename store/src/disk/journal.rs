@@ -9,7 +9,7 @@ use rethread_events::ids::{Hash, Position, TraceId};
 
 use super::care::Care;
 use super::files::{Files, LogFile, failed};
-use super::frame::{Body, Entry, HEADER_BYTES, Header, Stamp, header};
+use super::frame::{Entry, HEADER_BYTES, Header, MAGIC_BYTES, Stamp, header, write_begin};
 use crate::error::{Damage, StoreError};
 
 /// The names of the two files.
@@ -125,7 +125,7 @@ impl Journal {
             cause: None,
         };
         if self.offset == 0 {
-            Body::begin().write(&stamp, out);
+            write_begin(&stamp, out);
         }
         stamp
     }
@@ -237,7 +237,7 @@ fn scan(
 
 /// All whole headers from `from` on, with their places.
 fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
-    let magic = &Body::MAGIC_BYTES;
+    let magic = &MAGIC_BYTES;
     (from..bytes.len().saturating_sub(HEADER_BYTES - 1))
         .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
         .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))
