@@ -447,6 +447,7 @@ impl Writer {
     /// After a while without anything to write.
     fn tidy(&mut self) {
         self.fenced.clear();
+        self.journal.tidy(self.reader.tail.state.read().sealing.is_none());
         if self.sealer.snapshots_due() {
             let task = hand_over(&self.reader, &mut self.journal).unwrap_or(Task::Snapshots);
             self.sealer.give(&self.tasks, task);
