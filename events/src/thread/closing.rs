@@ -1,5 +1,6 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
+use super::branches::out_of_time;
 use super::decide::tool_failed;
 use super::state::{InteractionStage, Phase, State, Work};
 use super::{Effect, RECOVERIES_MAX, Surroundings};
@@ -28,8 +29,8 @@ fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
         Effect::CallModel(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
-        // A question outlives the runtime that asked it.
-        Effect::AskPerson(_) => false,
+        // A question outlives the runtime that asked it, and a branch is a thread of its own.
+        Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
 }
 
@@ -44,7 +45,7 @@ fn recover_call(effect: &Effect, clock: Time, now: Time) -> Event {
             );
             return close_call(effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
-        Effect::CallTool(_) | Effect::AskPerson(_) => {
+        Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
     };
@@ -67,6 +68,7 @@ fn close_call(effect: &Effect, error: &ExecutionError, now: Time) -> Event {
             ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
         }
         Effect::AskPerson(ask) => close_question(ask.id, &error),
+        Effect::RunBranch(run) => run.ended_with(error).into(),
     }
 }
 
@@ -90,7 +92,8 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
             Work::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => {
                 events.push(close_question(ask.id, error));
             }
-            Work::Ready | Work::Tool(_) | Work::Asking(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready | Work::Tool(_) | Work::Asking(_) | Work::Branches(_) | Work::Done { .. } | Work::Failed(_) => {
+            }
         }
     }
     events
@@ -133,6 +136,15 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     if state.is_paused() {
         return Vec::new();
     }
+    if let Work::Branches(fan) = &run.work {
+        let is_late = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        let error = timeout(&format!("fork `{}`", run.node));
+        return match (is_late(run.deadline), is_late(fan.plan.deadline)) {
+            (true, _) => close_node(state, &error, now),
+            (false, true) => out_of_time(fan, &error).unwrap_or_else(|| close_node(state, &error, now)),
+            (false, false) => Vec::new(),
+        };
+    }
     if run.deadline.is_some_and(|deadline| deadline <= now) && !run.work.is_over() {
         // The node's own retry policy decides what follows.
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
@@ -141,6 +153,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallModel(call) => call.deadline <= now,
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+        Effect::RunBranch(_) => false,
     });
     late.map(|effect| match &effect {
         Effect::CallModel(_) => close_call(&effect, &timeout("the model"), now),
@@ -152,6 +165,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)
         }
         Effect::AskPerson(_) => close_call(&effect, &timeout("the question"), now),
+        Effect::RunBranch(_) => close_call(&effect, &timeout("the branch"), now),
     })
     .collect()
 }

@@ -7,6 +7,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use super::agent_loop::AgentLoop;
+use super::branches::{Branch, Fan};
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
 use super::labels::Labels;
@@ -101,6 +102,7 @@ pub struct State {
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
+    pub(super) branch: Option<Branch>,
 }
 
 /// What is fixed when a thread begins.
@@ -212,6 +214,8 @@ pub enum Work {
     Tool(ToolRun),
     /// Asks a person.
     Asking(Interaction),
+    /// Waits for its branches.
+    Branches(Box<Fan>),
     /// Has its output; to be left.
     Done {
         /// The output.
@@ -294,6 +298,15 @@ pub struct Totals {
     pub cost_nanousd: Option<u64>,
 }
 
+impl Totals {
+    /// Adds a cost, where it is known.
+    pub(super) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
+        if let Some(cost) = cost_nanousd {
+            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
 impl State {
     /// A thread without events.
     pub fn new(thread: ThreadId) -> Self {
@@ -312,6 +325,7 @@ impl State {
             totals: Totals::default(),
             questions: BTreeMap::new(),
             changes: ForkChanges::default(),
+            branch: None,
         }
     }
 

@@ -132,12 +132,17 @@ impl Bench {
 
     /// A new thread from the moment after event `seq`.
     pub(super) fn fork(&self, seq: usize, changes: ForkChanges) -> Self {
+        self.fork_as(ThreadId::from_bytes([8; 16]), seq, Fork { changes, ..Fork::default() }, self.now)
+    }
+
+    /// The same, with more said about it.
+    pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
         let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
-        let id = ThreadId::from_bytes([8; 16]);
-        let (thread, events) = Thread::fork(id, &parent, changes, workflow, &self.around()).unwrap();
+        let around = Surroundings { now, tools: &Toolbox };
+        let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
         let log = self.log[..=seq].to_vec();
-        let mut fork = Self { thread, now: self.now, log, out: String::new() };
+        let mut fork = Self { thread, now, log, out: String::new() };
         fork.record(events);
         fork
     }
@@ -237,12 +242,29 @@ fn line_of(event: &Event) -> String {
         return line;
     }
     let data = event.data().unwrap();
-    for key in ["node", "from", "to", "condition", "attempt", "call", "calls", "interaction", "name"] {
+    for key in [
+        "node",
+        "from",
+        "to",
+        "condition",
+        "attempt",
+        "call",
+        "calls",
+        "interaction",
+        "name",
+        "output",
+        "n_needed",
+        "n_completed",
+        "n_failed",
+    ] {
         match &data[key] {
             serde_json::Value::Null => {}
             value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
             _ => {}
         }
+    }
+    if !matches!(event, Event::LlmExecutionProgress(_)) && data["index"].is_u64() {
+        write!(line, " index={}", data["index"]).unwrap();
     }
     for key in ["content", "message", "code", "reason", "label", "input_data"] {
         if let serde_json::Value::String(text) = &data[key] {
