@@ -80,8 +80,8 @@ impl ThreadActor {
         let now = Inner::now();
         let around = Surroundings { now, tools: &*self.inner };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
-        let recovered =
-            if self.inner.observing { Ok(Vec::new()) } else { thread.recover_but(|key| kept.knows(key), &around) };
+        let goes_on = !self.inner.observing && !kept.halting;
+        let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };
         let Kept { running, waiting, retry: _, halting } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
         self.mode = Mode::Live(Box::new(Live { running, halting, ..live }));
@@ -97,7 +97,7 @@ impl ThreadActor {
             let is_work = told.place.is_some();
             self.step(told, is_work, ctx);
         }
-        if !self.inner.observing {
+        if goes_on {
             self.step(Waiting { input: Input::Tick, reply: None, place: None }, false, ctx);
         }
         self.pump(ctx);
