@@ -3,7 +3,7 @@
 use super::branches::out_of_time;
 use super::decide::tool_failed;
 use super::state::{InteractionStage, Phase, State, Work};
-use super::{Effect, RECOVERIES_MAX, Surroundings};
+use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread};
 use crate::event::{
     Event, InteractionFailure, LlmCallFailed, LlmCallRetried, NodeFailed, ThreadFailed, ThreadRecovered,
     ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
@@ -15,8 +15,27 @@ use crate::tool::Recovery;
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
+    recover_but(state, |_| false, around)
+}
+
+impl Thread {
+    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
+    /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
+    /// Answers with the events to append, already applied.
+    pub fn recover_but(
+        &mut self,
+        is_known: impl Fn((CallId, u32)) -> bool,
+        around: &Surroundings<'_>,
+    ) -> Result<Vec<Event>, FoldError> {
+        let events = recover_but(&self.state, is_known, around);
+        self.follow(events, around)
+    }
+}
+
+fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: &Surroundings<'_>) -> Vec<Event> {
     let clock = state.clock(around.now);
-    let cut_off: Vec<_> = state.effects().into_iter().filter(|effect| was_running(effect, clock)).collect();
+    let is_cut_off = |effect: &Effect| was_running(effect, clock) && !is_known(effect.key());
+    let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
         return Vec::new();
     }

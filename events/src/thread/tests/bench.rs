@@ -77,6 +77,13 @@ impl Bench {
         }
     }
 
+    /// The process goes on, and knows of these calls that they are running.
+    pub(super) fn recover_but(&mut self, is_known: impl Fn((CallId, u32)) -> bool) {
+        let around = self.around();
+        let events = self.thread.recover_but(is_known, &around).unwrap();
+        self.record(events);
+    }
+
     pub(super) fn tick_after_ms(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         writeln!(self.out, "    {ms} ms later").unwrap();
