@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::SpawnHandle;
-use rethread_events::ids::{CallId, Seq};
+use rethread_events::ids::{CallId, Position, Seq};
 use rethread_events::thread::Input;
 use serde::Serialize;
 use tokio_util::sync::DropGuard;
@@ -71,6 +71,8 @@ impl Said {
 pub(super) struct Waiting {
     pub(super) input: Input,
     pub(super) reply: Option<Reply>,
+    /// The event of another thread that it follows from.
+    pub(super) cause: Option<Position>,
     /// Only for what its own work said; who asks from outside is told at once when there is no room.
     pub(super) place: Option<Place>,
 }
@@ -105,7 +107,7 @@ impl Kept {
         let Said { input, place } = said;
         let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < INPUTS_MAX);
         if place.is_some() {
-            return self.waiting.push_back(Waiting { input, reply, place });
+            return self.waiting.push_back(Waiting { input, reply, place, cause: None });
         }
         if let Some(key) = key_of(&input).filter(|_| !is_aside(&input)) {
             self.running.remove(&key);
@@ -140,7 +142,8 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
-        Input::Tick
+        Input::BranchEnded { .. }
+        | Input::Tick
         | Input::Recover
         | Input::Pause { .. }
         | Input::Resume
@@ -175,7 +178,9 @@ fn bytes_of(input: &Input) -> usize {
             Input::ToolProgress { message, .. } => message.len(),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
-            Input::Tick
+            // The log has it in the branch, and it is told again.
+            Input::BranchEnded { .. }
+            | Input::Tick
             | Input::Recover
             | Input::Pause { .. }
             | Input::Resume

@@ -55,11 +55,12 @@ pub struct BranchOf {
     pub index: u32,
 }
 
-/// A thread in the place of a branch. It forks off from that branch at the moment at which its owner does.
+/// A thread in the place of a branch, or of a branch of that. It forks off from that branch where it stood at the moment
+/// at which its owner does.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ReplacedBranch {
-    /// The number of the branch.
-    pub index: u32,
+    /// The number of the branch; before it those of the branches whose branch it is.
+    pub path: Vec<u32>,
     /// The thread that takes its place.
     pub child: ThreadId,
     /// How far the branch was at that moment; absent when it had not begun.

@@ -439,6 +439,14 @@ impl State {
         matches!(self.control, Control::Paused { .. })
     }
 
+    /// Why it is paused, if it is and somebody said so.
+    pub fn pause_reason(&self) -> Option<&str> {
+        match &self.control {
+            Control::Running => None,
+            Control::Paused { reason, .. } => reason.as_deref(),
+        }
+    }
+
     /// What the clocks of calls and questions show at a moment: while the thread is paused they stand still.
     pub(super) fn clock(&self, at: Time) -> Time {
         match self.control {

@@ -113,7 +113,7 @@ pub(crate) fn branch_of() -> BranchOf {
 }
 
 pub(crate) fn replaced_branch() -> ReplacedBranch {
-    ReplacedBranch { index: 0, child: thread(), seq: Some(Seq(9)) }
+    ReplacedBranch { path: vec![0, 2], child: thread(), seq: Some(Seq(9)) }
 }
 
 pub(crate) fn options() -> ToolCallOptions {

@@ -127,7 +127,7 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 #[test]
 fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
     with_each_append_refused_once(&approval(), async |_, thread| {
-        assert_eq!(thread.state().await.unwrap().variables()["approved"].0, true);
+        assert_eq!(*thread.state().await.unwrap().variables()["approved"].0, true);
     });
 }
 
