@@ -16,6 +16,7 @@ mod output;
 mod replay;
 mod resume;
 mod run;
+mod status_line;
 mod threads;
 
 use std::process::ExitCode;

@@ -14,8 +14,10 @@ use tokio_util::sync::DropGuard;
 
 use super::Reply;
 
-/// The most inputs that are kept for one thread: a tool that reports every step must not fill the memory.
+/// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
+/// Beyond so many no progress is kept: a tool that reports every step must leave room for its answer.
+const ASIDES_MAX: usize = 256;
 /// What an input takes beside its texts, in bytes, roughly.
 const INPUT_BYTES: usize = 512;
 
@@ -105,7 +107,8 @@ impl Kept {
     /// part of an answer is forgotten is given up, as if the process had ended while it was running.
     pub(super) fn keep(&mut self, said: Said, reply: Option<Reply>, room: &Arc<Room>) {
         let Said { input, place } = said;
-        let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < INPUTS_MAX);
+        let n_max = if is_aside(&input) { ASIDES_MAX } else { INPUTS_MAX };
+        let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < n_max);
         if place.is_some() {
             return self.waiting.push_back(Waiting { input, reply, place, cause: None });
         }
@@ -211,3 +214,6 @@ fn json_bytes(value: &impl Serialize) -> usize {
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
+
+#[cfg(test)]
+mod tests;

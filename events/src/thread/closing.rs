@@ -59,7 +59,7 @@ fn recover_call(effect: &Effect, clock: Time, now: Time) -> Event {
         Effect::CallModel(_) => LlmCallRetried { call, attempt: attempt + 1 }.into(),
         Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
-                "the process ended while `{}` was running: it may or may not have taken effect, and it was not run again",
+                "the answer of `{}` was lost: it may or may not have taken effect, and it was not run again",
                 run.name
             );
             return close_call(effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
