@@ -266,6 +266,13 @@ impl SledStore {
     }
 }
 
+/// The position that the mark says the log in `dir` had reached.
+#[cfg(feature = "testing")]
+pub(crate) fn marked(dir: &Path) -> Result<Option<rethread_events::ids::Position>, StoreError> {
+    let (_, reached) = Mark::open(dir, &Files::default())?;
+    Ok(reached.map(|reached| reached.next))
+}
+
 fn stopped(which: &str) -> StoreError {
     StoreError::Damaged(Damage { what: format!("the thread of the {which} has stopped"), ..Damage::default() })
 }

@@ -12,7 +12,7 @@ use futures::executor::block_on;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 
 pub use faulty::{Fault, FaultyStore};
-pub use power::{PowerCut, copy_as_killed};
+pub use power::{PowerCut, copy_as_killed, wait_for_mark};
 
 use crate::{Append, Appended, ForkPoint, Kind, NewRecord, Store, StoreError, Tag};
 

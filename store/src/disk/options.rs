@@ -29,7 +29,7 @@ impl Default for Options {
         Self {
             label: "rethread".into(),
             read_cache_bytes: 32 << 20,
-            index_cache_bytes: 64 << 20,
+            index_cache_bytes: 16 << 20,
             queue_bytes_max: 128 << 20,
             tail_bytes: 1 << 20,
             watcher: None,
