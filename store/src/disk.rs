@@ -273,6 +273,26 @@ pub(crate) fn marked(dir: &Path) -> Result<Option<rethread_events::ids::Position
     Ok(reached.map(|reached| reached.next))
 }
 
+/// What sled holds of the log in `dir`, which is closed: bytes of keys and values, by tree.
+#[cfg(feature = "testing")]
+pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    let index = index::Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
+    let sums = index.with(|trees| {
+        let mut sums = Vec::new();
+        for name in trees.db.tree_names() {
+            let mut bytes = 0;
+            for row in &trees.db.open_tree(&name)? {
+                let (key, value) = row?;
+                bytes += (key.len() + value.len()) as u64;
+            }
+            sums.push((String::from_utf8_lossy(&name).into_owned(), bytes));
+        }
+        Ok(sums)
+    })?;
+    index.close()?;
+    Ok(sums)
+}
+
 fn stopped(which: &str) -> StoreError {
     StoreError::Damaged(Damage { what: format!("the thread of the {which} has stopped"), ..Damage::default() })
 }

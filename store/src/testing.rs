@@ -75,6 +75,14 @@ impl Random {
     }
 }
 
+/// What sled holds of a closed log: bytes of keys and values, by tree. Unlike the length of its files it does not
+/// depend on how full the last segment happens to be. Reads all of it.
+///
+/// Errors: as of opening, and whatever reading meets.
+pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {
+    crate::disk::stored(log)
+}
+
 /// Appends and waits.
 pub fn put(store: &dyn Store, append: Append) -> Result<Appended, StoreError> {
     block_on(store.append(append))
