@@ -1,6 +1,7 @@
 //! The fold: what each event makes of the state. Needs no definition, no tools and no clock, so that any recorded
 //! thread can be folded anywhere.
 
+mod frames;
 mod node;
 mod whole;
 
@@ -41,7 +42,7 @@ const ENDED: Unfit = Unfit("the thread has ended");
 const OPEN_CALL: Unfit = Unfit("a call is open still");
 const NO_CALL: Unfit = Unfit("no such call is open");
 const NO_QUESTION: Unfit = Unfit("no such question is open");
-const NO_GRAPHS: Unfit = Unfit("this version of the machine runs no branches, loops or sub-workflows");
+const NO_GRAPHS: Unfit = Unfit("this version of the machine runs no branches");
 
 impl State {
     /// Folds the next event, which happened at that time.
@@ -92,6 +93,10 @@ impl State {
                     self.phase = entering(&e.to, at);
                     Ok(())
                 }
+                Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {
+                    self.phase = entering(&e.to, at);
+                    Ok(())
+                }
                 _ => Err(Unfit("the thread does not leave that node")),
             },
 
@@ -108,6 +113,10 @@ impl State {
                 Ok(())
             }
             Event::LlmCallRequested(e) => self.agent_loop()?.call_requested(seq, at, e),
+            Event::LlmCallRetried(e) if self.judging().is_some() => {
+                let clock = self.clock(at);
+                self.judge_again(at, clock, e.call, e.attempt)
+            }
             Event::LlmCallRetried(e) => {
                 let clock = self.clock(at);
                 self.agent_loop()?.call_retried(at, clock, e)
@@ -115,7 +124,7 @@ impl State {
             Event::LlmCallCompleted(e) => {
                 let messages = self.agent_loop()?.call_completed(e)?;
                 self.conversation_mut().answer(seq, e.call, messages);
-                self.count(e);
+                self.count_call(&e.usage, e.cost_nanousd);
                 Ok(())
             }
             Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
@@ -182,34 +191,31 @@ impl State {
                 Ok(())
             }
 
-            Event::ContextProcessed(e) => {
-                self.lives()?;
-                for (name, value) in e.variables.iter() {
-                    self.set(name, value.clone());
-                }
-                self.conversation_mut().replace(seq, &e.messages);
-                Ok(())
+            Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),
+            Event::ContextProcessingRetried(e) => {
+                let clock = self.clock(at);
+                self.retry_processor(at, clock, e)
             }
+            Event::ContextProcessed(e) => self.end_processor(seq, e),
+            Event::ContextProcessingFailed(e) => self.fail_processor(e),
             Event::ContextSummarized(e) => {
                 self.lives()?;
                 self.conversation_mut().replace(seq, &e.messages);
                 Ok(())
             }
 
-            Event::ConditionEvaluationRequested(_)
-            | Event::ConditionEvaluationCompleted(_)
-            | Event::ForkStarted(_)
-            | Event::BranchStarted(_)
-            | Event::BranchEnded(_)
-            | Event::JoinCompleted(_)
-            | Event::LoopStarted(_)
-            | Event::LoopIterationStarted(_)
-            | Event::LoopEnded(_)
-            | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::ContextProcessingRequested(_)
-            | Event::ContextProcessingFailed(_) => Err(NO_GRAPHS),
+            Event::ConditionEvaluationRequested(e) => self.judge(seq, at, e),
+            Event::ConditionEvaluationCompleted(e) => self.judged(e),
+            Event::LoopStarted(e) => self.begin_loop(e),
+            Event::LoopIterationStarted(e) => self.begin_iteration(e),
+            Event::LoopEnded(e) => self.end_loop(e),
+            Event::SubWorkflowStarted(e) => self.begin_sub_workflow(at, e),
+            Event::SubWorkflowCompleted(e) => self.complete_sub_workflow(e),
+            Event::SubWorkflowFailed(e) => self.fail_sub_workflow(e),
+
+            Event::ForkStarted(_) | Event::BranchStarted(_) | Event::BranchEnded(_) | Event::JoinCompleted(_) => {
+                Err(NO_GRAPHS)
+            }
 
             Event::ThreadRecovered(_)
             | Event::Warning(_)
@@ -227,12 +233,8 @@ impl State {
     }
 
     /// What the thread has said and heard; shared with whoever looks at it, until it changes.
-    fn conversation_mut(&mut self) -> &mut Conversation {
+    pub(super) fn conversation_mut(&mut self) -> &mut Conversation {
         Arc::make_mut(&mut self.conversation)
-    }
-
-    fn set(&mut self, name: &str, value: Json) {
-        Arc::make_mut(&mut self.variables).insert(name.to_owned(), value);
     }
 
     fn lives(&self) -> Result<(), Unfit> {
@@ -257,7 +259,7 @@ impl State {
         }
     }
 
-    fn ready(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
+    pub(super) fn ready(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
         match self.work_of(node)? {
             work @ Work::Ready => Ok(work),
             _ => Err(Unfit("the node has begun already")),

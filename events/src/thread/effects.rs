@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::agent_loop::Stage;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
+use super::processors::{ProcessorRun, is_built_in};
 use super::state::{Interaction, InteractionStage, Phase, State, Work};
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
@@ -19,6 +20,8 @@ pub enum Effect {
     CallModel(ModelCall),
     /// Run the tool.
     CallTool(ToolRun),
+    /// Run the context processor; [`State::processor_messages`] says over what.
+    RunProcessor(ProcessorRun),
     /// Ask the person.
     AskPerson(Interaction),
 }
@@ -29,6 +32,7 @@ impl Effect {
         match self {
             Self::CallModel(call) => (call.call, call.attempt),
             Self::CallTool(run) => (run.call, run.attempt),
+            Self::RunProcessor(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
         }
     }
@@ -36,7 +40,7 @@ impl Effect {
     /// Whether it may begin while its request is still being flushed, because doing it again would change nothing.
     pub fn may_be_repeated(&self) -> bool {
         match self {
-            Self::CallModel(_) => true,
+            Self::CallModel(_) | Self::RunProcessor(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
             Self::AskPerson(_) => false,
         }
@@ -47,6 +51,7 @@ impl Effect {
         match self {
             Self::CallModel(call) => call.requested_at,
             Self::CallTool(run) => run.not_before,
+            Self::RunProcessor(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
         }
     }
@@ -89,6 +94,9 @@ pub enum Wait {
 impl State {
     /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
     pub fn effects(&self) -> Vec<Effect> {
+        if let Phase::Judging(judging) = &self.phase {
+            return judging.open_call().copied().map(Effect::CallModel).into_iter().collect();
+        }
         let Phase::InNode(run) = &self.phase else {
             return Vec::new();
         };
@@ -100,6 +108,9 @@ impl State {
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
             Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            // What is built in is the machine's own work.
+            Work::Processing(run) if is_built_in(&run.processor) => Vec::new(),
+            Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
             Work::Asking(ask) => match ask.stage {
                 InteractionStage::Asked => vec![Effect::AskPerson(ask.clone())],
                 InteractionStage::Responded { .. } => Vec::new(),
@@ -110,6 +121,9 @@ impl State {
     /// What the open model call is made with; `None` when none is open. The same for every attempt of a call: what
     /// the application added after it was first asked for is seen by the next one. Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
+        if let Some(judging) = self.judging() {
+            return self.judging_request(judging);
+        }
         let Work::Llm(agent_loop) = &self.node_run()?.work else {
             return None;
         };
@@ -153,10 +167,12 @@ impl State {
                         agent_loop.open_tools().map(|tool| tool.deadline).chain(model).min()
                     }
                     Work::Tool(tool) => Some(tool.deadline),
+                    Work::Processing(run) => Some(run.deadline),
                     Work::Asking(ask) => ask.deadline,
                     Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),
+            Phase::Judging(judging) => (None, judging.open_call().map(|call| call.deadline)),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
         };
         [of_thread, of_node, of_work].into_iter().flatten().min()

@@ -2,20 +2,26 @@
 
 mod interaction;
 mod llm;
+mod loops;
+mod processor;
+mod sub_workflow;
 mod tool;
 
 pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error, process_answer};
+pub(super) use loops::next as next_iteration;
+pub(super) use sub_workflow::complete as complete_sub_workflow;
 
 use super::Surroundings;
 use super::advance::completed;
 use super::state::{NodeRun, State};
 use crate::event::Event;
 use crate::fault::ExecutionError;
-use crate::workflow::{Node, NodeKind};
+use crate::workflow::{Node, NodeKind, Workflow};
 
 /// The first event of a node that was entered.
 pub(super) fn begin(
     state: &State,
+    workflow: &Workflow,
     node: &Node,
     run: &NodeRun,
     around: &Surroundings<'_>,
@@ -24,16 +30,11 @@ pub(super) fn begin(
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
-        NodeKind::Route(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
-        NodeKind::ContextProcessor(_)
-        | NodeKind::Condition(_)
-        | NodeKind::Fork(_)
-        | NodeKind::Join(_)
-        | NodeKind::Parallel(_)
-        | NodeKind::LoopStart(_)
-        | NodeKind::LoopEnd(_)
-        | NodeKind::Loop(_)
-        | NodeKind::SubWorkflow(_) => {
+        NodeKind::ContextProcessor(processor) => processor::begin(state, node, processor, around),
+        NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
+        NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
+        NodeKind::Route(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
+        NodeKind::Condition(_) | NodeKind::Fork(_) | NodeKind::Join(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
             let message = format!("node `{}` is of a kind that this machine does not run", node.id);
             Err(ExecutionError::new(crate::fault::ErrorKind::Configuration, message))
         }

@@ -9,14 +9,18 @@ use serde::Serialize;
 use super::agent_loop::AgentLoop;
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
+use super::frames::{Frame, Globals};
+use super::judging::Judging;
 use super::labels::Labels;
+use super::path::{Path, Visit};
+use super::processors::ProcessorRun;
 use crate::bin::Ordered;
 use crate::event::{ForkChanges, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::message::Usage;
-use crate::workflow::{Graph, Node, Workflow, WorkflowRef};
+use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
 pub const STATE_VERSION: u16 = 1;
@@ -92,7 +96,14 @@ pub struct State {
     pub(super) phase: Phase,
     pub(super) variables: Arc<Ordered<Json>>,
     pub(super) conversation: Arc<Conversation>,
-    pub(super) path: Vec<Visit>,
+    /// The loops and sub-workflows that are open, innermost last.
+    pub(super) frames: Vec<Frame>,
+    /// How many of them are those of the thread whose branch this is.
+    pub(super) n_frames_inherited: u64,
+    /// Nodes entered outside of loops and sub-workflows.
+    pub(super) n_entered: u32,
+    pub(super) globals: Globals,
+    pub(super) path: Path,
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) labels: Labels,
     pub(super) totals: Totals,
@@ -151,6 +162,8 @@ pub enum Phase {
         /// The node.
         node: NodeId,
     },
+    /// A model judges a condition of the way on.
+    Judging(Box<Judging>),
     /// A node failed for good.
     Failing {
         /// The node.
@@ -212,6 +225,8 @@ pub enum Work {
     Tool(ToolRun),
     /// Asks a person.
     Asking(Interaction),
+    /// Changes the conversation.
+    Processing(Box<ProcessorRun>),
     /// Has its output; to be left.
     Done {
         /// The output.
@@ -259,17 +274,6 @@ pub enum InteractionStage {
     },
 }
 
-/// A node that was entered.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
-pub struct Visit {
-    /// The event that says so.
-    pub seq: Seq,
-    /// The node.
-    pub node: NodeId,
-    /// The number of the try.
-    pub attempt: u32,
-}
-
 /// A moment with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Checkpoint {
@@ -282,7 +286,7 @@ pub struct Checkpoint {
 /// Sums over the whole thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize)]
 pub struct Totals {
-    /// Nodes entered.
+    /// Nodes entered, inside of loops and sub-workflows too.
     pub n_iterations: u32,
     /// Model calls answered.
     pub n_llm_calls: u64,
@@ -306,7 +310,11 @@ impl State {
             phase: Phase::New,
             variables: Arc::default(),
             conversation: Arc::default(),
-            path: Vec::new(),
+            frames: Vec::new(),
+            n_frames_inherited: 0,
+            n_entered: 0,
+            globals: Globals::default(),
+            path: Path::default(),
             checkpoints: Vec::new(),
             labels: Labels::default(),
             totals: Totals::default(),
@@ -405,9 +413,14 @@ impl State {
         &self.conversation
     }
 
-    /// The nodes it entered.
+    /// The nodes it entered: the last [`super::VISITS_MAX`] of them.
     pub fn path(&self) -> &[Visit] {
-        &self.path
+        self.path.kept()
+    }
+
+    /// How many nodes it entered before those of [`State::path`].
+    pub fn n_visits_dropped(&self) -> u64 {
+        self.path.n_dropped()
     }
 
     /// Its named moments.
@@ -431,11 +444,6 @@ impl State {
             Control::Running => at,
             Control::Paused { since, .. } => since.min(at),
         }
-    }
-
-    /// The graph it runs on.
-    pub(super) fn graph<'w>(&self, workflow: &'w Workflow) -> Option<&'w Graph> {
-        workflow.graph(None)
     }
 
     /// The configuration of a node of the graph it runs on.

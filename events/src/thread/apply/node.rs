@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::super::agent_loop::Unfit;
-use super::super::state::{InteractionStage, NodeRun, Phase, State, Visit, Work};
+use super::super::path::Visit;
+use super::super::state::{InteractionStage, NodeRun, Phase, State, Work};
 use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
-use crate::event::{NodeFailed, NodeStarted, Scope, UserInteractionProcessed};
+use crate::event::{NodeFailed, NodeStarted, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
@@ -18,6 +19,7 @@ impl State {
                 *conversation_from
             }
             Phase::Leaving { .. } if e.attempt == 1 => None,
+            Phase::Judging(judging) if e.attempt == 1 && judging.open_call().is_none() => None,
             _ => return Err(Unfit("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
@@ -29,7 +31,9 @@ impl State {
             }
             None => conversation.mark(),
         };
-        self.totals.n_iterations += u32::from(e.attempt == 1);
+        if e.attempt == 1 {
+            self.count_entered();
+        }
         self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
         self.phase = Phase::InNode(NodeRun {
             node: e.node.clone(),
@@ -48,13 +52,14 @@ impl State {
             Work::Done { output } => Some(std::mem::take(output)),
             // A node that only marks a place leaves the output as it was.
             Work::Ready => None,
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Failed(_) => {
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing(_) | Work::Failed(_) => {
                 return Err(Unfit("the node has not done its work"));
             }
         };
         if let Some(output) = output {
-            self.set("output", output);
+            self.set_here("output", output);
         }
+        self.end_iteration(node);
         self.phase = Phase::Leaving { node: node.clone() };
         Ok(())
     }
@@ -68,7 +73,7 @@ impl State {
         }
         match run.work {
             Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) => return Err(OPEN_CALL),
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing(_) => return Err(OPEN_CALL),
         }
         self.phase = match e.retry_at {
             Some(not_before) => Phase::Entering {
@@ -124,12 +129,8 @@ impl State {
         let output = input.clone();
         *self.work()? = Work::Done { output };
         for update in &e.variables {
-            match update.scope {
-                // The root thread is its own global scope; sub-workflows and loops are refused when the definition
-                // is built.
-                Scope::Global | Scope::Thread | Scope::Subgraph | Scope::Loop => {
-                    self.set(&update.name, update.value.clone());
-                }
+            if !self.set_in(update.scope, &update.name, update.value.clone()) {
+                return Err(Unfit("there is no such scope here"));
             }
         }
         if let Some(text) = &e.message {

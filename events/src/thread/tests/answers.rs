@@ -189,7 +189,7 @@ fn progress_is_recorded_while_its_call_is_open_and_not_after() {
           1 NODE_STARTED node=ask attempt=1
           2 LLM_EXECUTION_REQUEST node=ask
           3 LLM_CALL_REQUESTED 1
-          4 LLM_EXECUTION_PROGRESS attempt=1 call=3
+          4 LLM_EXECUTION_PROGRESS attempt=1 call=3 index=0
           5 LLM_TRY_FAILED call=3 rate_limit
           6 LLM_CALL_COMPLETED call=3
           7 TOOL_EXECUTION_REQUEST name=read

@@ -87,17 +87,30 @@ fn every_tool_call_has_one_result(state: &State) {
 fn every_call_ends_once(bench: &Bench) {
     let mut open: BTreeMap<u64, &str> = BTreeMap::new();
     let mut ended: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut node = None;
+    let mut nodes: Vec<&crate::ids::NodeId> = Vec::new();
+    let mut frames: Vec<&crate::ids::NodeId> = Vec::new();
     let mut agent_loop = None;
     let mut ends = |call: CallId| *ended.entry(call.0.0).or_default() += 1;
     for (seq, (_, event)) in bench.log.iter().enumerate() {
         let seq = seq as u64;
         match event {
-            Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_) => {
+            Event::LlmCallRequested(_)
+            | Event::ToolExecutionRequest(_)
+            | Event::UserInteractionRequested(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::ContextProcessingRequested(_) => {
                 open.insert(seq, event.event_type().name);
             }
             Event::LlmExecutionRequest(_) => agent_loop = Some(CallId(Seq(seq))),
-            Event::NodeStarted(_) => node = Some(CallId(Seq(seq))),
+            Event::NodeStarted(e) => nodes.push(&e.node),
+            Event::LoopStarted(e) => frames.push(&e.node),
+            Event::SubWorkflowStarted(e) => frames.push(&e.node),
+            Event::LoopEnded(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::SubWorkflowCompleted(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::SubWorkflowFailed(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::ConditionEvaluationCompleted(e) => ends(e.call),
+            Event::ContextProcessed(e) => ends(e.call),
+            Event::ContextProcessingFailed(e) => ends(e.call),
             Event::LlmCallCompleted(e) => ends(e.call),
             Event::LlmCallFailed(e) => ends(e.call),
             Event::ToolExecutionCompleted(e) => ends(e.call),
@@ -105,7 +118,8 @@ fn every_call_ends_once(bench: &Bench) {
             Event::UserInteractionProcessed(e) => ends(e.interaction),
             Event::UserInteractionFailed(e) => ends(e.interaction),
             Event::LlmExecutionCompleted(_) | Event::LlmExecutionFailed(_) => assert!(agent_loop.take().is_some()),
-            Event::NodeCompleted(_) | Event::NodeFailed(_) => assert!(node.take().is_some()),
+            Event::NodeCompleted(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
+            Event::NodeFailed(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
             _ => {}
         }
     }
@@ -115,7 +129,8 @@ fn every_call_ends_once(bench: &Bench) {
     }
     if bench.state().is_ended() {
         assert!(open.is_empty(), "open at the end: {open:?}\n{}", bench.out);
-        assert!(agent_loop.is_none() && node.is_none(), "a loop or a node is open at the end\n{}", bench.out);
+        assert!(agent_loop.is_none() && nodes.is_empty(), "a loop or a node is open at the end\n{}", bench.out);
+        assert!(frames.is_empty(), "open at the end: {frames:?}\n{}", bench.out);
     }
 }
 
