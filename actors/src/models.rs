@@ -53,7 +53,7 @@ impl Models {
         request.temperature = choice.temperature;
         request.stream = choice.stream;
         request.tool_choice = wanted.tool_choice.clone();
-        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &extra.0) {
+        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
             request.extra = extra.clone();
         }
         if !execution.tools.is_empty() {

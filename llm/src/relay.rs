@@ -160,7 +160,7 @@ fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
                 Part::ToolCall(ToolCall {
                     id: String::new(),
                     name: wish.name,
-                    arguments: Json(arguments),
+                    arguments: Json::from(arguments),
                     arguments_raw: None,
                     signature: None,
                 })

@@ -1,5 +1,6 @@
 //! What the machine owes to nobody but itself.
 
+use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
@@ -7,7 +8,7 @@ use super::{Status, Surroundings, judging, nodes, processors};
 use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
-use crate::workflow::{Node, Workflow};
+use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
     state.run.as_ref()?;
@@ -43,6 +44,9 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 }
 
 fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
+    if state.ends_as_branch_at(id) {
+        return ThreadCompleted { node: id.clone() }.into();
+    }
     let Some(node) = state.node_of(workflow, id) else {
         return fail_outwards(state, Some(id), no_such_node(workflow, id));
     };
@@ -72,6 +76,10 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
         Work::Llm(agent_loop) => agent_loop.advance(around),
         Work::Tool(_) => None,
         Work::Processing(run) => processors::advance(state, run),
+        Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
+            Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
+            Verdict::Open | Verdict::Enough => None,
+        }),
         Work::Asking(ask) => nodes::process_answer(state, node, ask),
         Work::Done { .. } => Some(completed(run, around.now)),
         Work::Failed(error) => Some(give_up(state, node, run, error.clone(), around.now)),
@@ -170,6 +178,9 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Surroundings<
                 fail(ExecutionError::new(ErrorKind::Configuration, message))
             }
         };
+    }
+    if let Some(NodeKind::Fork(fork)) = graph.node(id).map(Node::kind) {
+        return enter(state, workflow, &fork.join, 1, around.now);
     }
     let mut edges = graph.edges_from(id);
     if edges.len() == 1

@@ -1,6 +1,7 @@
 //! The fold: what each event makes of the state. Needs no definition, no tools and no clock, so that any recorded
 //! thread can be folded anywhere.
 
+mod branches;
 mod frames;
 mod node;
 mod whole;
@@ -42,7 +43,6 @@ const ENDED: Unfit = Unfit("the thread has ended");
 const OPEN_CALL: Unfit = Unfit("a call is open still");
 const NO_CALL: Unfit = Unfit("no such call is open");
 const NO_QUESTION: Unfit = Unfit("no such question is open");
-const NO_GRAPHS: Unfit = Unfit("this version of the machine runs no branches");
 
 impl State {
     /// Folds the next event, which happened at that time.
@@ -68,6 +68,9 @@ impl State {
             Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
                 Phase::Leaving { node } if *node == e.node => self.end(Ending::Completed),
+                Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node) => {
+                    self.end(Ending::Completed)
+                }
                 _ => Err(Unfit("the thread does not leave that node")),
             },
             Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node.clone(), error: e.error.clone() }),
@@ -213,9 +216,10 @@ impl State {
             Event::SubWorkflowCompleted(e) => self.complete_sub_workflow(e),
             Event::SubWorkflowFailed(e) => self.fail_sub_workflow(e),
 
-            Event::ForkStarted(_) | Event::BranchStarted(_) | Event::BranchEnded(_) | Event::JoinCompleted(_) => {
-                Err(NO_GRAPHS)
-            }
+            Event::ForkStarted(e) => self.plan_branches(seq, e),
+            Event::BranchStarted(e) => self.start_branch(seq, e),
+            Event::BranchEnded(e) => self.end_branch(e),
+            Event::JoinCompleted(e) => self.join(e),
 
             Event::ThreadRecovered(_)
             | Event::Warning(_)

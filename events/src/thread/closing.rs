@@ -1,10 +1,11 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
+use super::branches::out_of_time;
 use super::decide::tool_failed;
 use super::frames::close_frames;
 use super::processors::is_built_in;
-use super::state::{InteractionStage, Phase, State, Work};
-use super::{Effect, RECOVERIES_MAX, Surroundings, judging};
+use super::state::{InteractionStage, NodeRun, Phase, State, Work};
+use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, ThreadFailed, ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
@@ -16,8 +17,27 @@ use crate::tool::Recovery;
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
+    recover_but(state, |_| false, around)
+}
+
+impl Thread {
+    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
+    /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
+    /// Answers with the events to append, already applied.
+    pub fn recover_but(
+        &mut self,
+        is_known: impl Fn((CallId, u32)) -> bool,
+        around: &Surroundings<'_>,
+    ) -> Result<Vec<Event>, FoldError> {
+        let events = recover_but(&self.state, is_known, around);
+        self.follow(events, around)
+    }
+}
+
+fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: &Surroundings<'_>) -> Vec<Event> {
     let clock = state.clock(around.now);
-    let cut_off: Vec<_> = state.effects().into_iter().filter(|effect| was_running(effect, clock)).collect();
+    let is_cut_off = |effect: &Effect| was_running(effect, clock) && !is_known(effect.key());
+    let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
         return Vec::new();
     }
@@ -32,8 +52,8 @@ fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
         Effect::CallModel(_) | Effect::RunProcessor(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
-        // A question outlives the runtime that asked it.
-        Effect::AskPerson(_) => false,
+        // A question outlives the runtime that asked it, and a branch is a thread of its own.
+        Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
 }
 
@@ -49,7 +69,7 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<E
             return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
         Effect::RunProcessor(_) => ContextProcessingRetried { call, attempt: attempt + 1 }.into(),
-        Effect::CallTool(_) | Effect::AskPerson(_) => {
+        Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
     };
@@ -76,6 +96,7 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
         }
         Effect::AskPerson(ask) => close_question(ask.id, &error),
+        Effect::RunBranch(run) => run.ended_with(error).into(),
     }]
 }
 
@@ -110,6 +131,7 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
             | Work::Tool(_)
             | Work::Asking(_)
             | Work::Processing(_)
+            | Work::Branches(_)
             | Work::Done { .. }
             | Work::Failed(_) => {}
         }
@@ -117,20 +139,26 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     events
 }
 
-/// Ends everything that is open: in the node that runs, the try of the node, the loops and sub-workflows around it.
-pub(super) fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+/// Ends everything that is open in the node that runs, and the try of the node.
+fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut events = close_work(state, error, now);
     if let Phase::InNode(run) = &state.phase {
         let failed = NodeFailed { node: run.node.clone(), attempt: run.attempt, error: error.clone(), retry_at: None };
         events.push(failed.into());
     }
+    events
+}
+
+/// Ends everything that is open: what `close_node` does, and the loops and sub-workflows around the node.
+pub(super) fn close_all(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+    let mut events = close_node(state, error, now);
     events.extend(close_frames(state, error));
     events
 }
 
 /// Ends the thread in an error.
 pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> Vec<Event> {
-    let mut events = close_node(state, &error, now);
+    let mut events = close_all(state, &error, now);
     let node = match &state.phase {
         Phase::InNode(run) => Some(run.node.clone()),
         Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node.clone()),
@@ -153,6 +181,15 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     if state.is_paused() {
         return Vec::new();
     }
+    if let Phase::InNode(NodeRun { node, deadline, work: Work::Branches(fan), .. }) = &state.phase {
+        let is_late = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        let error = timeout(&format!("fork `{node}`"));
+        return match (is_late(*deadline), is_late(fan.plan.deadline)) {
+            (true, _) => close_node(state, &error, now),
+            (false, true) => out_of_time(fan, &error).unwrap_or_else(|| close_node(state, &error, now)),
+            (false, false) => Vec::new(),
+        };
+    }
     if let Phase::InNode(run) = &state.phase
         && run.deadline.is_some_and(|deadline| deadline <= now)
         && !run.work.is_over()
@@ -165,6 +202,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+        Effect::RunBranch(_) => false,
     });
     late.flat_map(|effect| match &effect {
         Effect::CallModel(_) => close_call(state, &effect, &timeout("the model"), now),
@@ -179,6 +217,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
         Effect::AskPerson(_) => close_call(state, &effect, &timeout("the question"), now),
+        Effect::RunBranch(_) => close_call(state, &effect, &timeout("the branch"), now),
     })
     .collect()
 }

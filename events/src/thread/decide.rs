@@ -1,7 +1,8 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
+use super::branches::branch_ended;
 use super::check;
-use super::closing::{close_node, close_thread, recover, tick};
+use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{question_failed, respond};
 use super::state::State;
@@ -74,6 +75,7 @@ pub(super) fn decide(
                 ContextProcessingFailed { call, error }.into()
             }))
         }
+        Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
         Input::Tick => Ok(tick(state, around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
@@ -93,7 +95,7 @@ pub(super) fn decide(
         Input::Cancel { reason } => {
             still_running(state)?;
             let why = because("the thread was cancelled", reason.as_deref());
-            let mut events = close_node(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
+            let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
             events.push(ThreadCancelled { reason }.into());
             Ok(events)
         }
@@ -153,7 +155,7 @@ fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
                 Effect::CallModel(_) => kind == Kind::Model,
                 Effect::CallTool(_) => kind == Kind::Tool,
                 Effect::RunProcessor(_) => kind == Kind::Processor,
-                Effect::AskPerson(_) => false,
+                Effect::AskPerson(_) | Effect::RunBranch(_) => false,
             }
     })
 }
@@ -213,7 +215,7 @@ fn model_answered(call: CallId, answer: ModelAnswer) -> Event {
 fn tool_call_id(effect: &Effect) -> Option<String> {
     match effect {
         Effect::CallTool(run) => run.tool_call_id.clone(),
-        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) => None,
+        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::agent_loop::Stage;
+use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
 use super::processors::{ProcessorRun, is_built_in};
@@ -24,6 +25,8 @@ pub enum Effect {
     RunProcessor(ProcessorRun),
     /// Ask the person.
     AskPerson(Interaction),
+    /// See that the branch runs, and tell how it ends.
+    RunBranch(BranchRun),
 }
 
 impl Effect {
@@ -34,6 +37,7 @@ impl Effect {
             Self::CallTool(run) => (run.call, run.attempt),
             Self::RunProcessor(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
+            Self::RunBranch(run) => (run.call, 1),
         }
     }
 
@@ -42,7 +46,7 @@ impl Effect {
         match self {
             Self::CallModel(_) | Self::RunProcessor(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) => false,
+            Self::AskPerson(_) | Self::RunBranch(_) => false,
         }
     }
 
@@ -53,6 +57,7 @@ impl Effect {
             Self::CallTool(run) => run.not_before,
             Self::RunProcessor(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
+            Self::RunBranch(_) => Time::default(),
         }
     }
 }
@@ -111,6 +116,7 @@ impl State {
             // What is built in is the machine's own work.
             Work::Processing(run) if is_built_in(&run.processor) => Vec::new(),
             Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
+            Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
             Work::Asking(ask) => match ask.stage {
                 InteractionStage::Asked => vec![Effect::AskPerson(ask.clone())],
                 InteractionStage::Responded { .. } => Vec::new(),
@@ -169,6 +175,7 @@ impl State {
                     Work::Tool(tool) => Some(tool.deadline),
                     Work::Processing(run) => Some(run.deadline),
                     Work::Asking(ask) => ask.deadline,
+                    Work::Branches(fan) => fan.plan.deadline,
                     Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),

@@ -96,17 +96,9 @@ impl State {
 
     /// Those that this thread opened itself. A branch inherits the others from its owner, who alone ends them.
     pub(super) fn own_frames(&self) -> &[Frame] {
-        let n_inherited = usize::try_from(self.n_frames_inherited).unwrap_or(usize::MAX);
+        let n_inherited = self.branch.as_ref().map_or(0, |branch| branch.n_frames);
+        let n_inherited = usize::try_from(n_inherited).unwrap_or(usize::MAX);
         self.frames.get(n_inherited..).unwrap_or_default()
-    }
-
-    /// This thread is a branch from here on: what is open now is its owner's, and what it sets from now on of scope
-    /// `global` is told to its owner at its end.
-    // The fork of branches is what calls it.
-    #[allow(dead_code)]
-    pub(super) fn become_a_branch(&mut self) {
-        self.n_frames_inherited = self.frames.len() as u64;
-        self.globals.written.clear();
     }
 
     /// The sub-workflow that runs, if one does.
@@ -149,6 +141,15 @@ impl State {
         };
         *n_entered = n_entered.saturating_add(1);
         self.totals.n_iterations = self.totals.n_iterations.saturating_add(1);
+    }
+
+    /// A branch begins: what it may enter is its own.
+    pub(super) fn begin_to_count(&mut self) {
+        match self.frames.last_mut() {
+            Some(Frame::Loop(open)) => open.n_entered = 0,
+            Some(Frame::Sub(open)) => open.n_entered = 0,
+            None => self.n_entered = 0,
+        }
     }
 
     /// The scopes that can be seen from here, innermost first: the loops up to the sub-workflow they run in, that
@@ -195,6 +196,16 @@ impl State {
             Frame::Loop(_) => None,
         });
         Arc::make_mut(sub.unwrap_or(&mut self.variables)).insert(name.to_owned(), value);
+    }
+
+    /// Sets a variable where it hides all others of its name.
+    pub(super) fn set_innermost(&mut self, name: &str, value: Json) {
+        let variables = match self.frames.last_mut() {
+            Some(Frame::Loop(open)) => &mut open.variables,
+            Some(Frame::Sub(open)) => &mut open.variables,
+            None => &mut self.variables,
+        };
+        Arc::make_mut(variables).insert(name.to_owned(), value);
     }
 
     /// Whether there is such a scope here.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::bin::Ordered;
 use crate::fault::ExecutionError;
-use crate::ids::CallId;
+use crate::ids::{CallId, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
 
-use super::{Processed, Status};
+use super::{BranchOutcome, Processed, Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,6 +109,15 @@ pub enum Input {
         attempt: u32,
         /// Why.
         error: ExecutionError,
+    },
+    /// A branch ended.
+    BranchEnded {
+        /// Its number.
+        index: u32,
+        /// Its thread.
+        child: ThreadId,
+        /// How.
+        outcome: BranchOutcome,
     },
     /// Time has passed: see whether a deadline has.
     Tick,

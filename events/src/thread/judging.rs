@@ -24,7 +24,6 @@ use crate::event::{
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, Time};
-use crate::json::Json;
 use crate::message::{FinishReason, Message, Role, Usage};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
@@ -293,8 +292,7 @@ impl State {
         let scopes = self.scopes();
         let shown = |name: &str| match scopes.iter().find_map(|scope| scope.get(name)) {
             None => String::new(),
-            Some(Json(serde_json::Value::String(text))) => cut(text),
-            Some(value) => cut(&value.0.to_string()),
+            Some(value) => value.0.as_str().map_or_else(|| cut(&value.0.to_string()), cut),
         };
         format!(
             "Does this condition hold?\n\n<condition>\n{condition}\n</condition>\n\n<input>\n{}\n</input>\n\n\

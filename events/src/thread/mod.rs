@@ -11,6 +11,7 @@
 mod advance;
 pub mod agent_loop;
 mod apply;
+mod branches;
 mod calls;
 mod check;
 mod closing;
@@ -34,13 +35,14 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::event::{Event, ThreadStarted};
+use crate::event::{BranchOf, Event, ForkChanges, ReplacedBranch, ThreadForked, ThreadStarted};
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
 use crate::workflow::Workflow;
 
 pub use apply::FoldError;
+pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
@@ -111,6 +113,17 @@ pub struct Surroundings<'a> {
     pub tools: &'a dyn Tools,
 }
 
+/// What a fork is to be.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Fork {
+    /// What is different from here on.
+    pub changes: ForkChanges,
+    /// The branch that it is, when a fork node starts it or it takes the place of one.
+    pub branch: Option<BranchOf>,
+    /// The threads that take the places of the parent's branches that run.
+    pub branches: Vec<ReplacedBranch>,
+}
+
 /// A run of a workflow: the fold of its events and the definition it runs on.
 #[derive(Debug, Clone)]
 pub struct Thread {
@@ -155,15 +168,15 @@ impl Thread {
     pub fn fork(
         id: ThreadId,
         parent: &State,
-        changes: crate::event::ForkChanges,
+        fork: Fork,
         workflow: Arc<Workflow>,
         around: &Surroundings<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let forked =
-            crate::event::ThreadForked { parent: parent.thread(), seq, changes, branch: None, branches: Vec::new() };
+        let Fork { changes, branch, branches } = fork;
+        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let mut events = thread.follow_only(vec![forked.into()], around)?;

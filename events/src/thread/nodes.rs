@@ -1,5 +1,6 @@
 //! How each kind of node begins, and what becomes of a person's answer.
 
+mod fork;
 mod interaction;
 mod llm;
 mod loops;
@@ -33,8 +34,11 @@ pub(super) fn begin(
         NodeKind::ContextProcessor(processor) => processor::begin(state, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
-        NodeKind::Route(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
-        NodeKind::Condition(_) | NodeKind::Fork(_) | NodeKind::Join(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
+        NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),
+        NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {
+            Ok(completed(run, around.now))
+        }
+        NodeKind::Condition(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
             let message = format!("node `{}` is of a kind that this machine does not run", node.id);
             Err(ExecutionError::new(crate::fault::ErrorKind::Configuration, message))
         }

@@ -185,7 +185,7 @@ impl State {
     }
 
     pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), Unfit> {
-        *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::NULL) };
+        *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }

@@ -7,6 +7,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use super::agent_loop::AgentLoop;
+use super::branches::{Branch, Fan};
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
 use super::frames::{Frame, Globals};
@@ -98,8 +99,6 @@ pub struct State {
     pub(super) conversation: Arc<Conversation>,
     /// The loops and sub-workflows that are open, innermost last.
     pub(super) frames: Vec<Frame>,
-    /// How many of them are those of the thread whose branch this is.
-    pub(super) n_frames_inherited: u64,
     /// Nodes entered outside of loops and sub-workflows.
     pub(super) n_entered: u32,
     pub(super) globals: Globals,
@@ -112,6 +111,7 @@ pub struct State {
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
+    pub(super) branch: Option<Branch>,
 }
 
 /// What is fixed when a thread begins.
@@ -227,6 +227,8 @@ pub enum Work {
     Asking(Interaction),
     /// Changes the conversation.
     Processing(Box<ProcessorRun>),
+    /// Waits for its branches.
+    Branches(Box<Fan>),
     /// Has its output; to be left.
     Done {
         /// The output.
@@ -298,6 +300,15 @@ pub struct Totals {
     pub cost_nanousd: Option<u64>,
 }
 
+impl Totals {
+    /// Adds a cost, where it is known.
+    pub(super) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
+        if let Some(cost) = cost_nanousd {
+            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
 impl State {
     /// A thread without events.
     pub fn new(thread: ThreadId) -> Self {
@@ -311,7 +322,6 @@ impl State {
             variables: Arc::default(),
             conversation: Arc::default(),
             frames: Vec::new(),
-            n_frames_inherited: 0,
             n_entered: 0,
             globals: Globals::default(),
             path: Path::default(),
@@ -320,6 +330,7 @@ impl State {
             totals: Totals::default(),
             questions: BTreeMap::new(),
             changes: ForkChanges::default(),
+            branch: None,
         }
     }
 
@@ -467,8 +478,9 @@ impl State {
         }
     }
 
-    /// Its final output: the variable `output`.
+    /// Its final output: the variable `output`; while a sub-workflow runs, and in a branch in one, that of the
+    /// sub-workflow.
     pub fn output(&self) -> Option<&Json> {
-        self.variables.get("output")
+        self.output_here()
     }
 }

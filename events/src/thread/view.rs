@@ -38,6 +38,9 @@ impl State {
             "path_dropped": self.n_visits_dropped(),
             "checkpoints": self.checkpoints(),
             "forked_from": self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
+            "branch_of": self.branch().and_then(|branch| branch.owner).map(|(thread, index)| {
+                json!({ "thread_id": thread, "index": index })
+            }),
             "workspace": self.workspace(),
             "paused": self.paused_json(),
             "output": self.output(),
@@ -108,6 +111,10 @@ impl State {
             Effect::RunProcessor(run) => json!({
                 "kind": "context_processor", "id": id, "attempt": attempt, "name": run.processor,
                 "config": run.config, "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
+            Effect::RunBranch(run) => json!({
+                "kind": "branch", "id": id, "thread_id": run.child,
+                "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
             }),
             Effect::AskPerson(ask) => json!({
                 "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,

@@ -102,7 +102,7 @@ impl State {
         if !matches!(self.phase, Phase::Leaving { .. }) {
             return Err(NO_NODE);
         }
-        self.leave_sub_workflow(&e.node, Work::Done { output: e.output.clone().unwrap_or(Json::NULL) })?;
+        self.leave_sub_workflow(&e.node, Work::Done { output: e.output.clone().unwrap_or(Json::null()) })?;
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }

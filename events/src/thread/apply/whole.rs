@@ -47,7 +47,27 @@ impl State {
         self.shift_clocks(at.ms_since(stood_at));
         self.inherit_calls(e.parent);
         self.change(&e.changes);
-        Ok(())
+        self.fork_branch(at, e)
+    }
+
+    /// Whose branch the fork is, and whose branches are its own from here on.
+    fn fork_branch(&mut self, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
+        match (&e.branch, &mut self.branch) {
+            // One that begins forks off from its owner; one that takes the place of another, from that.
+            (Some(of), _) if of.owner == e.parent => self.begin_branch(at, of.owner, of.index)?,
+            (Some(of), Some(branch)) => branch.owner = Some((of.owner, of.index)),
+            (Some(_), None) => return Err(Unfit("it takes the place of a thread that is no branch")),
+            (None, Some(branch)) => branch.owner = None,
+            (None, None) => {}
+        }
+        if e.branches.is_empty() {
+            return Ok(());
+        }
+        let owner = self.thread;
+        match self.work()? {
+            Work::Branches(fan) => fan.replace(owner, &e.branches),
+            _ => Err(Unfit("the thread is in no fork")),
+        }
     }
 
     /// Open tool calls keep the key under which the parent made them.
@@ -58,7 +78,12 @@ impl State {
         match &mut run.work {
             Work::Tool(tool) => tool.inherited_from(parent),
             Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
-            Work::Ready | Work::Asking(_) | Work::Processing(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready
+            | Work::Asking(_)
+            | Work::Processing(_)
+            | Work::Branches(_)
+            | Work::Done { .. }
+            | Work::Failed(_) => {}
         }
     }
 
@@ -116,6 +141,7 @@ impl State {
                     Work::Tool(tool) => tool.shift(ms),
                     Work::Processing(run) => run.shift(ms),
                     Work::Asking(ask) => ask.deadline = ask.deadline.map(|deadline| deadline.plus_ms(ms)),
+                    Work::Branches(fan) => fan.shift(ms),
                     Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
                 }
             }
@@ -150,8 +176,6 @@ impl State {
     pub(in super::super) fn count_call(&mut self, usage: &Usage, cost_nanousd: Option<u64>) {
         self.totals.n_llm_calls += 1;
         self.totals.usage.add(usage);
-        if let Some(cost) = cost_nanousd {
-            self.totals.cost_nanousd = Some(self.totals.cost_nanousd.unwrap_or(0).saturating_add(cost));
-        }
+        self.totals.add_cost(cost_nanousd);
     }
 }

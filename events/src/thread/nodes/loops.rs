@@ -4,9 +4,9 @@ use super::super::Surroundings;
 use super::super::advance::completed;
 use super::super::frames::LoopFrame;
 use super::super::state::{NodeRun, State};
+use super::fork::list_of;
 use crate::event::{Event, LoopEnded, LoopIterationStarted, LoopStarted};
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::json::Json;
 use crate::workflow::{LOOP_ITERATIONS_MAX, LoopNode, Node, NodeKind};
 
 /// How the element of a list is called when the node does not say.
@@ -36,29 +36,6 @@ pub(super) fn begin(
         n_iterations_max: bounds.into_iter().flatten().min().unwrap_or(0),
     }
     .into())
-}
-
-/// The list that an expression gives.
-pub(in super::super) fn list_of(
-    state: &State,
-    node: &crate::ids::NodeId,
-    expression: &str,
-) -> Result<Vec<Json>, ExecutionError> {
-    let value = state.context().evaluate_text(expression);
-    match value.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?.0 {
-        serde_json::Value::Array(items) => Ok(items.into_iter().map(Json).collect()),
-        other => {
-            let kind = match other {
-                serde_json::Value::Null => "null",
-                serde_json::Value::Bool(_) => "a boolean",
-                serde_json::Value::Number(_) => "a number",
-                serde_json::Value::String(_) => "a text",
-                serde_json::Value::Array(_) | serde_json::Value::Object(_) => "an object",
-            };
-            let message = format!("`for_each` of `{node}` gives {kind} and no list: `{expression}`");
-            Err(ExecutionError::new(ErrorKind::Expression, message))
-        }
-    }
 }
 
 fn most(repeat: &LoopNode) -> u64 {

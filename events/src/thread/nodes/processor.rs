@@ -30,7 +30,7 @@ pub(super) fn begin(
 /// The configuration with its expressions filled in.
 fn fill(state: &State, processor: &ContextProcessorNode) -> Result<Ordered<Json>, ExpressionError> {
     let context = state.context();
-    let fill = |name: &str, value: &Json| match &value.0 {
+    let fill = |name: &str, value: &Json| match &*value.0 {
         serde_json::Value::String(text) if processor.processor_name == "extract" && name == "expression" => {
             context.evaluate_text(text)
         }

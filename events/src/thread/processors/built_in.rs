@@ -86,7 +86,7 @@ fn read(processor: &str, config: &Ordered<Json>) -> Option<Read<Task>> {
 }
 
 fn read_truncate(config: &Ordered<Json>) -> Read<Task> {
-    let count = |key: &'static str| match config.get(key).map(|value| &value.0) {
+    let count = |key: &'static str| match config.get(key).map(|value| &*value.0) {
         None => Ok(0),
         Some(value) => value
             .as_u64()
@@ -102,7 +102,7 @@ fn read_truncate(config: &Ordered<Json>) -> Read<Task> {
 
 fn read_filter(config: &Ordered<Json>) -> Read<Task> {
     let roles = |key: &'static str| {
-        let Some(value) = config.get(key).map(|value| &value.0) else {
+        let Some(value) = config.get(key).map(|value| &*value.0) else {
             return Ok(None);
         };
         let roles = value.as_array().map(|roles| roles.iter().map(role_of).collect::<Option<Vec<_>>>());
@@ -135,7 +135,7 @@ fn read_extract(config: &Ordered<Json>) -> Read<Task> {
 }
 
 fn read_inject(config: &Ordered<Json>) -> Read<Task> {
-    let content = match config.get("content").map(|value| &value.0) {
+    let content = match config.get("content").map(|value| &*value.0) {
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
         None => return Err(("content", "the text of the message is missing".into())),

@@ -125,7 +125,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
     bench.tool_answers(question, "I am no person");
     let error = ExecutionError::new(ErrorKind::Failed, "nor I");
     bench.give(Input::ModelFailed { call: question, attempt, error });
-    bench.give(Input::Respond { interaction: CallId(Seq(1)), data: Json::NULL });
+    bench.give(Input::Respond { interaction: CallId(Seq(1)), data: Json::null() });
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=approve attempt=1
@@ -189,7 +189,7 @@ fn progress_is_recorded_while_its_call_is_open_and_not_after() {
           1 NODE_STARTED node=ask attempt=1
           2 LLM_EXECUTION_REQUEST node=ask
           3 LLM_CALL_REQUESTED 1
-          4 LLM_EXECUTION_PROGRESS attempt=1 call=3 index=0
+          4 LLM_EXECUTION_PROGRESS attempt=1 call=3
           5 LLM_TRY_FAILED call=3 rate_limit
           6 LLM_CALL_COMPLETED call=3
           7 TOOL_EXECUTION_REQUEST name=read

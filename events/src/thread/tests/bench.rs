@@ -77,6 +77,13 @@ impl Bench {
         }
     }
 
+    /// The process goes on, and knows of these calls that they are running.
+    pub(super) fn recover_but(&mut self, is_known: impl Fn((CallId, u32)) -> bool) {
+        let around = self.around();
+        let events = self.thread.recover_but(is_known, &around).unwrap();
+        self.record(events);
+    }
+
     pub(super) fn tick_after_ms(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         writeln!(self.out, "    {ms} ms later").unwrap();
@@ -144,12 +151,17 @@ impl Bench {
 
     /// A new thread from the moment after event `seq`.
     pub(super) fn fork(&self, seq: usize, changes: ForkChanges) -> Self {
+        self.fork_as(ThreadId::from_bytes([8; 16]), seq, Fork { changes, ..Fork::default() }, self.now)
+    }
+
+    /// The same, with more said about it.
+    pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
         let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
-        let id = ThreadId::from_bytes([8; 16]);
-        let (thread, events) = Thread::fork(id, &parent, changes, workflow, &self.around()).unwrap();
+        let around = Surroundings { now, tools: &Toolbox };
+        let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
         let log = self.log[..=seq].to_vec();
-        let mut fork = Self { thread, now: self.now, log, out: String::new() };
+        let mut fork = Self { thread, now, log, out: String::new() };
         fork.record(events);
         fork
     }
@@ -260,11 +272,13 @@ fn line_of(event: &Event) -> String {
         "interaction",
         "name",
         "workflow",
-        "index",
         "n_iterations",
         "processor",
         "verdict",
         "output",
+        "n_needed",
+        "n_completed",
+        "n_failed",
     ] {
         match &data[key] {
             serde_json::Value::Null => {}
@@ -272,6 +286,9 @@ fn line_of(event: &Event) -> String {
             value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
             _ => {}
         }
+    }
+    if !matches!(event, Event::LlmExecutionProgress(_)) && data["index"].is_u64() {
+        write!(line, " index={}", data["index"]).unwrap();
     }
     for key in ["content", "message", "code", "reason", "label", "input_data"] {
         if let serde_json::Value::String(text) = &data[key] {

@@ -295,7 +295,7 @@ fn a_list_that_is_none_fails_the_node() {
           1 NODE_STARTED node=go attempt=1
           2 NODE_FAILED node=go attempt=1 expression
           3 THREAD_FAILED node=go expression
-            `for_each` of `go` gives a text and no list: `input`
+            `for_each` of node `go` gives a text, not a list
         => error, waits for nothing
     "#]]);
 }

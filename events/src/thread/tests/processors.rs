@@ -159,7 +159,7 @@ fn a_processor_of_the_application_is_asked_and_its_answer_takes_effect() {
 #[test]
 fn an_answer_that_no_model_would_accept_fails_the_node() {
     let kept = |from, to| ContextItem::Kept { from, to };
-    let bad_name = || Ordered::from_iter([("1a".to_owned(), Json::NULL)]);
+    let bad_name = || Ordered::from_iter([("1a".to_owned(), Json::null())]);
     for (processed, expected) in [
         (
             Processed { messages: vec![kept(0, 2)], ..Processed::default() },

@@ -248,7 +248,7 @@ impl Bench {
                     let processed = Processed { messages, ..Processed::default() };
                     self.give(Input::ContextProcessed { call, attempt, processed });
                 }
-                Some(Effect::AskPerson(_)) | None => {}
+                Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
             },
             Act::Fail { which, kind, retryable } => {
                 let error = ExecutionError { retryable: *retryable, ..ExecutionError::new(KINDS[*kind], "it broke") };
@@ -264,7 +264,7 @@ impl Bench {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(Input::ContextProcessingFailed { call, attempt, error });
                     }
-                    Some(Effect::AskPerson(_)) | None => {}
+                    Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
                 }
             }
             Act::Stray { call, attempt, as_model } => {

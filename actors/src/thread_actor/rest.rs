@@ -1,0 +1,86 @@
+//! What the thread has come to, and how its actor leaves.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use rethread_events::ids::Time;
+use rethread_events::thread::{Input, Surroundings, Wait};
+
+use super::live::Mode;
+use super::{PutAway, Tell, ThreadActor};
+use crate::activity::Rest;
+use crate::inner::Inner;
+use crate::snapshots;
+
+impl ThreadActor {
+    /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
+    pub(super) fn rest(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        let now = Inner::now();
+        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner });
+        if wait == Wait::Itself && !live.halting && !self.inner.observing {
+            return ctx.notify(Tell { input: Input::Tick, reply: None, work: None });
+        }
+        if !live.under_way.is_empty() {
+            return;
+        }
+        let ended = wait == Wait::Nothing;
+        // Whose time is up waits for nobody any more: its alarm is about to say so.
+        let settled = |until: Option<Time>| self.inner.observing || until.is_none_or(|at| at > now);
+        if ended || matches!(wait, Wait::Somebody { until } if settled(until)) {
+            let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
+            self.inner.activity.at_rest(self.id, rest, ended);
+        }
+        if (ended || live.running.is_empty()) && !live.stirred {
+            // It was brought back for somebody, whose message is handled first.
+            return ctx.notify(PutAway);
+        }
+        if ended || live.halting && live.running.is_empty() {
+            return self.put_away(ctx);
+        }
+        if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
+            live.snapshot = live.thread.state().last_seq();
+            live.keep_snapshot(&self.inner);
+        }
+        if live.running.is_empty() && live.idle.is_none() {
+            let wait = Duration::from_millis(self.inner.limits.passivate_after_ms);
+            live.idle = Some(ctx.run_later(wait, |actor, ctx| actor.put_away(ctx)));
+        }
+    }
+
+    /// Leaves the thread to the log: the next input brings it back.
+    pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if !live.under_way.is_empty() || !live.running.is_empty() {
+            return;
+        }
+        let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
+        if ended {
+            live.give_snapshot_back(&self.inner);
+        } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
+            live.keep_snapshot(&self.inner);
+        }
+        self.leave(ctx);
+        // After it has left: a timer that finds this actor still there would wake nobody.
+        if let Some(at) = next_due.filter(|_| !ended && !self.inner.is_shutting_down()) {
+            self.inner.timers.set(self.id, at);
+        }
+    }
+
+    pub(super) fn leave(&mut self, ctx: &mut Context<Self>) {
+        let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
+        self.go(ctx);
+        // Behind the going: who asks later finds nobody here and looks into the log.
+        self.inner.activity.left(self.id, ended);
+    }
+
+    pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
+        self.mode = Mode::Gone;
+        self.inner.forget(self.id, &ctx.address());
+        ctx.stop();
+    }
+}
