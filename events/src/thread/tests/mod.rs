@@ -7,6 +7,7 @@ mod laws;
 mod agent_loop;
 mod answers;
 mod branches;
+mod branches_inside;
 mod cancel;
 mod checkpoints;
 mod control;
