@@ -63,6 +63,9 @@ pub(crate) fn check_config(processor: &str, config: &Ordered<Json>) -> Result<()
     if let Some(key) = config.keys().find(|key| !keys.contains(&key.as_str())) {
         return Err((key.clone(), format!("`{processor}` does not know it: it reads {}", keys.join(", "))));
     }
+    if let Some(Value::String(expression)) = config.get("expression").map(|value| &*value.0) {
+        crate::expression::check_text(expression).map_err(|e| ("expression".to_owned(), e.to_string()))?;
+    }
     let is_open = |value: &Value| value.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
     if config.iter().any(|(key, value)| key != "content" && key != "expression" && is_open(&value.0)) {
         return Ok(());
