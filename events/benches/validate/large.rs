@@ -25,7 +25,8 @@ pub(crate) fn mixed(n: usize) -> String {
             writeln!(nodes, "  - {node}").unwrap();
         }
         let mut edge = |from: &str, to: &str| writeln!(edges, "  - {{from: {from}{i}, to: {to}{i}}}").unwrap();
-        for (from, to) in [("a", "l"), ("l", "b"), ("b", "m"), ("m", "f"), ("c", "j"), ("d", "j"), ("j", "s"), ("s", "e")]
+        for (from, to) in
+            [("a", "l"), ("l", "b"), ("b", "m"), ("m", "f"), ("c", "j"), ("d", "j"), ("j", "s"), ("s", "e")]
         {
             edge(from, to);
         }

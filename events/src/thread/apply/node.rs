@@ -12,6 +12,9 @@ use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
 
+/// How many closed questions are known, so that the same answer twice is accepted once.
+const QUESTIONS_MAX: usize = 4_096;
+
 impl State {
     pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), Unfit> {
         let from = match &self.phase {
@@ -33,6 +36,10 @@ impl State {
         };
         if e.attempt == 1 {
             self.count_entered();
+        }
+        // No question is open between nodes: an old one is known no longer, and an answer to it finds none.
+        while self.questions.len() > QUESTIONS_MAX {
+            self.questions.pop_first();
         }
         self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
         self.phase = Phase::InNode(NodeRun {

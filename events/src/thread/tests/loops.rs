@@ -486,3 +486,34 @@ nodes:
     assert_eq!(n_events, 500_006);
     assert_eq!((bench.state().path().len(), bench.state().n_visits_dropped()), (VISITS_MAX, 190_001));
 }
+
+#[test]
+fn a_loop_that_asks_and_names_moments_keeps_the_last_questions_only() {
+    let yaml = "
+version: '1'
+name: long
+nodes:
+  - id: go
+    loop:
+      times: 5000
+      body:
+        nodes:
+          - id: ask
+            checkpoint: asked
+            user_interaction: {operation_type: ADD_MESSAGE, message: {role: user, content_template: 'x'}}
+";
+    let mut bench = Bench::new(yaml, "hello");
+    let first = bench.open().0;
+    for _ in 0..5_000 {
+        bench.out.clear();
+        bench.person_says(serde_json::json!(1));
+    }
+    assert_eq!(bench.state().status(), Status::Completed);
+    assert_eq!(bench.state().questions.len(), 4_096);
+    assert_eq!(bench.state().checkpoints().len(), 5_000);
+    assert_eq!(bench.state().checkpoints()[4_999].label, "asked#5000");
+    assert!(crate::bin::encode(&bench.state().labels).unwrap().len() < 100);
+    bench.out.clear();
+    bench.give(Input::Respond { interaction: first, data: serde_json::json!(1).into() });
+    assert_eq!(bench.out.trim(), "refused: the thread has no interaction 6");
+}
