@@ -24,7 +24,8 @@ pub struct ThreadStarted {
     pub entry: NodeId,
     /// When the whole run must have ended.
     pub deadline: Option<Time>,
-    /// How many nodes it may enter.
+    /// How many nodes it may enter outside of loops and sub-workflows; each iteration of a loop may enter as many by
+    /// itself.
     pub max_iterations: u32,
     /// The folder the tools work in.
     pub workspace: Option<String>,
@@ -170,4 +171,6 @@ pub enum WarningCode {
     UnknownCall,
     /// An answer of an attempt that was given up.
     StaleAttempt,
+    /// A model that judged a condition said neither yes nor no, or nothing: the condition counts as not fulfilled.
+    DoubtfulVerdict,
 }

@@ -8,6 +8,7 @@ use bincode::{Decode, Encode};
 
 use super::Surroundings;
 use super::agent_loop::Unfit;
+use super::path::Path;
 use super::state::{Phase, State, Totals, Work};
 use crate::bin::Ordered;
 use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
@@ -339,7 +340,7 @@ impl State {
 
     /// Whether it ends, as a branch, when it comes to this node.
     pub(super) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
-        self.branch.as_ref().is_some_and(|branch| branch.join == *node)
+        self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
     }
 
     /// What its owner is told of its end; `None` when it has not ended.
@@ -349,7 +350,7 @@ impl State {
             Some(error) => Err(error),
             None => Ok(self.output().cloned().unwrap_or_default()),
         };
-        Some(BranchOutcome { output, globals: Ordered::default(), totals: *self.totals() })
+        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals() })
     }
 
     /// What a branch makes of the state at which its owner forked.
@@ -362,12 +363,15 @@ impl State {
         };
         let plan = fan.plan.clone();
         let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
-        self.branch = Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: 0 });
+        self.branch =
+            Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
         self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
         self.totals = Totals::default();
-        self.path.clear();
+        self.path = Path::default();
+        self.begin_to_count();
+        self.globals.written.clear();
         if let Some((variable, item)) = item {
-            self.set(variable, item.clone());
+            self.set_innermost(variable, item.clone());
         }
         Ok(())
     }

@@ -362,6 +362,7 @@ fn of_graphs() -> Vec<Event> {
             deadline: time(),
         }
         .into(),
+        ContextProcessingRetried { call: CALL, attempt: 2 }.into(),
         ContextProcessed {
             call: CALL,
             messages: vec![ContextItem::Kept { from: 0, to: 2 }, ContextItem::New(message())],

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::super::agent_loop::Unfit;
 use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
-use crate::event::{
-    CheckpointCreated, ForkChanges, LlmCallCompleted, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted,
-};
+use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
 use crate::ids::{Seq, ThreadId, Time};
+use crate::message::Usage;
 
 impl State {
     pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), Unfit> {
@@ -79,7 +78,12 @@ impl State {
         match &mut run.work {
             Work::Tool(tool) => tool.inherited_from(parent),
             Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
-            Work::Ready | Work::Asking(_) | Work::Branches(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready
+            | Work::Asking(_)
+            | Work::Processing(_)
+            | Work::Branches(_)
+            | Work::Done { .. }
+            | Work::Failed(_) => {}
         }
     }
 
@@ -95,6 +99,9 @@ impl State {
         }
         if let Some(profile) = &changes.profile {
             self.changes.profile = Some(profile.clone());
+            if let Phase::Judging(judging) = &mut self.phase {
+                judging.use_profile(profile);
+            }
             if let Phase::InNode(run) = &mut self.phase
                 && let Work::Llm(agent_loop) = &mut run.work
             {
@@ -132,11 +139,13 @@ impl State {
                 match &mut run.work {
                     Work::Llm(agent_loop) => agent_loop.shift(ms),
                     Work::Tool(tool) => tool.shift(ms),
+                    Work::Processing(run) => run.shift(ms),
                     Work::Asking(ask) => ask.deadline = ask.deadline.map(|deadline| deadline.plus_ms(ms)),
                     Work::Branches(fan) => fan.shift(ms),
                     Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
                 }
             }
+            Phase::Judging(judging) => judging.shift(ms),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => {}
         }
     }
@@ -146,6 +155,9 @@ impl State {
             Phase::New => return Err(NOT_BEGUN),
             Phase::Ended(_) => return Err(ENDED),
             Phase::InNode(_) => return Err(OPEN_CALL),
+            Phase::Judging(judging) if judging.open_call().is_some() => return Err(OPEN_CALL),
+            _ if !self.own_frames().is_empty() => return Err(Unfit("a loop or a sub-workflow is open still")),
+            Phase::Judging(_) => {}
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}
         }
         self.control = Control::Running;
@@ -161,9 +173,9 @@ impl State {
     }
 
     /// Adds the figures of a model call to the sums.
-    pub(super) fn count(&mut self, e: &LlmCallCompleted) {
+    pub(in super::super) fn count_call(&mut self, usage: &Usage, cost_nanousd: Option<u64>) {
         self.totals.n_llm_calls += 1;
-        self.totals.usage.add(&e.usage);
-        self.totals.add_cost(e.cost_nanousd);
+        self.totals.usage.add(usage);
+        self.totals.add_cost(cost_nanousd);
     }
 }
