@@ -1,6 +1,9 @@
 //! Context processors of the application: they read the conversation and the variables, and return another
 //! conversation.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
