@@ -24,7 +24,7 @@ use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 1;
+pub const STATE_VERSION: u16 = 2;
 
 /// How far a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
