@@ -1,9 +1,9 @@
 //! What the machine owes to nobody but itself.
 
 use super::labels::is_of;
-use super::nodes;
 use super::state::{NodeRun, Phase, Run, State, Work};
 use super::{Status, Surroundings};
+use super::{nodes, questions};
 use crate::event::{
     CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted, ThreadFailed,
 };
@@ -63,9 +63,12 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
             None => missing(),
         }),
         // What runs needs no definition: all that decides its course is in its request.
-        Work::Llm(agent_loop) => agent_loop.advance(around),
+        Work::Llm(agent_loop) => questions::follow_up(state, workflow, around).or_else(|| agent_loop.advance(around)),
         Work::Tool(_) => None,
-        Work::Asking(ask) => nodes::process_answer(state, node, ask),
+        Work::Asking(_) => questions::follow_up(state, workflow, around),
+        Work::Approved(tool) => {
+            Some(nodes::run_approved(node, tool, around).unwrap_or_else(|error| give_up(node, run, error, around.now)))
+        }
         Work::Done { .. } => Some(completed(run, around.now)),
         Work::Failed(error) => Some(give_up(node, run, error.clone(), around.now)),
     }

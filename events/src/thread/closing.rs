@@ -1,7 +1,8 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::decide::tool_failed;
-use super::state::{InteractionStage, Phase, State, Work};
+use super::questions::closed;
+use super::state::{Phase, State, Work};
 use super::{Effect, RECOVERIES_MAX, Surroundings};
 use crate::event::{
     Event, InteractionFailure, LlmCallFailed, LlmCallRetried, NodeFailed, ThreadFailed, ThreadRecovered,
@@ -15,6 +16,9 @@ use crate::tool::Recovery;
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
     let clock = state.clock(around.now);
+    if let Some(question) = left_by_fork(state) {
+        return vec![question];
+    }
     let cut_off: Vec<_> = state.effects().into_iter().filter(|effect| was_running(effect, clock)).collect();
     if cut_off.is_empty() {
         return Vec::new();
@@ -22,6 +26,17 @@ pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
     let calls = cut_off.iter().map(|effect| effect.key().0).collect();
     let begun = Event::from(ThreadRecovered { calls });
     std::iter::once(begun).chain(cut_off.iter().map(|effect| recover_call(effect, clock, around.now))).collect()
+}
+
+/// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
+/// call is made then.
+fn left_by_fork(state: &State) -> Option<Event> {
+    let Work::Llm(agent_loop) = &state.node_run()?.work else {
+        return None;
+    };
+    let (_, ask) = agent_loop.relayed().filter(|(_, ask)| ask.is_open() && !agent_loop.request.relay)?;
+    let detail = Some("a model is called in the place of the person".into());
+    Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail }.into())
 }
 
 fn was_running(effect: &Effect, clock: Time) -> bool {
@@ -82,15 +97,22 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut events: Vec<Event> = state.effects().iter().map(|effect| close_call(effect, error, now)).collect();
     if let Phase::InNode(run) = &state.phase {
+        // Answers that have not taken effect yet, and will not.
+        let answered = || run.work.questions().into_iter().filter(|ask| !ask.is_open());
         match &run.work {
             Work::Llm(agent_loop) => {
+                events.extend(answered().map(|ask| close_question(ask.id, error)));
                 events.extend(agent_loop.refusals());
+                // A call that a person answers is no effect: its question is.
+                let relayed = agent_loop.relayed().map(|(call, _)| call);
+                let owed = agent_loop.open_model_call().filter(|_| agent_loop.request.relay);
+                if let Some(call) = relayed.or(owed) {
+                    events.push(LlmCallFailed { call: call.call, error: error.clone() }.into());
+                }
                 events.push(agent_loop.failed(error.clone()));
             }
-            Work::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => {
-                events.push(close_question(ask.id, error));
-            }
-            Work::Ready | Work::Tool(_) | Work::Asking(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
+            Work::Ready | Work::Tool(_) | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
         }
     }
     events
@@ -138,20 +160,23 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
     let late = state.effects().into_iter().filter(|effect| match effect {
-        Effect::CallModel(call) => call.deadline <= now,
+        Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
     });
-    late.map(|effect| match &effect {
-        Effect::CallModel(_) => close_call(&effect, &timeout("the model"), now),
+    late.flat_map(|effect| match &effect {
+        Effect::CallModel(_) => vec![close_call(&effect, &timeout("the model"), now)],
         Effect::CallTool(tool) => {
             let mut error = timeout(&format!("tool `{}`", tool.name));
             if tool.recovery == Recovery::AtMostOnce {
                 error.message += ": it may or may not have taken effect, and it was not run again";
             }
-            tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)
+            vec![tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)]
         }
-        Effect::AskPerson(_) => close_call(&effect, &timeout("the question"), now),
+        Effect::AskPerson(ask) => {
+            let error = timeout("the question");
+            closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
+        }
     })
     .collect()
 }

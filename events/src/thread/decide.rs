@@ -31,7 +31,7 @@ pub(super) fn decide(
 ) -> Result<Vec<Event>, Rejected> {
     match input {
         Input::ModelAnswered { call, attempt, answer } => {
-            Ok(answered(state, Kind::Model, call, attempt, "an answer", |_| model_answered(call, answer)))
+            Ok(answered(state, Kind::Model, call, attempt, "an answer", |_| model_completed(call, answer)))
         }
         Input::ModelFailed { call, attempt, error } => {
             let detail = error.message.clone();
@@ -98,7 +98,7 @@ pub(super) fn decide(
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables }.into()])
         }
-        Input::Respond { interaction, data } => respond(state, workflow, interaction, data),
+        Input::Respond { interaction, data } => respond(state, workflow, interaction, data, around),
         Input::CancelInteraction { interaction } => {
             question_failed(state, interaction, InteractionFailure::Cancelled, None)
         }
@@ -174,7 +174,8 @@ fn if_open(state: &State, kind: Kind, call: CallId, attempt: u32, event: impl Fn
     if open { vec![event()] } else { Vec::new() }
 }
 
-fn model_answered(call: CallId, answer: ModelAnswer) -> Event {
+/// The end of a model call.
+pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     if let Err(error) = check::answer(&answer.message) {
         return LlmCallFailed { call, error }.into();
     }

@@ -4,7 +4,9 @@ mod interaction;
 mod llm;
 mod tool;
 
-pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error, process_answer};
+pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error};
+pub(super) use llm::LLM_TIMEOUT_MS_DEFAULT;
+pub(super) use tool::run_approved;
 
 use super::Surroundings;
 use super::advance::completed;
@@ -22,7 +24,7 @@ pub(super) fn begin(
 ) -> Result<Event, ExecutionError> {
     match node.kind() {
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
-        NodeKind::Tool(tool) => tool::begin(state, tool, around),
+        NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
         NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
     }

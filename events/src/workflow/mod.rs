@@ -23,7 +23,8 @@ pub use builder::AgentBuilder;
 pub use fault::{Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
 pub use node::{
-    InteractionMessage, LlmNode, Marker, Node, NodeKind, RetryPolicy, ToolNode, UserInteractionNode, VariableAssignment,
+    InteractionMessage, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode, UserInteractionNode,
+    VariableAssignment,
 };
 pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 
 use super::{
-    Edge, FORMAT_VERSION, Fault, Faults, LlmNode, MAX_ITERATIONS_MAX, Node, NodeKind, ToolNode, UserInteractionNode,
-    Workflow, WorkflowSpec,
+    Edge, FORMAT_VERSION, Fault, Faults, LlmNode, MAX_ITERATIONS_MAX, Node, NodeKind, NodeOperation, ToolNode,
+    UserInteractionNode, Workflow, WorkflowSpec,
 };
-use crate::event::{OperationType, Scope, ToolMode};
+use crate::event::{Scope, ToolMode};
 use crate::expression;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
@@ -58,6 +58,13 @@ impl Workflow {
                     for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
                         if !surroundings.tools.contains(tool.as_str()) {
                             let path = format!("nodes[{i}].llm.available_tools[{t}]");
+                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                        }
+                    }
+                    let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
+                    for (t, tool) in listed {
+                        if !surroundings.tools.contains(tool.as_str()) {
+                            let path = format!("nodes[{i}].llm.approve_tools[{t}]");
                             faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
                         }
                     }
@@ -282,11 +289,36 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
+    check_approvals(path, llm, faults);
     if let Some(extra) = &llm.extra {
         if !extra.0.is_object() {
             faults.push(Fault::new(format!("{path}.extra"), "not an object"));
         }
         check_depth(&format!("{path}.extra"), extra, faults);
+    }
+}
+
+/// A name that is offered nowhere is a slip of the finger, and a call that somebody meant to see would run unseen.
+fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if llm.approve_tools.is_empty() {
+        return;
+    }
+    if llm.tool_mode == ToolMode::None {
+        faults.push(
+            Fault::new(format!("{path}.approve_tools"), "tools are listed, but tool_mode is `none`")
+                .hint("set tool_mode: auto"),
+        );
+    }
+    let Some(offered) = &llm.available_tools else {
+        return;
+    };
+    for (i, tool) in llm.approve_tools.iter().enumerate() {
+        if !offered.contains(tool) {
+            faults.push(
+                Fault::new(format!("{path}.approve_tools[{i}]"), format!("`{tool}` is not among available_tools"))
+                    .hint("list it there too, or take it out here"),
+            );
+        }
     }
 }
 
@@ -303,7 +335,7 @@ fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
 
 fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
     match ask.operation_type {
-        OperationType::UpdateVariables => {
+        NodeOperation::UpdateVariables => {
             if ask.variables.is_empty() {
                 faults.push(Fault::new(path, "UPDATE_VARIABLES sets no variable").hint("list them under `variables`"));
             }
@@ -311,7 +343,7 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
                 faults.push(Fault::new(format!("{path}.message"), "only ADD_MESSAGE has a message"));
             }
         }
-        OperationType::AddMessage => {
+        NodeOperation::AddMessage => {
             if ask.message.is_none() {
                 faults.push(Fault::new(path, "ADD_MESSAGE has no message").hint("give message.content_template"));
             }

@@ -5,6 +5,8 @@ mod laws;
 
 mod agent_loop;
 mod answers;
+mod approval;
+mod asking;
 mod cancel;
 mod checkpoints;
 mod control;
@@ -15,6 +17,7 @@ mod messages;
 mod node_retry;
 mod property;
 mod recovery;
+mod relay;
 mod requests;
 mod routes;
 mod timeouts;
