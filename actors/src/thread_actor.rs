@@ -197,7 +197,7 @@ impl Handler<Halt> for ThreadActor {
 impl ThreadActor {
     fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
         let now = Inner::now();
-        let around = Surroundings { now, tools: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         let (made, fork_of, reply) = match begin {
             Begin::New { workflow, started, reply } => {
                 (Thread::begin(self.id, workflow, started, &around), None, reply)
@@ -264,7 +264,7 @@ impl ThreadActor {
             // Its request is still under way, and has no position that is known here.
             None => Cause::Own(call.0),
         });
-        let around = Surroundings { now, tools: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         let stepped =
             if self.inner.observing { live.thread.note(input, &around) } else { live.thread.step(input, &around) };
         match stepped {
@@ -509,7 +509,7 @@ impl ThreadActor {
             return;
         };
         let now = Inner::now();
-        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner });
+        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
             return ctx.notify(Tell { input: Input::Tick, reply: None });
         }
