@@ -11,12 +11,12 @@ use rethread_tools::{Registry, Tool, Workspace};
 use tokio::sync::oneshot;
 
 use crate::error::StartError;
-use crate::handle::Runtime;
 use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
 use crate::recovery;
+use crate::runtime::Runtime;
 use crate::tool_executor::ToolExecutor;
 
 /// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.

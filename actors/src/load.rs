@@ -4,7 +4,7 @@ use rethread_events::bin;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
-use rethread_store::{Snapshot, Store, StoreError};
+use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
 
@@ -53,7 +53,8 @@ pub(crate) fn from_the_first(store: &dyn Store, thread: ThreadId, end: Seq) -> R
     fold(store, thread, Loaded::empty(thread), end)
 }
 
-fn stream(store: &dyn Store, thread: ThreadId) -> Result<rethread_store::StreamInfo, RuntimeError> {
+/// Where its stream stands. Blocks.
+pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, RuntimeError> {
     store.stream(thread).map_err(|error| match error {
         StoreError::NotFound { .. } => RuntimeError::NoThread(thread),
         error => error.into(),

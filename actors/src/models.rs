@@ -55,7 +55,7 @@ impl Models {
         request.max_tokens = choice.max_tokens;
         request.temperature = choice.temperature;
         request.stream = choice.stream;
-        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &extra.0) {
+        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
             request.extra = extra.clone();
         }
         if !execution.tools.is_empty() {

@@ -85,7 +85,7 @@ async fn call(
         .progress(progress)
         .timeout(Duration::from_millis(run.options.timeout_ms))
         .cancel(cancel);
-    inner.tools.call(run.name.as_str(), run.arguments.0.clone(), cx).await
+    inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx).await
 }
 
 /// The future's answer, or its panic as an error.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use futures::StreamExt;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
+use rethread_events::event::Branches;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
@@ -238,14 +239,32 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::ContextSummarized(e) => format!("{} → {} tokens", e.tokens_before, e.tokens_after),
         Event::ConditionEvaluationRequested(e) => cut(&e.condition),
         Event::ConditionEvaluationCompleted(e) => cut(&e.answer),
-        Event::BranchStarted(e) => cut(&e.branch),
-        Event::BranchEnded(e) => cut(&e.branch),
+        Event::ForkStarted(e) => match &e.branches {
+            Branches::Named(branches) => {
+                let names: Vec<_> = branches.iter().map(|branch| branch.name.as_str()).collect();
+                cut(&format!("{}: {}", e.node, names.join(", ")))
+            }
+            Branches::Each { items, .. } => format!("{}: {} branches", e.node, items.len()),
+        },
+        Event::BranchStarted(e) => format!("{} is {}", e.index, e.child),
+        Event::BranchEnded(e) => match (&e.error, &e.output) {
+            (Some(error), _) => format!("{}, {}: {}", e.index, error.kind, cut(&error.message)),
+            (None, Some(output)) => format!("{}: {}", e.index, cut(&output.0.to_string())),
+            (None, None) => e.index.to_string(),
+        },
+        Event::JoinCompleted(e) => format!("{}, {} completed, {} failed", e.node, e.n_completed, e.n_failed),
+        Event::LoopStarted(e) => match &e.items {
+            Some(items) => format!("{}, {} items", e.node, items.len()),
+            None => e.node.to_string(),
+        },
         Event::LoopIterationStarted(e) => format!("{}, {}", e.node, e.index),
-        Event::LoopEnded(e) => e.node.to_string(),
-        Event::JoinCompleted(e) => e.node.to_string(),
-        Event::SubWorkflowStarted(e) => e.node.to_string(),
+        Event::LoopEnded(e) => format!("{} after {}", e.node, e.n_iterations),
+        Event::SubWorkflowStarted(e) => format!("{} runs {}", e.node, cut(&e.workflow)),
         Event::SubWorkflowCompleted(e) => e.node.to_string(),
-        Event::ContextProcessed(e) => e.node.to_string(),
+        Event::SubWorkflowFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
+        Event::ContextProcessingRequested(e) => format!("{}, {}", e.node, cut(&e.processor)),
+        Event::ContextProcessed(e) => format!("{} parts", e.messages.len()),
+        Event::ContextProcessingFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ThreadCompleted(_) | Event::ThreadResumed(_) | Event::UserInteractionProcessed(_) => String::new(),
     }
 }

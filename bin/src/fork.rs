@@ -8,10 +8,10 @@ use clap::Args;
 use rethread::{ForkChanges, ForkRequest, Json};
 use serde_json::json;
 
+use crate::drive::{self, Form};
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::replay::seq_of;
-use crate::run::{self, Form};
 use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
@@ -50,9 +50,9 @@ fn split(text: &str) -> Result<(String, &str), String> {
 
 fn assignment(text: &str) -> Result<(String, Json), String> {
     let (name, value) = split(text)?;
-    let value = serde_json::from_str(value)
+    let value = serde_json::from_str::<serde_json::Value>(value)
         .map_err(|error| format!("the value is not JSON ({error}): quote texts, as in name='\"text\"'"))?;
-    Ok((name, Json(value)))
+    Ok((name, Json::from(value)))
 }
 
 fn prompt(text: &str) -> Result<(String, String), String> {
@@ -87,6 +87,6 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let from = thread.first_own_seq().await?;
-    let driven = run::drive(open, &thread, from, args.form).await;
-    run::finish(open, runtime, &thread, driven, args.form).await
+    let driven = drive::drive(open, &thread, from, args.form).await;
+    drive::finish(open, runtime, &thread, driven, args.form).await
 }

@@ -89,10 +89,10 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
             let value: Value = serde_json::from_str(value).map_err(|error| {
                 Failure::new(2, format!("--value is not JSON ({error}): for plain text use --text"))
             })?;
-            Json(value)
+            Json::from(value)
         }
         (None, Some(text)) => Json::from(text),
-        (None, None) => Json::NULL,
+        (None, None) => Json::null(),
     };
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);

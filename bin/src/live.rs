@@ -10,11 +10,11 @@ use rethread::{CallId, Event, Json, RecordedEvent, Seq, ThreadHandle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::drive::Form;
 use crate::events::{print_event, summary};
 use crate::exit::Failure;
 use crate::open::OpenArgs;
 use crate::output;
-use crate::run::Form;
 
 /// How much of the streamed text is shown while it comes.
 const TAIL_CHARS: usize = 60;

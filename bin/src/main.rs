@@ -3,6 +3,7 @@
 mod archive;
 mod control;
 mod definition;
+mod drive;
 mod events;
 mod exit;
 mod fork;
@@ -13,6 +14,7 @@ mod llm;
 mod open;
 mod output;
 mod replay;
+mod resume;
 mod run;
 mod threads;
 
@@ -64,7 +66,7 @@ enum Command {
     /// Let a thread begin nothing new
     Pause(control::PauseArgs),
     /// Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
-    Resume(run::ResumeArgs),
+    Resume(resume::ResumeArgs),
     /// List what waits for a person
     Inbox(inbox::InboxArgs),
     /// Answer a question that waits for a person
@@ -111,7 +113,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     let open = cli.open;
     match cli.command {
         Command::Run(args) => run::run(&open, args).await,
-        Command::Resume(args) => run::resume(&open, args).await,
+        Command::Resume(args) => resume::resume(&open, args).await,
         Command::Threads(args) => threads::list(&open, args).await,
         Command::Show(args) => threads::show(&open, args).await,
         Command::Events(args) => events::of_thread(&open, args).await,

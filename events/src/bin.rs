@@ -55,6 +55,13 @@ pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, StoredError> {
 #[serde(transparent)]
 pub struct Ordered<T>(pub IndexMap<String, T>);
 
+impl<T> Ordered<T> {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<T> Default for Ordered<T> {
     fn default() -> Self {
         Self(IndexMap::new())

@@ -213,7 +213,7 @@ impl Context {
         use serde_json::Value;
         Ok(match value {
             Value::String(text) => match single_expression(text) {
-                Some(expression) => self.evaluate(expression)?.0,
+                Some(expression) => self.evaluate(expression)?.into_value(),
                 None => Value::String(self.render(text)?),
             },
             Value::Array(items) => Value::Array(items.iter().map(|item| self.fill(item)).collect::<Result<_, _>>()?),

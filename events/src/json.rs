@@ -1,6 +1,7 @@
 //! A JSON value that can be stored.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bincode::de::Decoder;
 use bincode::enc::Encoder;
@@ -11,14 +12,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A JSON value. bincode cannot decode `serde_json::Value`, so it is stored as JSON text; object keys keep the
-/// order they came in.
+/// order they came in. A clone shares the value: threads that fork by the thousand inherit their variables for nothing.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Json(pub Value);
+pub struct Json(pub Arc<Value>);
 
 impl Json {
     /// JSON's `null`.
-    pub const NULL: Self = Self(Value::Null);
+    pub fn null() -> Self {
+        Self::default()
+    }
+
+    /// The value itself; copied only where it is shared.
+    pub fn into_value(self) -> Value {
+        Arc::unwrap_or_clone(self.0)
+    }
 
     /// The most lists and objects that may stand inside each other. serde_json reads 128 of them; the rest is room
     /// for what an exported event or a state is wrapped in.
@@ -46,31 +54,31 @@ impl fmt::Debug for Json {
 
 impl From<bool> for Json {
     fn from(value: bool) -> Self {
-        Self(value.into())
+        Self(Arc::new(value.into()))
     }
 }
 
 impl From<i64> for Json {
     fn from(value: i64) -> Self {
-        Self(value.into())
+        Self(Arc::new(value.into()))
     }
 }
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
-        Self(value)
+        Self(Arc::new(value))
     }
 }
 
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
-        Self(Value::from(text))
+        Self(Arc::new(Value::from(text)))
     }
 }
 
 impl From<String> for Json {
     fn from(text: String) -> Self {
-        Self(Value::from(text))
+        Self(Arc::new(Value::from(text)))
     }
 }
 
@@ -86,7 +94,9 @@ impl Encode for Json {
 impl<C> Decode<C> for Json {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
         let text = String::decode(decoder)?;
-        serde_json::from_str(&text).map(Self).map_err(|e| DecodeError::OtherString(format!("not JSON: {e}")))
+        serde_json::from_str(&text)
+            .map(|value| Self(Arc::new(value)))
+            .map_err(|e| DecodeError::OtherString(format!("not JSON: {e}")))
     }
 }
 

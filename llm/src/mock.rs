@@ -133,8 +133,8 @@ fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {
     match &call.arguments_raw {
         Some(raw) => draft::tool_call(id, call.name.clone(), raw),
         None => {
-            let arguments = match &call.arguments.0 {
-                Value::Null => Json(Value::Object(serde_json::Map::new())),
+            let arguments = match &*call.arguments.0 {
+                Value::Null => Json::from(Value::Object(serde_json::Map::new())),
                 _ => call.arguments.clone(),
             };
             ToolCall { id, name: call.name.clone(), arguments, arguments_raw: None, signature: None }

@@ -191,7 +191,7 @@ fn tool_calls(value: Value, request: &Request) -> Result<Vec<Part>, LlmError> {
         Ok(Part::ToolCall(ToolCall {
             id: String::new(),
             name: wish.name,
-            arguments: Json(arguments),
+            arguments: Json::from(arguments),
             arguments_raw: None,
             signature: None,
         }))

@@ -1,4 +1,5 @@
-//! What the log costs, beside the bare disk in the same run: prints a table, decides nothing.
+//! What the log costs, beside the bare disk in the same run: prints a table, decides nothing. Parts by name:
+//! `lone`, `group1`, `group16`, `small`; all of them without a name; `log16` is the log alone, for a profiler. `BENCH_SECONDS` is how long each figure takes.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,28 +28,95 @@ fn main() -> Result<()> {
 }
 
 fn run(root: &Path, time: Duration) -> Result<()> {
-    lone(root, time)?;
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let wants = |part: &str| asked.is_empty() || asked.iter().any(|name| name == part);
+    if wants("lone") {
+        lone(root, time)?;
+    }
     for in_flight in [1, 16] {
+        if wants(&format!("group{in_flight}")) {
+            group(root, in_flight, time)?;
+        }
+    }
+    if wants("small") {
+        small_streams(root)?;
+    }
+    if asked.iter().any(|name| name == "log16") {
+        let store = Arc::new(SledStore::open(root.join("log"), Options::default())?);
+        let (rate, group) = writers(&store, 64, 16, time)?;
+        say("64 writers x 16 in flight, log", &format!("{rate:.0}/s, {group:.0} records a group"));
+        store.close()?;
+    }
+    Ok(())
+}
+
+/// The plain file and the log in turns, because what else the machine does changes from second to second.
+fn group(root: &Path, in_flight: usize, time: Duration) -> Result<()> {
+    let mut ratios = Vec::new();
+    for turn in 0..3 {
+        let mut cost = Cost::begin();
         let plain = plain_group_commit(root, 64, in_flight, time)?;
-        let dir = root.join(format!("log-{in_flight}"));
+        let plain_cpu = cost.next();
+        let dir = root.join(format!("log-{in_flight}-{turn}"));
         let store = Arc::new(SledStore::open(&dir, Options::default())?);
+        cost.next();
         let (rate, group) = writers(&store, 64, in_flight, time)?;
-        say(&format!("64 writers x {in_flight} in flight, plain file"), &format!("{plain:.0}/s"));
+        let cpu = cost.next();
+        let n = store.next_position().0;
+        let each = |cpu: Duration, rate: f64| cpu.as_secs_f64() * 1e6 / (rate * time.as_secs_f64());
+        say(
+            &format!("64 writers x {in_flight} in flight, plain file"),
+            &format!("{plain:.0}/s, {:.2} us of processor each", each(plain_cpu, plain)),
+        );
         say(
             &format!("64 writers x {in_flight} in flight, log"),
-            &format!("{rate:.0}/s ({:.2} of plain), {group:.0} records a group", rate / plain),
+            &format!(
+                "{rate:.0}/s ({:.2} of plain), {:.2} us of processor each, {group:.0} records a group",
+                rate / plain,
+                each(cpu, rate)
+            ),
         );
+        ratios.push(rate / plain);
         let begun = Instant::now();
-        let n = store.next_position().0;
         store.close()?;
         say("  close", &format!("{:.2?}", begun.elapsed()));
-        say("  on disk", &format!("{:.0} B for each event of 300 B", disk_bytes(&dir)? as f64 / n as f64));
-        let begun = Instant::now();
-        let store = SledStore::open(&dir, Options::default())?;
-        say("  open", &format!("{:.2?} with {n} events", begun.elapsed()));
-        read(&store)?;
+        if turn == 0 {
+            read_back(&dir, n)?;
+        }
+        std::fs::remove_dir_all(&dir)?;
     }
-    small_streams(root)
+    ratios.sort_unstable_by(f64::total_cmp);
+    say(&format!("64 writers x {in_flight}, of plain, the middle one"), &format!("{:.2}", ratios[1]));
+    Ok(())
+}
+
+fn read_back(dir: &Path, n: u64) -> Result<()> {
+    say("  on disk", &format!("{:.0} B for each event of 300 B", disk_bytes(dir)? as f64 / n as f64));
+    let begun = Instant::now();
+    let store = SledStore::open(dir, Options::default())?;
+    say("  open", &format!("{:.2?} with {n} events", begun.elapsed()));
+    read(&store)
+}
+
+/// The processor time of the whole process, callers included.
+struct Cost(Duration);
+
+impl Cost {
+    fn begin() -> Self {
+        let mut cost = Self(Duration::ZERO);
+        cost.next();
+        cost
+    }
+
+    /// What was used since it was asked last.
+    fn next(&mut self) -> Duration {
+        // Fields 14 and 15, counted behind the name in parentheses: user and system time, in hundredths of a second.
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+        let now = Duration::from_millis(ticks * 10);
+        now - std::mem::replace(&mut self.0, now)
+    }
 }
 
 fn say(what: &str, figure: &str) {

@@ -45,7 +45,6 @@ pub use files::Watcher;
 use cache::Cache;
 use care::Care;
 use files::Files;
-use frame::Body;
 use journal::Journal;
 use lock::Lock;
 use mark::{Mark, Reached};
@@ -342,9 +341,8 @@ impl Store for SledStore {
             }
         };
         let addition = Addition::from(append);
-        let body = Body::append(&addition);
         let (sender, receiver) = oneshot::channel();
-        self.queue.push(Op::Append(addition, body), bytes, Answer::Append(sender));
+        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
         receiver
             .map(|answer| match answer {
                 Ok(answer) => answer.map_err(Refusal::into_error),

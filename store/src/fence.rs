@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
@@ -16,16 +17,23 @@ use crate::error::StoreError;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fences {
     raised: Arc<Mutex<HashMap<ThreadId, usize>>>,
+    /// How many streams are in the map: every append asks, and hardly ever is there one.
+    n: Arc<AtomicUsize>,
 }
 
 impl Fences {
     pub(crate) fn is_raised(&self, thread: ThreadId) -> bool {
-        self.raised.lock().contains_key(&thread)
+        // The count is stored before the writer asks for the queue's next ticket: an append that does not see it has
+        // an earlier one, and the writer refuses those.
+        self.n.load(Ordering::SeqCst) > 0 && self.raised.lock().contains_key(&thread)
     }
 
     /// The failure on its way to the caller; the fence stands until it was taken or dropped.
     pub(crate) fn raise(&self, thread: ThreadId, error: StoreError) -> Refusal {
-        *self.raised.lock().entry(thread).or_insert(0) += 1;
+        let mut raised = self.raised.lock();
+        *raised.entry(thread).or_insert(0) += 1;
+        self.n.store(raised.len(), Ordering::SeqCst);
+        drop(raised);
         Refusal { error: Some(error), thread, fences: self.clone() }
     }
 }
@@ -51,6 +59,7 @@ impl Drop for Refusal {
             *count -= 1;
             if *count == 0 {
                 raised.remove(&self.thread);
+                self.fences.n.store(raised.len(), Ordering::SeqCst);
             }
         }
     }

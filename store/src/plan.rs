@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rethread_events::ids::{Hash, Position, Seq, ThreadId, TraceId};
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use crate::contract::{Append, ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
-use crate::record::{Cause, NewRecord, Record};
+use crate::record::{Cause, Kind, NewRecord, Record};
 
 /// The largest payload, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -141,8 +141,22 @@ impl Recent {
     }
 }
 
-/// Payloads of an append, shared with whoever reads them later.
-pub(crate) type Payloads = Vec<Arc<[u8]>>;
+/// A new record with its payload as readers will share it.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) kind: Kind,
+    pub(crate) version: u16,
+    pub(crate) recorded_at: Time,
+    pub(crate) cause: Option<Cause>,
+    pub(crate) payload: Arc<[u8]>,
+}
+
+impl From<NewRecord> for Item {
+    fn from(new: NewRecord) -> Self {
+        let NewRecord { kind, version, recorded_at, cause, payload } = new;
+        Self { kind, version, recorded_at, cause, payload: payload.into() }
+    }
+}
 
 /// What an append adds to a stream, before it has a place in the log.
 #[derive(Debug)]
@@ -152,22 +166,14 @@ pub(crate) struct Addition {
     pub(crate) fork_of: Option<ForkPoint>,
     pub(crate) trace: Option<TraceId>,
     pub(crate) tag: Tag,
-    pub(crate) records: Vec<NewRecord>,
-    pub(crate) payloads: Payloads,
+    pub(crate) items: Vec<Item>,
 }
 
 impl From<Append> for Addition {
-    fn from(mut append: Append) -> Self {
-        let payloads = append.records.iter_mut().map(|record| Arc::from(std::mem::take(&mut record.payload))).collect();
-        Self {
-            thread: append.thread,
-            expected: append.expected,
-            fork_of: append.fork_of,
-            trace: append.trace,
-            tag: append.tag,
-            records: append.records,
-            payloads,
-        }
+    fn from(append: Append) -> Self {
+        let Append { thread, expected, fork_of, trace, tag, records } = append;
+        let items = records.into_iter().map(Item::from).collect();
+        Self { thread, expected, fork_of, trace, tag, items }
     }
 }
 
@@ -188,12 +194,12 @@ impl Addition {
             last_position: first,
             hash: before,
             tag: self.tag,
-            first_at: head.map_or_else(|| self.records[0].recorded_at, |head| head.first_at),
-            last_at: self.records[0].recorded_at,
+            first_at: head.map_or_else(|| self.items[0].recorded_at, |head| head.first_at),
+            last_at: self.items[0].recorded_at,
             fork_of: head.map_or(self.fork_of, |head| head.fork_of),
             trace,
         };
-        for (index, (new, payload)) in self.records.iter().zip(&self.payloads).enumerate() {
+        for (index, new) in self.items.iter().enumerate() {
             next.last_seq = Seq(self.expected.0 + index as u64);
             next.last_position = Position(first.0 + index as u64);
             next.last_at = new.recorded_at;
@@ -205,7 +211,7 @@ impl Addition {
                 trace,
                 new.kind,
                 new.version,
-                payload,
+                &new.payload,
             );
             each(Record {
                 position: next.last_position,
@@ -221,7 +227,7 @@ impl Addition {
                     Cause::Own(seq) => recent.position(seq),
                 }),
                 hash: next.hash,
-                payload: Arc::clone(payload),
+                payload: Arc::clone(&new.payload),
             });
         }
         next
@@ -229,25 +235,23 @@ impl Addition {
 
     /// The same in parts of about `bytes_max` each, at least one, when the first record gets position `first`.
     pub(crate) fn split(self, first: Position, bytes_max: usize) -> Vec<Self> {
-        let Self { thread, mut expected, mut fork_of, trace, tag, records, payloads } = self;
+        let Self { thread, mut expected, mut fork_of, trace, tag, items } = self;
         let mut parts: Vec<Self> = Vec::new();
         let mut bytes = usize::MAX;
-        for (mut record, payload) in records.into_iter().zip(payloads) {
-            if let Some(Cause::SameAppend(index)) = record.cause {
-                record.cause = Some(Cause::At(Position(first.0 + u64::from(index))));
+        for mut item in items {
+            if let Some(Cause::SameAppend(index)) = item.cause {
+                item.cause = Some(Cause::At(Position(first.0 + u64::from(index))));
             }
             if bytes >= bytes_max {
-                let (records, payloads) = (Vec::new(), Vec::new());
                 // Only the first part begins the stream.
                 let fork_of = fork_of.take();
-                parts.push(Self { thread, expected, fork_of, trace, tag, records, payloads });
+                parts.push(Self { thread, expected, fork_of, trace, tag, items: Vec::new() });
                 bytes = 0;
             }
             if let Some(part) = parts.last_mut() {
-                bytes += payload.len() + 32;
+                bytes += item.payload.len() + 32;
                 expected = expected.next();
-                part.records.push(record);
-                part.payloads.push(payload);
+                part.items.push(item);
             }
         }
         parts
@@ -255,7 +259,7 @@ impl Addition {
 
     /// How many positions it takes.
     pub(crate) fn n_records(&self) -> u64 {
-        self.records.len() as u64
+        self.items.len() as u64
     }
 }
 
@@ -304,13 +308,11 @@ pub(crate) fn import(
         indexes.insert(record.position, index);
     }
     import_fits(bytes)?;
-    let mut payloads = Vec::with_capacity(records.len());
-    let records = records
+    let items = records
         .into_iter()
         .enumerate()
         .map(|(at, record)| {
-            payloads.push(record.payload);
-            NewRecord {
+            Item {
                 kind: record.kind,
                 version: record.version,
                 recorded_at: record.recorded_at,
@@ -321,9 +323,9 @@ pub(crate) fn import(
                     .and_then(|cause| indexes.get(&cause))
                     .filter(|index| **index < at)
                     .map(|index| Cause::SameAppend(*index as u32)),
-                payload: Vec::new(),
+                payload: record.payload,
             }
         })
         .collect();
-    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, records, payloads })
+    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, items })
 }

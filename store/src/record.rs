@@ -62,6 +62,12 @@ pub struct Record {
     pub payload: Arc<[u8]>,
 }
 
+/// What a record's hash is made of besides the payload.
+const CHAIN_HEAD_BYTES: usize = 32 + 16 + 8 + 8 + 16 + 2 + 2;
+
+/// Up to here it is hashed in one piece: one block tree leaf of blake3.
+const CHAIN_ONCE_BYTES: usize = 1024;
+
 impl Record {
     /// The worldwide id of the event.
     pub fn id(&self) -> EventId {
@@ -82,7 +88,7 @@ impl Record {
         version: u16,
         payload: &[u8],
     ) -> Hash {
-        let mut head = [0_u8; 32 + 16 + 8 + 8 + 16 + 2 + 2];
+        let mut head = [0_u8; CHAIN_HEAD_BYTES];
         head[..32].copy_from_slice(before.as_bytes());
         head[32..48].copy_from_slice(thread.as_bytes());
         head[48..56].copy_from_slice(&seq.0.to_le_bytes());
@@ -90,6 +96,14 @@ impl Record {
         head[64..80].copy_from_slice(trace.as_bytes());
         head[80..82].copy_from_slice(&kind.0.to_le_bytes());
         head[82..84].copy_from_slice(&version.to_le_bytes());
+        let n = CHAIN_HEAD_BYTES + payload.len();
+        if n <= CHAIN_ONCE_BYTES {
+            // In one piece it is hashed without the state that pieces need, which is larger than a small event.
+            let mut whole = [0_u8; CHAIN_ONCE_BYTES];
+            whole[..CHAIN_HEAD_BYTES].copy_from_slice(&head);
+            whole[CHAIN_HEAD_BYTES..n].copy_from_slice(payload);
+            return Hash::from_bytes(*blake3::hash(&whole[..n]).as_bytes());
+        }
         let mut hasher = blake3::Hasher::new();
         hasher.update(&head);
         hasher.update(payload);

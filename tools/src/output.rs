@@ -96,7 +96,7 @@ impl From<Value> for ToolOutput {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        Self { text, value: Some(Json(value)), ..Self::default() }
+        Self { text, value: Some(Json::from(value)), ..Self::default() }
     }
 }
 

@@ -113,7 +113,7 @@ impl Tool {
         let spec = ToolSpec {
             name: name.into(),
             description: Some(description.into()).filter(|text| !text.is_empty()),
-            parameters: Json(parameters),
+            parameters: Json::from(parameters),
         };
         Self {
             spec: Arc::new(spec),

@@ -15,7 +15,7 @@ fn the_form_is_the_documented_one() {
     assert_eq!(encode(&0x0102_0304_u32).unwrap(), [4, 3, 2, 1]);
     assert_eq!(encode(&"ab".to_owned()).unwrap(), [2, 0, 0, 0, 0, 0, 0, 0, b'a', b'b']);
     assert_eq!(encode(&Some(true)).unwrap(), [1, 1]);
-    assert_eq!(encode(&Json(json!({"a": 1}))).unwrap(), encode(&"{\"a\":1}".to_owned()).unwrap());
+    assert_eq!(encode(&Json::from(json!({"a": 1}))).unwrap(), encode(&"{\"a\":1}".to_owned()).unwrap());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn bytes_left_over_are_an_error() {
 
 #[test]
 fn a_value_cut_anywhere_is_an_error() {
-    let value = Ordered::from_iter([("a".to_owned(), Json(json!([1, "x"]))), ("b".to_owned(), Json::NULL)]);
+    let value = Ordered::from_iter([("a".to_owned(), Json::from(json!([1, "x"]))), ("b".to_owned(), Json::null())]);
     let bytes = encode(&value).unwrap();
     assert_eq!(decode::<Ordered<Json>>(&bytes).unwrap(), value);
     for n in 0..bytes.len() {
@@ -65,9 +65,9 @@ fn a_value_over_the_limit_is_neither_written_nor_read() {
 #[test]
 fn json_nested_too_deep_is_neither_written_nor_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-    let deep = Json(nested(Json::DEPTH_MAX));
+    let deep = Json::from(nested(Json::DEPTH_MAX));
     assert_eq!(decode::<Json>(&encode(&deep).unwrap()).unwrap(), deep);
-    assert!(encode(&Json(nested(Json::DEPTH_MAX + 1))).is_err());
+    assert!(encode(&Json::from(nested(Json::DEPTH_MAX + 1))).is_err());
     for depth in [200, 1_000_000] {
         let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(decode::<Json>(&encode(&text).unwrap()).is_err());

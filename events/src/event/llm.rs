@@ -195,7 +195,7 @@ pub struct LlmExecutionFailed {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummarized {
     /// The conversation from here on.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Vec<super::ContextItem>,
     /// Counted tokens before.
     pub tokens_before: u64,
     /// Counted tokens after.

@@ -1,12 +1,14 @@
 //! The event vocabulary. Each event has a documented name, a stored code and a version, all in the one table at
 //! the end of this file; `docs/EVENTS.md` is compared with it by a test.
 
+mod graph;
 mod interaction;
 mod llm;
 mod node;
 mod thread;
 mod tool;
 
+pub use graph::*;
 pub use interaction::*;
 pub use llm::*;
 pub use node::*;
@@ -211,14 +213,19 @@ events! {
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 1 State;
+    34 ForkStarted "FORK_STARTED" v 1 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
     27 BranchEnded "BRANCH_ENDED" v 1 State;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;
+    35 LoopStarted "LOOP_STARTED" v 1 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
     30 LoopEnded "LOOP_ENDED" v 1 State;
     31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 1 State;
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
+    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State;
+    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;
     33 ContextProcessed "CONTEXT_PROCESSED" v 1 State;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 Informational;
 }

@@ -40,6 +40,30 @@ pub struct ThreadForked {
     pub seq: Seq,
     /// What is different from here on.
     pub changes: ForkChanges,
+    /// The branch that this thread is, when a fork node started it or it takes the place of one.
+    pub branch: Option<BranchOf>,
+    /// The threads that take the places of the branches that were running.
+    pub branches: Vec<ReplacedBranch>,
+}
+
+/// The branch that a thread is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct BranchOf {
+    /// The thread whose branch it is.
+    pub owner: ThreadId,
+    /// Its number, from 0, in the order of the fork.
+    pub index: u32,
+}
+
+/// A thread in the place of a branch. It forks off from that branch at the moment at which its owner does.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ReplacedBranch {
+    /// The number of the branch.
+    pub index: u32,
+    /// The thread that takes its place.
+    pub child: ThreadId,
+    /// How far the branch was at that moment; absent when it had not begun.
+    pub seq: Option<Seq>,
 }
 
 /// What a fork changes.

@@ -23,13 +23,17 @@ pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<
         }
         Phase::InNode(node_run) => in_node(state, workflow, node_run, around),
         Phase::Leaving { node } => Some(leave(state, run, workflow, node, around)),
-        Phase::Failing { node, error } => Some(match workflow.node(node).and_then(|node| node.on_error.as_ref()) {
-            Some(target) => {
-                RouteTaken { from: node.clone(), to: target.clone(), condition: Some(format!("error {}", error.kind)) }
-                    .into()
-            }
-            None => failed(Some(node), error.clone()),
-        }),
+        Phase::Failing { node, error } => {
+            Some(match state.node_of(workflow, node).and_then(|node| node.on_error.as_ref()) {
+                Some(target) => RouteTaken {
+                    from: node.clone(),
+                    to: target.clone(),
+                    condition: Some(format!("error {}", error.kind)),
+                }
+                .into(),
+                None => failed(Some(node), error.clone()),
+            })
+        }
     }
 }
 
@@ -43,7 +47,7 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 }
 
 fn enter(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
-    let Some(node) = workflow.node(id) else {
+    let Some(node) = state.node_of(workflow, id) else {
         return failed(Some(id), no_such_node(workflow, id));
     };
     if attempt == 1 && state.totals.n_iterations >= run.max_iterations {
@@ -54,7 +58,7 @@ fn enter(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, attempt: u3
 }
 
 fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundings<'_>) -> Option<Event> {
-    let node = workflow.node(&run.node);
+    let node = state.node_of(workflow, &run.node);
     let missing = || give_up(None, run, no_such_node(workflow, &run.node), around.now);
     match &run.work {
         Work::Ready => Some(match node {
@@ -133,12 +137,16 @@ fn leave(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, around: &Su
     if let Some(label) = checkpoint_due(state, workflow, id) {
         return CheckpointCreated { label }.into();
     }
-    if workflow.is_end(id) {
+    let Some(graph) = state.graph(workflow) else {
+        return failed(Some(id), no_such_node(workflow, id));
+    };
+    if graph.is_end(id) {
         return ThreadCompleted { node: id.clone() }.into();
     }
-    let edges = workflow.edges_from(id);
-    if let [only] = edges
-        && only.when.is_none()
+    let edges = graph.edges_from(id);
+    if edges.len() == 1
+        && let Some(only) = edges.clone().next()
+        && only.is_default()
     {
         return enter(state, run, workflow, &only.to, 1, around.now);
     }
@@ -159,7 +167,7 @@ fn leave(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, around: &Su
 
 /// The name of the moment after a node that asks for one, unless this visit has it already.
 fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<String> {
-    let label = workflow.node(id)?.checkpoint.as_ref()?;
+    let label = state.node_of(workflow, id)?.checkpoint.as_ref()?;
     let entered = state.path.last()?.seq;
     let mut since = state.checkpoints.iter().rev().take_while(|checkpoint| checkpoint.seq > entered);
     let has_it = since.any(|checkpoint| is_of(&checkpoint.label, label));

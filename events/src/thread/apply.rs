@@ -203,13 +203,18 @@ impl State {
 
             Event::ConditionEvaluationRequested(_)
             | Event::ConditionEvaluationCompleted(_)
+            | Event::ForkStarted(_)
             | Event::BranchStarted(_)
             | Event::BranchEnded(_)
             | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
             | Event::LoopIterationStarted(_)
             | Event::LoopEnded(_)
             | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_) => Err(NO_GRAPHS),
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextProcessingRequested(_)
+            | Event::ContextProcessingFailed(_) => Err(NO_GRAPHS),
 
             Event::ThreadRecovered(_)
             | Event::Warning(_)

@@ -65,7 +65,7 @@ impl Question {
         let choices = match &arguments["choices"] {
             serde_json::Value::Null => None,
             serde_json::Value::Array(choices) if choices.iter().all(serde_json::Value::is_string) => {
-                Some(Json(arguments["choices"].clone()))
+                Some(Json::from(arguments["choices"].clone()))
             }
             _ => return invalid("`choices` must be a list of texts"),
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use crate::event::ContextItem;
 use crate::ids::{CallId, Seq};
 use crate::message::{Message, Role};
 
@@ -121,12 +122,21 @@ impl Conversation {
         }
     }
 
-    /// Puts other messages in the place of all there are.
-    pub(super) fn replace(&mut self, seq: Seq, messages: &[Arc<Message>]) {
-        *self = Self { turn_from: self.turn_from.min(messages.len() as u64), ..Self::default() };
-        for message in messages {
-            self.say(seq, message.clone());
+    /// Puts other messages in the place of all there are. What stays keeps its event.
+    pub(super) fn replace(&mut self, seq: Seq, items: &[ContextItem]) {
+        let old = std::mem::take(self);
+        for item in items {
+            match item {
+                ContextItem::Kept { from, to } => {
+                    let to = index(*to).min(old.entries.len());
+                    for entry in &old.entries[index(*from).min(to)..to] {
+                        self.push(entry.clone());
+                    }
+                }
+                ContextItem::New(message) => self.say(seq, message.clone()),
+            }
         }
+        self.turn_from = old.turn_from.min(self.entries.len() as u64);
     }
 }
 

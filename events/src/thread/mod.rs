@@ -150,7 +150,7 @@ impl Thread {
             workflow: workflow.reference(),
             input,
             variables: spec.variables.clone(),
-            entry: workflow.entry().clone(),
+            entry: workflow.main().entry().cloned().unwrap_or_else(|| "".into()),
             deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
             max_iterations: workflow.max_iterations(),
             workspace,
@@ -189,7 +189,8 @@ impl Thread {
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
-        let forked = crate::event::ThreadForked { parent: parent.thread(), seq, changes };
+        let forked =
+            crate::event::ThreadForked { parent: parent.thread(), seq, changes, branch: None, branches: Vec::new() };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let mut events = thread.follow_only(vec![forked.into()], around)?;

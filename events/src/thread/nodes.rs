@@ -26,6 +26,18 @@ pub(super) fn begin(
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
-        NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
+        NodeKind::Route(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
+        NodeKind::ContextProcessor(_)
+        | NodeKind::Condition(_)
+        | NodeKind::Fork(_)
+        | NodeKind::Join(_)
+        | NodeKind::Parallel(_)
+        | NodeKind::LoopStart(_)
+        | NodeKind::LoopEnd(_)
+        | NodeKind::Loop(_)
+        | NodeKind::SubWorkflow(_) => {
+            let message = format!("node `{}` is of a kind that this machine does not run", node.id);
+            Err(ExecutionError::new(crate::fault::ErrorKind::Configuration, message))
+        }
     }
 }

@@ -111,7 +111,7 @@ fn process(
 ) -> Result<UserInteractionProcessed, String> {
     let decision = match ask.operation_type {
         OperationType::UpdateVariables | OperationType::AddMessage => {
-            let node = state.node_run().and_then(|run| workflow.node(&run.node));
+            let node = state.node_run().and_then(|run| state.node_of(workflow, &run.node));
             let node = node.ok_or("the node that asked is not in this definition")?;
             return evaluate_answer(state, node, ask.id, input).map_err(|e| e.to_string());
         }

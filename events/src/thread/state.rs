@@ -16,7 +16,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::message::Usage;
-use crate::workflow::WorkflowRef;
+use crate::workflow::{Graph, Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
 pub const STATE_VERSION: u16 = 2;
@@ -484,6 +484,16 @@ impl State {
             Control::Running => at,
             Control::Paused { since, .. } => since.min(at),
         }
+    }
+
+    /// The graph it runs on.
+    pub(super) fn graph<'w>(&self, workflow: &'w Workflow) -> Option<&'w Graph> {
+        workflow.graph(None)
+    }
+
+    /// The configuration of a node of the graph it runs on.
+    pub(super) fn node_of<'w>(&self, workflow: &'w Workflow, id: &NodeId) -> Option<&'w Node> {
+        self.graph(workflow)?.node(id)
     }
 
     /// The node it is in.

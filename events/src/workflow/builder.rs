@@ -56,6 +56,8 @@ impl AgentBuilder {
                 end_points: Vec::new(),
                 nodes: Vec::new(),
                 edges: Some(Vec::new()),
+                judge: None,
+                workflows: indexmap::IndexMap::new(),
             },
         }
     }
@@ -109,7 +111,7 @@ impl AgentBuilder {
         llm.system_prompt = (!system_prompt.is_empty()).then(|| system_prompt.into());
         llm.tool_mode = if tools.is_empty() { ToolMode::None } else { ToolMode::Auto };
         llm.available_tools = (!tools.is_empty()).then(|| tools.iter().map(|&tool| ToolName::from(tool)).collect());
-        let mut node = Node::empty(id.into());
+        let mut node = Node::new(id.into());
         node.description = Some(description.into());
         node.llm = Some(llm);
         self.add_node(node)
@@ -118,7 +120,7 @@ impl AgentBuilder {
     /// A node that runs a tool.
     #[must_use]
     pub fn add_tool_node(self, id: &str, tool: ToolNode) -> Self {
-        let mut node = Node::empty(id.into());
+        let mut node = Node::new(id.into());
         node.tool = Some(tool);
         self.add_node(node)
     }
@@ -126,7 +128,7 @@ impl AgentBuilder {
     /// A node that asks a person.
     #[must_use]
     pub fn add_user_interaction_node(self, id: &str, ask: UserInteractionNode) -> Self {
-        let mut node = Node::empty(id.into());
+        let mut node = Node::new(id.into());
         node.user_interaction = Some(ask);
         self.add_node(node)
     }
@@ -134,7 +136,7 @@ impl AgentBuilder {
     /// A node that marks the beginning.
     #[must_use]
     pub fn add_start_node(self, id: &str) -> Self {
-        let mut node = Node::empty(id.into());
+        let mut node = Node::new(id.into());
         node.start = Some(Marker {});
         self.add_node(node)
     }
@@ -142,7 +144,7 @@ impl AgentBuilder {
     /// A node that marks an end.
     #[must_use]
     pub fn add_end_node(self, id: &str) -> Self {
-        let mut node = Node::empty(id.into());
+        let mut node = Node::new(id.into());
         node.end = Some(Marker {});
         self.add_node(node)
     }
@@ -167,7 +169,7 @@ impl AgentBuilder {
     }
 
     fn edge(mut self, from: &str, to: &str, when: Option<String>) -> Self {
-        let edge = Edge { from: from.into(), to: to.into(), when };
+        let edge = Edge { when, ..Edge::default_way(from, to) };
         self.spec.edges.get_or_insert_default().push(edge);
         self
     }

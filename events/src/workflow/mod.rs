@@ -4,6 +4,8 @@
 mod builder;
 mod fault;
 mod file;
+mod flow;
+mod graph;
 mod node;
 mod validate;
 
@@ -22,6 +24,11 @@ use crate::json::Json;
 pub use builder::AgentBuilder;
 pub use fault::{Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
+pub use flow::{
+    Body, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode,
+    ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode,
+};
+pub use graph::Graph;
 pub use node::{
     InteractionMessage, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode, UserInteractionNode,
     VariableAssignment,
@@ -62,7 +69,7 @@ pub struct WorkflowSpec {
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
     /// Variables a thread begins with, beside `input`.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub variables: Ordered<Json>,
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
@@ -75,10 +82,12 @@ pub struct WorkflowSpec {
     /// The edges, per node in the order in which they are tried; one node after the other as listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<Vec<Edge>>,
-}
-
-fn is_empty(variables: &Ordered<Json>) -> bool {
-    variables.is_empty()
+    /// The model that judges conditions in natural language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Judge>,
+    /// Workflows that `sub_workflow` nodes run, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub workflows: IndexMap<String, SubWorkflow>,
 }
 
 /// A way from one node to another.
@@ -93,6 +102,21 @@ pub struct Edge {
     /// one is the default.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "condition")]
     pub when: Option<String>,
+    /// A condition in natural language, in place of `when`; the workflow's `judge` says yes or no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+}
+
+impl Edge {
+    /// A way that is always taken.
+    pub fn default_way(from: impl Into<NodeId>, to: impl Into<NodeId>) -> Self {
+        Self { from: from.into(), to: to.into(), when: None, judge: None }
+    }
+
+    /// Whether it is taken when no other is.
+    pub fn is_default(&self) -> bool {
+        self.when.is_none() && self.judge.is_none()
+    }
 }
 
 /// The name of a workflow and the hash of the exact definition.
@@ -110,9 +134,8 @@ pub struct Workflow {
     spec: WorkflowSpec,
     json: String,
     hash: Hash,
-    nodes: IndexMap<NodeId, usize>,
-    edges: IndexMap<NodeId, Vec<Edge>>,
-    entry: NodeId,
+    main: Graph,
+    subs: IndexMap<String, Graph>,
 }
 
 impl PartialEq for Workflow {
@@ -162,24 +185,27 @@ impl Workflow {
         WorkflowRef { name: self.spec.name.clone(), hash: self.hash }
     }
 
-    /// The node a thread begins with.
-    pub fn entry(&self) -> &NodeId {
-        &self.entry
+    /// The graph a thread runs on: the workflow's own, or the one of the sub-workflow with this name.
+    pub fn graph(&self, sub_workflow: Option<&str>) -> Option<&Graph> {
+        match sub_workflow {
+            None => Some(&self.main),
+            Some(name) => self.subs.get(name),
+        }
     }
 
-    /// The node with this id.
-    pub fn node(&self, id: &NodeId) -> Option<&Node> {
-        self.nodes.get(id).map(|&i| &self.spec.nodes[i])
+    /// The workflow's own graph.
+    pub fn main(&self) -> &Graph {
+        &self.main
     }
 
-    /// The ways out of a node, in the order in which they are tried; none from an end.
-    pub fn edges_from(&self, id: &NodeId) -> &[Edge] {
-        self.edges.get(id).map_or(&[], Vec::as_slice)
+    /// The graphs of its sub-workflows, by name.
+    pub fn sub_workflows(&self) -> impl Iterator<Item = (&str, &Graph)> {
+        self.subs.iter().map(|(name, graph)| (name.as_str(), graph))
     }
 
-    /// Whether a thread ends on this node.
-    pub fn is_end(&self, id: &NodeId) -> bool {
-        self.edges_from(id).is_empty() || self.spec.end_points.contains(id)
+    /// Whether any of its graphs has this node.
+    pub fn has_node(&self, id: &NodeId) -> bool {
+        self.main.node(id).is_some() || self.subs.values().any(|graph| graph.node(id).is_some())
     }
 
     /// How many nodes a thread may enter.

@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::flow::{
+    ConditionNode, ContextProcessorNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode,
+    SubWorkflowNode,
+};
 use crate::bin::Ordered;
 use crate::event::{OperationType, Scope, ToolMode};
 use crate::ids::{NodeId, ProfileId, ToolName};
@@ -26,6 +30,36 @@ pub struct Node {
     /// Asks a person.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "userInteraction")]
     pub user_interaction: Option<UserInteractionNode>,
+    /// Changes the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "contextProcessor")]
+    pub context_processor: Option<ContextProcessorNode>,
+    /// Chooses the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<RouteNode>,
+    /// Chooses between two ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionNode>,
+    /// Starts branches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<ForkNode>,
+    /// Ends branches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<JoinNode>,
+    /// Branches, from fork to join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<Box<ParallelNode>>,
+    /// Begins a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "loopStart")]
+    pub loop_start: Option<Box<LoopNode>>,
+    /// Ends an iteration of a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "loopEnd")]
+    pub loop_end: Option<LoopEndNode>,
+    /// A loop, from start to end.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "loop")]
+    pub repeat: Option<Box<LoopNode>>,
+    /// Runs a workflow inside this one.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "subWorkflow")]
+    pub sub_workflow: Option<SubWorkflowNode>,
     /// Marks the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Marker>,
@@ -55,6 +89,26 @@ pub enum NodeKind<'a> {
     Tool(&'a ToolNode),
     /// Asks a person.
     UserInteraction(&'a UserInteractionNode),
+    /// Changes the conversation.
+    ContextProcessor(&'a ContextProcessorNode),
+    /// Chooses the way.
+    Route(&'a RouteNode),
+    /// Chooses between two ways: a short form.
+    Condition(&'a ConditionNode),
+    /// Starts branches.
+    Fork(&'a ForkNode),
+    /// Ends branches.
+    Join(&'a JoinNode),
+    /// Branches, from fork to join: a short form.
+    Parallel(&'a ParallelNode),
+    /// Begins a loop.
+    LoopStart(&'a LoopNode),
+    /// Ends an iteration of a loop.
+    LoopEnd(&'a LoopEndNode),
+    /// A loop, from start to end: a short form.
+    Loop(&'a LoopNode),
+    /// Runs a workflow inside this one.
+    SubWorkflow(&'a SubWorkflowNode),
     /// Marks the beginning.
     Start,
     /// Marks an end.
@@ -63,13 +117,23 @@ pub enum NodeKind<'a> {
 
 impl Node {
     /// A node of no kind yet.
-    pub(crate) fn empty(id: NodeId) -> Self {
+    pub fn new(id: NodeId) -> Self {
         Self {
             id,
             description: None,
             llm: None,
             tool: None,
             user_interaction: None,
+            context_processor: None,
+            route: None,
+            condition: None,
+            fork: None,
+            join: None,
+            parallel: None,
+            loop_start: None,
+            loop_end: None,
+            repeat: None,
+            sub_workflow: None,
             start: None,
             end: None,
             timeout_ms: None,
@@ -85,6 +149,16 @@ impl Node {
             self.llm.as_ref().map(NodeKind::Llm),
             self.tool.as_ref().map(NodeKind::Tool),
             self.user_interaction.as_ref().map(NodeKind::UserInteraction),
+            self.context_processor.as_ref().map(NodeKind::ContextProcessor),
+            self.route.as_ref().map(NodeKind::Route),
+            self.condition.as_ref().map(NodeKind::Condition),
+            self.fork.as_ref().map(NodeKind::Fork),
+            self.join.as_ref().map(NodeKind::Join),
+            self.parallel.as_deref().map(NodeKind::Parallel),
+            self.loop_start.as_deref().map(NodeKind::LoopStart),
+            self.loop_end.as_ref().map(NodeKind::LoopEnd),
+            self.repeat.as_deref().map(NodeKind::Loop),
+            self.sub_workflow.as_ref().map(NodeKind::SubWorkflow),
             self.start.as_ref().map(|_| NodeKind::Start),
             self.end.as_ref().map(|_| NodeKind::End),
         ]
@@ -162,7 +236,7 @@ pub struct ToolNode {
     #[serde(alias = "toolName", alias = "name")]
     pub tool_name: ToolName,
     /// Its arguments; a text that is exactly one `{{expression}}` keeps the expression's type.
-    #[serde(default, skip_serializing_if = "no_parameters")]
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub parameters: Ordered<Json>,
     /// How long one attempt may take; the tool's own limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
@@ -170,10 +244,6 @@ pub struct ToolNode {
     /// Whether a person approves of the call before it runs; a tool may ask for it itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
-}
-
-fn no_parameters(parameters: &Ordered<Json>) -> bool {
-    parameters.is_empty()
 }
 
 /// A node that asks a person.

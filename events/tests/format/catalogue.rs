@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rethread_events::bin;
-use rethread_events::event::{EVENT_TYPES, InteractionFailure, OperationType, Scope, ToolMode, WarningCode, Weight};
+use rethread_events::event::{
+    EVENT_TYPES, InteractionFailure, OnFailed, OperationType, Scope, ToolMode, WarningCode, Weight,
+};
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
 use rethread_events::message::{FinishReason, Role};
@@ -85,6 +87,8 @@ fn the_shapes_stand_in_the_catalogue() {
         ("model", value(&|| serde_json::to_value(samples::model()))),
         ("workflow", value(&|| serde_json::to_value(samples::workflow()))),
         ("changes", value(&|| serde_json::to_value(samples::changes()))),
+        ("branch of", value(&|| serde_json::to_value(samples::branch_of()))),
+        ("replaced branch", value(&|| serde_json::to_value(samples::replaced_branch()))),
         ("options", value(&|| serde_json::to_value(samples::options()))),
         ("variable", value(&|| serde_json::to_value(samples::variable_update()))),
         ("asked tool", value(&|| serde_json::to_value(samples::asked_tool()))),
@@ -140,6 +144,7 @@ fn the_words_stand_in_the_catalogue() {
         ("scope", words::<Scope>()),
         ("failure", words::<InteractionFailure>()),
         ("warning", words::<WarningCode>()),
+        ("on failed", words::<OnFailed>()),
         ("error kind", words::<ErrorKind>()),
         ("status", Status::ALL.map(|status| status.name().to_owned()).to_vec()),
     ] {

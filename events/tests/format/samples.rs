@@ -109,6 +109,14 @@ pub(crate) fn changes() -> ForkChanges {
     }
 }
 
+pub(crate) fn branch_of() -> BranchOf {
+    BranchOf { owner: thread(), index: 1 }
+}
+
+pub(crate) fn replaced_branch() -> ReplacedBranch {
+    ReplacedBranch { index: 0, child: thread(), seq: Some(Seq(9)) }
+}
+
 pub(crate) fn options() -> ToolCallOptions {
     ToolCallOptions { timeout_ms: 1_000, retries: 2, retry_delay_ms: 50 }
 }
@@ -153,7 +161,14 @@ fn of_threads() -> Vec<Event> {
             workspace: Some("/srv".into()),
         }
         .into(),
-        ThreadForked { parent: thread(), seq: Seq(7), changes: changes() }.into(),
+        ThreadForked {
+            parent: thread(),
+            seq: Seq(7),
+            changes: changes(),
+            branch: Some(branch_of()),
+            branches: vec![replaced_branch()],
+        }
+        .into(),
         ThreadPaused { reason: Some("lunch".into()) }.into(),
         ThreadResumed {}.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
@@ -292,27 +307,96 @@ fn of_graphs() -> Vec<Event> {
     vec![
         ConditionEvaluationRequested {
             from: "ask".into(),
-            to: "end".into(),
+            edge: 1,
             condition: "the text is polite".into(),
             attempt: 1,
+            model: model(),
+            timeout_ms: 60_000,
         }
         .into(),
         ConditionEvaluationCompleted {
-            from: "ask".into(),
-            to: "end".into(),
+            call: CALL,
             verdict: Some(true),
             answer: "yes".into(),
+            error: Some(error()),
+            usage: usage(),
+            cost_nanousd: Some(7),
+            prices: Some(UnitPrices {
+                input: 1_000,
+                output: 2_000,
+                cached_input: Some(100),
+                cache_write: Some(1_250),
+                reasoning: Some(3_000),
+            }),
+            model: Some("m-1".into()),
+            duration_ms: 8,
         }
         .into(),
-        BranchStarted { node: "fork".into(), branch: "a".into(), child: thread() }.into(),
-        BranchEnded { branch: "a".into(), child: thread(), output: Some(json!(1).into()), error: Some(error()) }.into(),
-        JoinCompleted { node: "join".into(), branches: vec!["a".into(), "b".into()] }.into(),
-        LoopIterationStarted { node: "loop".into(), index: 1, item: Some(json!("x").into()) }.into(),
-        LoopEnded { node: "loop".into(), n_iterations: 2 }.into(),
-        SubWorkflowStarted { node: "sub".into(), workflow: workflow() }.into(),
-        SubWorkflowCompleted { node: "sub".into() }.into(),
-        ContextProcessed { node: "cut".into(), messages: vec![message()], variables: variables() }.into(),
-        ContextSummarized { messages: vec![message()], tokens_before: 90_000, tokens_after: 2_000 }.into(),
+        ForkStarted {
+            node: "fork".into(),
+            join: "join".into(),
+            branches: Branches::Each { entry: "a".into(), variable: "item".into(), items: vec![json!(1).into()] },
+            n_needed: 1,
+            on_failed: OnFailed::Collect,
+            concurrency_max: 64,
+            deadline: Some(time()),
+        }
+        .into(),
+        BranchStarted { index: 1, child: thread() }.into(),
+        BranchEnded {
+            index: 1,
+            child: thread(),
+            output: Some(json!(1).into()),
+            error: Some(error()),
+            globals: variables(),
+            n_llm_calls: 1,
+            n_tool_calls: 2,
+            usage: usage(),
+            cost_nanousd: Some(7),
+        }
+        .into(),
+        JoinCompleted { node: "fork".into(), n_completed: 2, n_failed: 1 }.into(),
+        LoopStarted {
+            node: "loop".into(),
+            end: "loop.end".into(),
+            items: Some(vec![json!("x").into()]),
+            variable: "item".into(),
+            n_iterations_max: 10,
+        }
+        .into(),
+        LoopIterationStarted { node: "loop".into(), index: 1 }.into(),
+        LoopEnded { node: "loop".into(), n_iterations: 2, error: Some(error()) }.into(),
+        SubWorkflowStarted {
+            node: "sub".into(),
+            workflow: "inner".into(),
+            entry: "a".into(),
+            variables: variables(),
+            max_iterations: 50,
+        }
+        .into(),
+        SubWorkflowCompleted { node: "sub".into(), output: Some(json!(1).into()), variables: variables() }.into(),
+        SubWorkflowFailed { node: "sub".into(), error: error() }.into(),
+        ContextProcessingRequested {
+            node: "cut".into(),
+            processor: "truncate".into(),
+            config: variables(),
+            deadline: time(),
+        }
+        .into(),
+        ContextProcessed {
+            call: CALL,
+            messages: vec![ContextItem::Kept { from: 0, to: 2 }, ContextItem::New(message())],
+            variables: variables(),
+            output: Some(json!(1).into()),
+        }
+        .into(),
+        ContextProcessingFailed { call: CALL, error: error() }.into(),
+        ContextSummarized {
+            messages: vec![ContextItem::Kept { from: 0, to: 1 }, ContextItem::New(message())],
+            tokens_before: 90_000,
+            tokens_after: 2_000,
+        }
+        .into(),
         BudgetExceeded { what: "tokens".into(), spent: 11, limit: 10, at: time() }.into(),
     ]
 }

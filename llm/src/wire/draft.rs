@@ -25,12 +25,12 @@ pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
             Err(_) => (Value::Null, Some(arguments.to_owned())),
         }
     };
-    ToolCall { id, name, arguments: Json(arguments), arguments_raw, signature: None }
+    ToolCall { id, name, arguments: Json::from(arguments), arguments_raw, signature: None }
 }
 
 /// The text of a call's arguments as they go back to a provider: always JSON.
 pub(crate) fn arguments_text(call: &ToolCall) -> String {
-    match &call.arguments.0 {
+    match &*call.arguments.0 {
         Value::Null => "{}".to_owned(),
         arguments => arguments.to_string(),
     }
@@ -39,7 +39,7 @@ pub(crate) fn arguments_text(call: &ToolCall) -> String {
 /// A call's arguments as they go back to a provider. Arguments that were cut off go back empty: no provider takes
 /// broken JSON.
 pub(crate) fn arguments_object(call: &ToolCall) -> Value {
-    match &call.arguments.0 {
+    match &*call.arguments.0 {
         object @ Value::Object(_) => object.clone(),
         _ => Value::Object(Map::new()),
     }
@@ -124,7 +124,7 @@ pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
 
 /// A tool's schema, when it declares one.
 pub(crate) fn declared(parameters: &Json) -> Option<&Value> {
-    match &parameters.0 {
+    match &*parameters.0 {
         Value::Object(map) if map.is_empty() => None,
         schema @ Value::Object(_) => Some(schema),
         _ => None,

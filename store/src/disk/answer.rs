@@ -59,7 +59,9 @@ impl Answerer {
 }
 
 fn tell(answers: Answers) {
-    for (answer, appended) in answers {
+    // From the last to the first: who has several under way waits for the first of them, is woken once, and finds
+    // the others answered already.
+    for (answer, appended) in answers.into_iter().rev() {
         answer.done(appended);
     }
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use crate::contract::{ForkPoint, Tag};
-use crate::plan::{APPEND_BYTES_MAX, Addition};
-use crate::record::{Cause, Kind, NewRecord};
+use crate::plan::{APPEND_BYTES_MAX, Addition, Item};
+use crate::record::{Cause, Kind};
 use crate::wire::{Malformed, Put, Take};
 
 pub(crate) const HEADER_BYTES: usize = 112;
@@ -44,14 +44,6 @@ pub(crate) enum Entry {
     },
 }
 
-/// The part of a frame that is known before it is written: encoded on the caller's thread.
-#[derive(Debug)]
-pub(crate) struct Body {
-    op: u8,
-    crc: u32,
-    pub(crate) bytes: Vec<u8>,
-}
-
 /// Where a frame stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
@@ -72,21 +64,44 @@ pub(crate) struct Stamp {
 /// No cause, in the header of a frame.
 const NO_CAUSE: u64 = u64::MAX;
 
-impl Body {
-    /// What every frame begins with.
-    pub(crate) const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
+/// What every frame begins with.
+pub(crate) const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
 
-    fn new(op: u8, bytes: Vec<u8>) -> Self {
-        Self { op, crc: crc32fast::hash(&bytes), bytes }
-    }
+/// Adds a frame to `out`; `body` adds its body.
+fn write(op: u8, stamp: &Stamp, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    body(out);
+    let bytes = &out[start + HEADER_BYTES..];
+    let mut header = [0; HEADER_BYTES];
+    let mut rest = &mut header[..];
+    let mut put = |bytes: &[u8]| {
+        let (head, tail) = std::mem::take(&mut rest).split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        rest = tail;
+    };
+    put(&MAGIC_BYTES);
+    put(&(bytes.len() as u32).to_le_bytes());
+    put(&crc32fast::hash(bytes).to_le_bytes());
+    put(&[op, 0, 0, 0]);
+    put(&stamp.epoch.to_le_bytes());
+    put(&stamp.group.to_le_bytes());
+    put(&stamp.group_start.to_le_bytes());
+    put(&stamp.position.0.to_le_bytes());
+    put(stamp.before.as_bytes());
+    put(stamp.trace.as_bytes());
+    put(&stamp.cause.map_or(NO_CAUSE, |cause| cause.0).to_le_bytes());
+    let crc = crc32fast::hash(&header[..HEADER_BYTES - 8]);
+    header[HEADER_BYTES - 8..].copy_from_slice(&u64::from(crc).to_le_bytes());
+    out[start..start + HEADER_BYTES].copy_from_slice(&header);
+}
 
-    pub(crate) fn begin() -> Self {
-        Self::new(0, Vec::new())
-    }
+pub(crate) fn write_begin(stamp: &Stamp, out: &mut Vec<u8>) {
+    write(0, stamp, out, |_| {});
+}
 
-    pub(crate) fn append(addition: &Addition) -> Self {
-        let payload: usize = addition.payloads.iter().map(|payload| payload.len()).sum();
-        let mut out = Vec::with_capacity(payload + 64 + addition.records.len() * 24);
+pub(crate) fn write_append(addition: &Addition, stamp: &Stamp, out: &mut Vec<u8>) {
+    write(1, stamp, out, |out| {
         out.bytes(addition.thread.as_bytes());
         out.var(addition.expected.0);
         out.u8(addition.tag.0);
@@ -96,11 +111,11 @@ impl Body {
             out.var(point.seq.0);
         }
         out.var(addition.n_records());
-        for (record, payload) in addition.records.iter().zip(&addition.payloads) {
-            out.var(record.kind.0.into());
-            out.var(record.version.into());
-            out.var(record.recorded_at.unix_us());
-            match record.cause {
+        for item in &addition.items {
+            out.var(item.kind.0.into());
+            out.var(item.version.into());
+            out.var(item.recorded_at.unix_us());
+            match item.cause {
                 None => out.u8(0),
                 Some(Cause::At(position)) => {
                     out.u8(1);
@@ -113,52 +128,32 @@ impl Body {
                 // Its position is found by the writer and stands in the header.
                 Some(Cause::Own(_)) => out.u8(3),
             }
-            out.sized(payload);
+            out.sized(&item.payload);
         }
-        Self::new(1, out)
-    }
+    });
+}
 
-    pub(crate) fn blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8]>) -> Self {
-        let mut out = Vec::with_capacity(64 + bytes.map_or(0, <[u8]>::len));
+pub(crate) fn write_blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8]>, stamp: &Stamp, out: &mut Vec<u8>) {
+    write(2, stamp, out, |out| {
         out.u8(u8::from(owner.is_some()) | u8::from(bytes.is_some()) << 1);
         if let Some(owner) = owner {
             out.bytes(owner.as_bytes());
         }
         out.bytes(hash.as_bytes());
         out.bytes(bytes.unwrap_or_default());
-        Self::new(2, out)
-    }
+    });
+}
 
-    pub(crate) fn value(name: &str, value: Option<&[u8]>) -> Self {
-        let mut out = Vec::with_capacity(16 + name.len() + value.map_or(0, <[u8]>::len));
+pub(crate) fn write_value(name: &str, value: Option<&[u8]>, stamp: &Stamp, out: &mut Vec<u8>) {
+    write(3, stamp, out, |out| {
         out.u8(u8::from(value.is_some()));
         out.sized(name.as_bytes());
         out.bytes(value.unwrap_or_default());
-        Self::new(3, out)
-    }
+    });
+}
 
-    pub(crate) fn delete(thread: ThreadId) -> Self {
-        Self::new(4, thread.as_bytes().to_vec())
-    }
-
-    /// Adds the whole frame to `out`.
-    pub(crate) fn write(&self, stamp: &Stamp, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.u32(MAGIC);
-        out.u32(self.bytes.len() as u32);
-        out.u32(self.crc);
-        out.bytes(&[self.op, 0, 0, 0]);
-        out.u64(stamp.epoch);
-        out.u64(stamp.group);
-        out.u64(stamp.group_start);
-        out.u64(stamp.position.0);
-        out.bytes(stamp.before.as_bytes());
-        out.bytes(stamp.trace.as_bytes());
-        out.u64(stamp.cause.map_or(NO_CAUSE, |cause| cause.0));
-        let crc = crc32fast::hash(&out[start..]);
-        out.u64(crc.into());
-        out.bytes(&self.bytes);
-    }
+pub(crate) fn write_delete(thread: ThreadId, stamp: &Stamp, out: &mut Vec<u8>) {
+    write(4, stamp, out, |out| out.bytes(thread.as_bytes()));
 }
 
 /// A frame's header that was found whole.
@@ -262,7 +257,7 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
     if n == 0 || n > take.0.len() / 5 {
         return Err(Malformed);
     }
-    let (mut records, mut payloads) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    let mut items = Vec::with_capacity(n);
     for _ in 0..n {
         let kind = Kind(take.narrow()?);
         let version = take.narrow()?;
@@ -274,10 +269,10 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
             3 => stamp.cause.map(Cause::At),
             _ => return Err(Malformed),
         };
-        payloads.push(Arc::from(take.sized()?));
-        records.push(NewRecord { kind, version, recorded_at, cause, payload: Vec::new() });
+        let payload = Arc::from(take.sized()?);
+        items.push(Item { kind, version, recorded_at, cause, payload });
     }
-    Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, records, payloads })
+    Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, items })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rethread_events::ids::{Hash, Position, TraceId};
 
 use super::care::Care;
 use super::files::{Files, LogFile, failed};
-use super::frame::{Body, Entry, HEADER_BYTES, Header, Stamp, header};
+use super::frame::{Entry, HEADER_BYTES, Header, MAGIC_BYTES, Stamp, header, write_begin};
 use crate::error::{Damage, StoreError};
 
 /// The names of the two files.
@@ -21,8 +21,12 @@ const GROW_BYTES_MIN: u64 = 64 << 10;
 const GROW_BYTES_MAX: u64 = 1 << 20;
 const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
 
-/// A file that grew beyond this in a burst is cut when it is used again.
+/// A file that grew beyond this in a burst is cut when nothing more comes.
 const KEEP_BYTES: u64 = 4 << 20;
+
+/// Beyond this it is cut when it is used again. Up to here it stays as it is while much is written: overwriting what
+/// is there takes a third of the time of growing anew.
+const KEEP_BUSY_BYTES: u64 = 32 << 20;
 
 /// Beyond this a journal file takes no other group until the one before it is in sled: bounds the memory that the
 /// tail takes when records come faster than they can be moved.
@@ -125,7 +129,7 @@ impl Journal {
             cause: None,
         };
         if self.offset == 0 {
-            Body::begin().write(&stamp, out);
+            write_begin(&stamp, out);
         }
         stamp
     }
@@ -158,9 +162,24 @@ impl Journal {
         self.active ^= 1;
         self.epoch += 1;
         self.offset = 0;
-        let ready = &mut self.ready_bytes[self.active];
-        if *ready > KEEP_BYTES && self.files[self.active].resize(KEEP_BYTES).is_ok() {
-            *ready = KEEP_BYTES;
+        self.cut(self.active, KEEP_BUSY_BYTES);
+    }
+
+    /// Gives back the room that a burst took, after a while without one; `is_free` when all of the file that takes
+    /// nothing now is in sled.
+    pub(crate) fn tidy(&mut self, is_free: bool) {
+        if is_free {
+            self.cut(self.active ^ 1, KEEP_BYTES);
+        }
+        if self.offset <= KEEP_BYTES {
+            self.cut(self.active, KEEP_BYTES);
+        }
+    }
+
+    fn cut(&mut self, file: usize, bytes: u64) {
+        let ready = &mut self.ready_bytes[file];
+        if *ready > bytes && self.files[file].resize(bytes).is_ok() {
+            *ready = bytes;
         }
     }
 
@@ -237,7 +256,7 @@ fn scan(
 
 /// All whole headers from `from` on, with their places.
 fn headers(bytes: &[u8], from: usize) -> impl Iterator<Item = (usize, Header)> {
-    let magic = &Body::MAGIC_BYTES;
+    let magic = &MAGIC_BYTES;
     (from..bytes.len().saturating_sub(HEADER_BYTES - 1))
         .filter(move |at| bytes[*at] == magic[0] && bytes[*at..].starts_with(magic))
         .filter_map(move |at| header(&bytes[at..]).map(|header| (at, header)))

@@ -9,7 +9,6 @@ use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, ThreadId};
 use tokio::sync::oneshot;
 
-use super::frame::Body;
 use crate::contract::{Appended, ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::fence::{Fences, Refusal};
@@ -19,7 +18,7 @@ use crate::record::Record;
 /// Something to be written.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Append(Addition, Body),
+    Append(Addition),
     Import { fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record> },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Arc<[u8]> },
     Value { name: String, value: Option<Vec<u8>> },
@@ -118,7 +117,7 @@ impl Queue {
         if let Some(error) = &state.refusal {
             return Some(error.clone());
         }
-        if let Op::Append(addition, _) = op
+        if let Op::Append(addition) = op
             && self.fences.is_raised(addition.thread)
         {
             let (thread, expected) = (addition.thread, addition.expected);
@@ -131,7 +130,7 @@ impl Queue {
     /// Answers that something failed.
     pub(crate) fn fail(&self, op: &Op, answer: Answer, error: StoreError) {
         match (op, answer) {
-            (Op::Append(addition, _), answer) => {
+            (Op::Append(addition), answer) => {
                 answer.refused(self.fences.raise(addition.thread, error));
             }
             (_, answer) => answer.failed(error),

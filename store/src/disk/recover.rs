@@ -249,7 +249,7 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
                 Known::Deleted => None,
                 Known::No => sealed_head(index, &addition, &stamp),
             };
-            let mut records = Vec::with_capacity(addition.records.len());
+            let mut records = Vec::with_capacity(addition.items.len());
             let next = addition
                 .place(head.as_ref(), stamp.before, &Recent::default(), position, |record| records.push(record));
             state.active.append(addition.thread, stamp.before, next, records);
@@ -281,7 +281,7 @@ fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head
 }
 
 fn lost_head(addition: &Addition, stamp: &Stamp, last_seq: Seq, thread: ThreadId) -> Head {
-    let at = addition.records.first().map(|record| record.recorded_at).unwrap_or_default();
+    let at = addition.items.first().map(|item| item.recorded_at).unwrap_or_default();
     tracing::error!(%thread, seq = %last_seq, "the older part of a thread is missing");
     Head {
         last_seq,

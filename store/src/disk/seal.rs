@@ -13,7 +13,7 @@ use super::index::{
 use super::limits::SEAL_BYTES;
 use super::pieces;
 use super::read::Reader;
-use super::tail::Segment;
+use super::tail::{Part, Segment};
 use crate::contract::Snapshot;
 use crate::error::StoreError;
 use crate::head::Head;
@@ -156,6 +156,8 @@ fn remove_from_chunk(reader: &Reader, thread: ThreadId, place: &Place) -> Result
 /// Cuts the records into seals and those into chunks.
 fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
     let mut start = 0;
+    let mut streams: Vec<(ThreadId, &Part)> = segment.streams.iter().map(|(thread, part)| (*thread, part)).collect();
+    streams.sort_unstable_by_key(|(thread, _)| *thread);
     while start < segment.records.len() {
         let mut bytes = 0;
         let n = segment.records[start..]
@@ -166,32 +168,36 @@ fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
                 within
             })
             .count();
-        write_seal_of(index, segment, start..start + n)?;
+        write_seal_of(index, segment, &streams, start..start + n)?;
         start += n;
     }
     Ok(())
 }
 
-fn write_seal_of(index: &Index, segment: &Segment, range: std::ops::Range<usize>) -> Result<(), StoreError> {
+fn write_seal_of(
+    index: &Index,
+    segment: &Segment,
+    streams: &[(ThreadId, &Part)],
+    range: std::ops::Range<usize>,
+) -> Result<(), StoreError> {
     let seal = Position(segment.base.0 + range.start as u64);
     let end = Position(segment.base.0 + range.end as u64);
     let mut links: Vec<Link<'_>> = Vec::with_capacity(range.len());
-    for record in segment.records[range].iter().flatten() {
-        let blob = chunk::is_blob(&record.payload).then(|| Hash::of(&record.payload));
-        links.push(Link { record, before: Hash::ZERO, blob });
-        if let Some(hash) = blob {
-            write_blob(index, hash, Some(&record.payload), [Some(record.thread)])?;
-        }
-    }
-    links.sort_unstable_by_key(|link| (link.record.thread, link.record.seq));
-    let mut last: Option<(ThreadId, Hash)> = None;
-    for link in &mut links {
-        let thread = link.record.thread;
-        link.before = match last {
-            Some((of, hash)) if of == thread => hash,
-            _ => hash_before(segment, thread, link.record.seq),
+    for (thread, part) in streams {
+        let first = part.own.partition_point(|at| (*at as usize) < range.start);
+        let own = part.own[first..].iter().take_while(|at| (**at as usize) < range.end);
+        let mut before = match first.checked_sub(1) {
+            Some(earlier) => segment.records[part.own[earlier] as usize].as_ref().map_or(Hash::ZERO, |last| last.hash),
+            None => part.before,
         };
-        last = Some((thread, link.record.hash));
+        for record in own.filter_map(|at| segment.records[*at as usize].as_ref()) {
+            let blob = chunk::is_blob(&record.payload).then(|| Hash::of(&record.payload));
+            links.push(Link { record, before, blob });
+            before = record.hash;
+            if let Some(hash) = blob {
+                write_blob(index, hash, Some(&record.payload), [Some(*thread)])?;
+            }
+        }
     }
     let mut number = 0;
     pack(&links, |bytes, runs| {
@@ -207,18 +213,6 @@ fn write_seal_of(index: &Index, segment: &Segment, range: std::ops::Range<usize>
         Ok::<(), StoreError>(())
     })?;
     index.with(|trees| trees.seals.insert(seal.0.to_be_bytes(), write_seal(end, number))).map(|_| ())
-}
-
-/// The hash of the record before this one in its stream.
-fn hash_before(segment: &Segment, thread: ThreadId, seq: Seq) -> Hash {
-    let Some(part) = segment.streams.get(&thread) else { return Hash::ZERO };
-    let record = |at: usize| segment.records[part.own[at] as usize].as_ref();
-    let at =
-        part.own.partition_point(|at| segment.records[*at as usize].as_ref().is_some_and(|record| record.seq < seq));
-    match at.checked_sub(1) {
-        Some(at) => record(at).map_or(Hash::ZERO, |record| record.hash),
-        None => part.before,
-    }
 }
 
 fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::answer::Answerer;
 use super::files::failed;
-use super::frame::{Body, Stamp};
+use super::frame::{Stamp, write_append, write_blob, write_delete, write_value};
 use super::journal::{FILE_BYTES_MAX, Journal};
 use super::mark::Mark;
 use super::queue::{Answer, Op, Queue, Waiting};
@@ -55,17 +55,19 @@ pub(crate) struct Writer {
 }
 
 /// A head as the writer remembers it; `None` is a stream that is not there.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Known {
     head: Option<Head>,
     recent: Recent,
     /// The life of the journal in which it was last changed: until that is in sled, it must be remembered.
     epoch: u64,
+    /// The group that last changed it, which holds what it was before.
+    group: u64,
 }
 
 /// What a group will change once it is durable.
 enum Change {
-    Append { thread: ThreadId, before: Hash, head: Head, records: Vec<Record>, first: Position },
+    Append { thread: ThreadId, before: Hash, head: Head, n: usize, first: Position },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
     Delete { thread: ThreadId },
@@ -76,8 +78,10 @@ enum Change {
 struct Group {
     /// With who waits for them; of several that belong together only the last has somebody.
     changes: Vec<(Change, Option<Answer>)>,
+    /// The records of all its appends, in order.
+    records: Vec<Record>,
     /// What was remembered of the heads it changes, to be put back when it fails.
-    undo: Vec<(ThreadId, Option<Known>)>,
+    undo: Vec<(ThreadId, Known)>,
     next: Position,
 }
 
@@ -191,10 +195,12 @@ impl Writer {
         out: &mut Vec<u8>,
     ) -> Result<Change, StoreError> {
         match op {
-            Op::Append(addition, body) => {
+            Op::Append(addition) => {
                 let thread = addition.thread;
                 let head = self.head(thread)?;
-                if let Some(until) = self.fenced.get(&thread) {
+                if !self.fenced.is_empty()
+                    && let Some(until) = self.fenced.get(&thread)
+                {
                     if ticket < *until {
                         let actual = head.map_or(Seq(0), |head| head.last_seq.next());
                         let expected = addition.expected;
@@ -203,7 +209,7 @@ impl Writer {
                     self.fenced.remove(&thread);
                 }
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
-                Ok(self.add(&addition, &body, before, head, stamp, group, out))
+                Ok(self.add(&addition, before, head, stamp, group, out))
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
@@ -219,11 +225,11 @@ impl Writer {
                 // A delete that is still on its way into sled may take the bytes that are there.
                 let is_there = self.has_blob(hash)?;
                 let bytes = (!is_there).then_some(bytes);
-                Body::blob(owner, hash, bytes.as_deref()).write(&at(stamp, group.next), out);
+                write_blob(owner, hash, bytes.as_deref(), &at(stamp, group.next), out);
                 Ok(Change::Blob { owner, hash, bytes })
             }
             Op::Value { name, value } => {
-                Body::value(&name, value.as_deref()).write(&at(stamp, group.next), out);
+                write_value(&name, value.as_deref(), &at(stamp, group.next), out);
                 Ok(Change::Value { name, value })
             }
             Op::Delete { thread } => {
@@ -232,34 +238,33 @@ impl Writer {
                 if !forks.is_empty() {
                     return Err(StoreError::InUse { thread, forks });
                 }
-                Body::delete(thread).write(&at(stamp, group.next), out);
-                self.remember(thread, None, Recent::default(), group);
+                write_delete(thread, &at(stamp, group.next), out);
+                let known = self.change(thread, stamp, group);
+                (known.head, known.recent) = (None, Recent::default());
                 Ok(Change::Delete { thread })
             }
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn add(
         &mut self,
         addition: &Addition,
-        body: &Body,
         before: Hash,
         head: Option<Head>,
         stamp: &Stamp,
         group: &mut Group,
         out: &mut Vec<u8>,
     ) -> Change {
-        let mut records = Vec::with_capacity(addition.records.len());
-        let mut recent = self.heads.get(&addition.thread).map(|known| known.recent).unwrap_or_default();
-        let next = addition.place(head.as_ref(), before, &recent, group.next, |record| records.push(record));
-        recent.push(addition.expected, group.next);
-        let cause = records.first().and_then(|record| record.cause);
-        body.write(&Stamp { before, trace: next.trace, cause, ..at(stamp, group.next) }, out);
+        let (thread, first, n) = (addition.thread, group.next, addition.items.len());
+        let n_before = group.records.len();
+        let known = self.change(thread, stamp, group);
+        let next = addition.place(head.as_ref(), before, &known.recent, first, |record| group.records.push(record));
+        known.head = Some(next);
+        known.recent.push(addition.expected, first);
+        let cause = group.records[n_before].cause;
+        write_append(addition, &Stamp { before, trace: next.trace, cause, ..at(stamp, first) }, out);
         group.next = next.last_position.next();
-        self.remember(addition.thread, Some(next), recent, group);
-        let first = Position(group.next.0 - addition.n_records());
-        Change::Append { thread: addition.thread, before, head: next, records, first }
+        Change::Append { thread, before, head: next, n, first }
     }
 
     /// An import is written in one group and in several frames, because it may be larger than one may be.
@@ -274,8 +279,7 @@ impl Writer {
         let begin = group.next;
         let (mut before, mut head, mut last) = (before, None, None);
         for part in addition.split(begin, GROUP_BYTES_MAX) {
-            let body = Body::append(&part);
-            let change = self.add(&part, &body, before, head, stamp, group, out);
+            let change = self.add(&part, before, head, stamp, group, out);
             if let Change::Append { head: next, .. } = &change {
                 (before, head) = (next.hash, Some(*next));
             }
@@ -326,13 +330,19 @@ impl Writer {
             return Ok(known.head);
         }
         let head = self.reader.find_head(thread)?;
-        self.heads.insert(thread, Known { head, recent: Recent::default(), epoch: self.sealer.sealed_epoch() });
+        self.heads
+            .insert(thread, Known { head, recent: Recent::default(), epoch: self.sealer.sealed_epoch(), group: 0 });
         Ok(head)
     }
 
-    fn remember(&mut self, thread: ThreadId, head: Option<Head>, recent: Recent, group: &mut Group) {
-        let known = Known { head, recent, epoch: self.journal.epoch() };
-        group.undo.push((thread, self.heads.insert(thread, known)));
+    /// What is remembered of a stream, to be changed by a group.
+    fn change(&mut self, thread: ThreadId, stamp: &Stamp, group: &mut Group) -> &mut Known {
+        let known = self.heads.entry(thread).or_default();
+        if known.group != stamp.group {
+            group.undo.push((thread, *known));
+            (known.group, known.epoch) = (stamp.group, stamp.epoch);
+        }
+        known
     }
 
     fn commit(&mut self, group: Group, out: &mut Vec<u8>) {
@@ -347,11 +357,8 @@ impl Writer {
         if !matches!(error, StoreError::Full { .. }) {
             self.broken = Some(error.clone());
         }
-        for (thread, known) in group.undo.into_iter().rev() {
-            match known {
-                Some(known) => self.heads.insert(thread, known),
-                None => self.heads.remove(&thread),
-            };
+        for (thread, known) in group.undo {
+            self.heads.insert(thread, known);
         }
         for (change, answer) in group.changes {
             let thread = match change {
@@ -366,23 +373,24 @@ impl Writer {
 
     /// Shows a durable group to readers, then answers.
     fn publish(&mut self, group: Group) {
-        let n = (group.next.0 - self.next.0) as u32;
+        let n_records = (group.next.0 - self.next.0) as u32;
         let mut answers = Vec::with_capacity(group.changes.len());
         {
             let mut state = self.reader.tail.state.write();
             let active = &mut state.active;
+            let mut records = group.records.into_iter();
             for (change, answer) in group.changes {
                 let mut appended = None;
                 match change {
-                    Change::Append { thread, before, head, records, first } => {
+                    Change::Append { thread, before, head, n, first } => {
                         appended = Some(Appended {
                             first_position: first,
                             last_position: head.last_position,
                             last_seq: head.last_seq,
                             hash: head.hash,
-                            group: n,
+                            group: n_records,
                         });
-                        active.append(thread, before, head, records);
+                        active.append(thread, before, head, records.by_ref().take(n));
                     }
                     Change::Blob { owner, hash, bytes } => active.blob(owner, hash, bytes),
                     Change::Value { name, value } => active.value(name, value),
@@ -395,7 +403,7 @@ impl Writer {
             }
         }
         self.next = group.next;
-        if n > 0 {
+        if n_records > 0 {
             let next = self.next;
             self.progress.send_modify(|progress| progress.next = next);
         }
@@ -439,6 +447,7 @@ impl Writer {
     /// After a while without anything to write.
     fn tidy(&mut self) {
         self.fenced.clear();
+        self.journal.tidy(self.reader.tail.state.read().sealing.is_none());
         if self.sealer.snapshots_due() {
             let task = hand_over(&self.reader, &mut self.journal).unwrap_or(Task::Snapshots);
             self.sealer.give(&self.tasks, task);
@@ -468,14 +477,14 @@ fn at(stamp: &Stamp, position: Position) -> Stamp {
 
 fn thread_of(op: &Op) -> Option<ThreadId> {
     match op {
-        Op::Append(addition, _) => Some(addition.thread),
+        Op::Append(addition) => Some(addition.thread),
         Op::Import { .. } | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } => None,
     }
 }
 
 fn needs_all_before(op: &Op) -> bool {
     match op {
-        Op::Append(addition, _) => addition.fork_of.is_some(),
+        Op::Append(addition) => addition.fork_of.is_some(),
         Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } => true,
         Op::Value { .. } => false,
     }

@@ -104,7 +104,7 @@ fn a_message_and_a_variable_from_outside_are_seen_by_the_next_call() {
         world.tally.gate().open();
         let outcome = thread.outcome().await.unwrap();
         assert_eq!(outcome.output.unwrap(), "faster");
-        assert_eq!(outcome.state.variables()["limit"].0, 7);
+        assert_eq!(*outcome.state.variables()["limit"].0, 7);
         world.end().await;
     });
 }

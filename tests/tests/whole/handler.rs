@@ -37,7 +37,7 @@ fn a_handler_answers() {
         let thread = world.start(&approval(), "7 €").await;
         let outcome = thread.outcome().await.unwrap();
         assert_eq!(outcome.status, Status::Completed);
-        assert_eq!(outcome.state.variables()["approved"].0, true);
+        assert_eq!(*outcome.state.variables()["approved"].0, true);
         world.end().await;
     });
 }
@@ -67,7 +67,7 @@ fn a_handler_that_waits_leaves_the_question_to_others() {
         let (thread, outcome) = world.run(&approval(), "7 €").await;
         thread.respond(outcome.state.interaction().unwrap().id, false).await.unwrap();
         let outcome = thread.outcome().await.unwrap();
-        assert_eq!(outcome.state.variables()["approved"].0, false);
+        assert_eq!(*outcome.state.variables()["approved"].0, false);
         world.end().await;
     });
 }

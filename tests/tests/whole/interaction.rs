@@ -41,7 +41,7 @@ fn an_answer_takes_effect_once() {
         thread.respond(question, true).await.unwrap();
         let outcome = thread.outcome().await.unwrap();
         thread.respond(question, true).await.unwrap();
-        assert_eq!(outcome.state.variables()["approved"].0, true);
+        assert_eq!(*outcome.state.variables()["approved"].0, true);
 
         let error = thread.respond(question, false).await.expect_err("it was answered otherwise");
         assert!(error.is_conflict(), "{error}");
@@ -90,7 +90,7 @@ fn an_answer_that_cannot_be_used_leaves_the_question_open() {
         let error = thread.respond(question, "many").await.expect_err("it has no count");
         assert!(matches!(error, RuntimeError::Rejected { .. }), "{error}");
         thread.respond(question, serde_json::json!({"count": 2})).await.unwrap();
-        assert_eq!(thread.outcome().await.unwrap().state.variables()["n"].0, 3);
+        assert_eq!(*thread.outcome().await.unwrap().state.variables()["n"].0, 3);
         world.end().await;
     });
 }

@@ -211,7 +211,7 @@ fn answer(stdout: &Captured, stderr: &Captured, status: ExitStatus, end: &End, l
         "stdout_bytes": stdout.n_bytes(),
         "stderr_bytes": stderr.n_bytes(),
     });
-    ToolOutput { text, value: Some(Json(value)), ..ToolOutput::default() }
+    ToolOutput { text, value: Some(Json::from(value)), ..ToolOutput::default() }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const FORMS: &str = r#"yes, no, or one of {"decision": "approve"}, {"decision": 
 
 /// The decision that an answer is. A plain yes or no is one too.
 pub(super) fn read(answer: &Json) -> Result<Decision, String> {
-    match &answer.0 {
+    match &*answer.0 {
         Value::Bool(true) => Ok(Decision::Approve {}),
         Value::Bool(false) => Ok(Decision::Reject { reason: None }),
         Value::String(word) => match word.trim().to_lowercase().as_str() {
@@ -18,7 +18,7 @@ pub(super) fn read(answer: &Json) -> Result<Decision, String> {
             "no" | "reject" => Ok(Decision::Reject { reason: None }),
             _ => Err(format!("that decides nothing: answer {FORMS}")),
         },
-        Value::Object(_) => match serde_json::from_value(answer.0.clone()) {
+        Value::Object(_) => match serde_json::from_value(Value::clone(&answer.0)) {
             Ok(Decision::Edit { arguments }) if !arguments.0.is_object() => {
                 Err("the edited arguments must be an object".into())
             }

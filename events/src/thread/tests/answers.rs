@@ -125,7 +125,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
     bench.tool_answers(question, "I am no person");
     let error = ExecutionError::new(ErrorKind::Failed, "nor I");
     bench.give(Input::ModelFailed { call: question, attempt, error });
-    bench.give(Input::Respond { interaction: CallId(Seq(1)), data: Json::NULL });
+    bench.give(Input::Respond { interaction: CallId(Seq(1)), data: Json::null() });
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=approve attempt=1

@@ -40,7 +40,7 @@ impl Models for Toolbox {
 
     fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
         let call = CallId(Seq(u64::from(request.iteration)));
-        match &brought.0 {
+        match &*brought.0 {
             serde_json::Value::String(text) => Ok(answer(call, text, &[], FinishReason::Stop)),
             serde_json::Value::Array(tools) if !tools.is_empty() => {
                 let tools: Vec<_> = tools.iter().filter_map(|tool| tool.as_str()).collect();

@@ -31,12 +31,19 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read", "send"]);
     let error = ExecutionError::new(ErrorKind::Failed, "x");
-    let started = Thread::started(bench.thread.workflow(), Json::NULL, None, bench.now);
+    let started = Thread::started(bench.thread.workflow(), Json::null(), None, bench.now);
     let node = |id: &str| crate::ids::NodeId::from(id);
     let call = CallId(Seq(5));
     let wrong: Vec<Event> = vec![
         started.into(),
-        ThreadForked { parent: bench.state().thread(), seq: Seq(2), changes: ForkChanges::default() }.into(),
+        ThreadForked {
+            parent: bench.state().thread(),
+            seq: Seq(2),
+            changes: ForkChanges::default(),
+            branch: None,
+            branches: Vec::new(),
+        }
+        .into(),
         ThreadResumed {}.into(),
         ThreadCompleted { node: node("ask") }.into(),
         ThreadCancelled { reason: None }.into(),
@@ -53,8 +60,8 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         ToolCallRetried { call, attempt: 3, not_before: bench.now, error: None }.into(),
         ToolCallRetried { call: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }.into(),
         ToolExecutionFailed { call: CallId(Seq(3)), tool_call_id: None, error, duration_ms: 0 }.into(),
-        UserInteractionResponded { interaction: call, input_data: Json::NULL }.into(),
-        LoopEnded { node: node("ask"), n_iterations: 1 }.into(),
+        UserInteractionResponded { interaction: call, input_data: Json::null() }.into(),
+        LoopEnded { node: node("ask"), n_iterations: 1, error: None }.into(),
     ];
     for event in wrong {
         let mut state = bench.state().clone();

@@ -158,7 +158,7 @@ nodes:
 fn a_variable_that_no_expression_could_name_is_refused() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     for name in ["", "1a", "a b", "a-b", "ä", "messages", "tool_calls", &"x".repeat(201)] {
-        bench.give(Input::SetVariables(Ordered::from_iter([(name.to_owned(), Json::NULL)])));
+        bench.give(Input::SetVariables(Ordered::from_iter([(name.to_owned(), Json::null())])));
     }
     bench.give(Input::SetVariables(Ordered::from_iter([("deep".to_owned(), limits::nested(101).into())])));
     bench.give(Input::SetVariables(Ordered::from_iter([("deep".to_owned(), limits::nested(100).into())])));

@@ -72,7 +72,7 @@ nodes:
             31:27: nodes[1].retry.max_attempts: 0 is not between 1 and 100
             32:17: nodes[1].timeout_ms: 99999999999 is not between 1 and 2592000000
             34:17: nodes[1].checkpoint: `12` would be taken for a seq (put a letter into the name)
-            35:5: nodes[2]: node `neither` has no kind (give it one of llm, tool, user_interaction, start, end)
+            35:5: nodes[2]: node `neither` has no kind (give it one of llm, tool, user_interaction, context_processor, route, condition, fork, join, parallel, loop, loop_start, loop_end, sub_workflow, start, end)
             36:5: nodes[3]: node `both` has 2 kinds (keep one of them)
             40:10: nodes[4].llm: no provider (give provider and model, or profile_id)
         "#]],
@@ -119,8 +119,8 @@ nodes:
             21:9: nodes[2].user_interaction.variables: only UPDATE_VARIABLES sets variables
             21:27: nodes[2].user_interaction.variables[0].variable_name: `1a` cannot be a variable (letters, digits and _, not beginning with a digit)
             21:43: nodes[2].user_interaction.variables[0].expression: syntax error: unexpected end of variable block in `{{ 1 + }}`
-            21:63: nodes[2].user_interaction.variables[0].scope: no sub-workflow and no loop is open here (use thread or global)
-            22:64: nodes[2].user_interaction.variables[1].scope: no sub-workflow and no loop is open here (use thread or global)
+            21:63: nodes[2].user_interaction.variables[0].scope: no loop is open here (use thread or global)
+            22:64: nodes[2].user_interaction.variables[1].scope: no sub-workflow is open here (use thread or global)
         "#]],
     );
 }
@@ -259,8 +259,12 @@ nodes:
 ",
     );
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let surroundings =
-        Surroundings { tools: names(&["read", "put"]), profiles: names(&[]), providers: names(&["here"]) };
+    let surroundings = Surroundings {
+        tools: names(&["read", "put"]),
+        profiles: names(&[]),
+        providers: names(&["here"]),
+        processors: names(&[]),
+    };
     let faults = workflow.check(&surroundings);
     expect![[r#"
         nodes[0].llm.available_tools[1]: there is no tool `fly` (there is put, read)
@@ -292,7 +296,12 @@ nodes:
         b"{version: '1', name: w, nodes: [{id: a, llm: {profile_id: p, user_prompt: u, tool_mode: auto, approve_tools: [read, putt]}}]}",
     );
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    let surroundings = Surroundings { tools: names(&["read", "put"]), profiles: names(&["p"]), providers: names(&[]) };
+    let surroundings = Surroundings {
+        tools: names(&["read", "put"]),
+        profiles: names(&["p"]),
+        providers: names(&[]),
+        processors: names(&[]),
+    };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"
         nodes[0].llm.approve_tools[1]: there is no tool `putt` (there is put, read)

@@ -85,14 +85,14 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nspeed: 3\nnodes: [{id: a, start: {}}]\n",
         expect![[r#"
-        3:1: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, variables, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges
-    "#]],
+            3:1: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, variables, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, workflows
+        "#]],
     );
     check(
         "version: '1'\nname: w\nnodes:\n  - id: a\n    start: {}\n    colour: red\n",
         expect![[r#"
-        6:5: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, start, end, timeoutMs, timeout_ms, retry, onError, on_error, checkpoint
-    "#]],
+            6:5: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, start, end, timeoutMs, timeout_ms, retry, onError, on_error, checkpoint
+        "#]],
     );
     check(
         "version: '1'\nname: w\nnodes:\n  - id: a\n    llm:\n      provider: p\n      model: m\n      promt: x\n",
@@ -167,14 +167,14 @@ fn an_alias_of_honest_size_is_read() {
 version: '1'
 name: w
 nodes:
-  - {id: a, retry: &twice {max_attempts: 2}, start: {}}
-  - {id: b, retry: *twice, end: {}}
+  - {id: a, retry: &twice {max_attempts: 2}, tool: {tool_name: read}}
+  - {id: b, retry: *twice, tool: {tool_name: read}}
 ";
     check(
         yaml,
         expect![[r#"
-        valid, 2 nodes
-    "#]],
+            valid, 2 nodes
+        "#]],
     );
 }
 

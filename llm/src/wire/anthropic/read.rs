@@ -69,7 +69,7 @@ pub(super) fn part(block: &Value, input: Option<&str>) -> Part {
             ..Reasoning::default()
         }),
         Some("tool_use") => Part::ToolCall(tool_call(block, input)),
-        _ => Part::Opaque { provider: NAME.into(), data: Json(with_input(block, input)) },
+        _ => Part::Opaque { provider: NAME.into(), data: Json::from(with_input(block, input)) },
     }
 }
 
@@ -83,7 +83,7 @@ fn tool_call(block: &Value, input: Option<&str>) -> ToolCall {
                 None | Some(Value::Null) => Value::Object(Map::new()),
                 Some(input) => input.clone(),
             };
-            ToolCall { id, name, arguments: Json(arguments), arguments_raw: None, signature: None }
+            ToolCall { id, name, arguments: Json::from(arguments), arguments_raw: None, signature: None }
         }
     }
 }

@@ -112,7 +112,7 @@ fn block(part: &Part) -> Option<Value> {
         Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
         Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
         Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
-        Part::Opaque { provider, data } if provider == NAME => Some(data.0.clone()),
+        Part::Opaque { provider, data } if provider == NAME => Some(data.clone().into_value()),
         Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
     }
 }

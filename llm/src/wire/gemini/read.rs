@@ -120,7 +120,7 @@ impl Answer {
         let call = ToolCall {
             id: json::owned(function, "id").unwrap_or_default(),
             name: json::owned(function, "name").unwrap_or_default(),
-            arguments: Json(arguments),
+            arguments: Json::from(arguments),
             arguments_raw: None,
             signature,
         };

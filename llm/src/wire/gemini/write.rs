@@ -105,7 +105,7 @@ fn part(part: &Part) -> Option<Value> {
         Part::Refusal { text } => Some(json!({ "text": text })),
         Part::Image(media) => media_part(media, "image/png"),
         Part::Document(media) => media_part(media, "application/pdf"),
-        Part::Opaque { provider, data } if provider == NAME => Some(data.0.clone()),
+        Part::Opaque { provider, data } if provider == NAME => Some(data.clone().into_value()),
         Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
     }
 }

@@ -207,7 +207,7 @@ fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
     for part in &message.content {
         if let Part::Opaque { provider, data } = part
             && provider == super::OPAQUE
-            && let Value::Object(fields) = &data.0
+            && let Value::Object(fields) = &*data.0
         {
             merge_extra(&mut out, fields);
         }
@@ -258,7 +258,7 @@ fn content_of(parts: &[&Part]) -> Value {
                 Some(json!({ "type": "image_url", "image_url": { "url": draft::url(media, "image/png")? } }))
             }
             Part::Document(media) => document(media),
-            Part::Opaque { provider, data } if provider == super::OPAQUE => Some(data.0.clone()),
+            Part::Opaque { provider, data } if provider == super::OPAQUE => Some(data.clone().into_value()),
             Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
         })
         .collect();

@@ -122,7 +122,9 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
         Role::User | Role::Tool => {
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
-                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => Some(data.0.clone()),
+                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
+                    Some(data.clone().into_value())
+                }
                 _ => None,
             }));
             let content = content(&message.content);
@@ -188,7 +190,7 @@ impl<'a> Answer<'a> {
             }
             Part::Opaque { provider, data } if provider == NAME => match super::read::fields(&data.0) {
                 Some(fields) => self.fields.extend(fields.clone()),
-                None => self.push(data.0.clone()),
+                None => self.push(data.clone().into_value()),
             },
             _ => {}
         }
@@ -246,7 +248,9 @@ fn content(parts: &[Part]) -> Value {
                 Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
             }
             Part::Document(media) => file(media),
-            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => Some(data.0.clone()),
+            Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
+                Some(data.clone().into_value())
+            }
             Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
         })
         .collect();

@@ -1,14 +1,12 @@
 use super::*;
-use crate::plan::Payloads;
 
 fn frame() -> (Vec<u8>, Addition) {
-    let payloads: Payloads = vec![Arc::from(&b"one"[..]), Arc::from(&b""[..])];
-    let record = |cause| NewRecord {
+    let item = |cause, payload: &[u8]| Item {
         kind: Kind(700),
         version: 2,
         recorded_at: Time::from_unix_us(1_790_000_000_000_000),
         cause,
-        payload: Vec::new(),
+        payload: payload.into(),
     };
     let thread = ThreadId::new(1, [1; 10]);
     let addition = Addition {
@@ -17,8 +15,7 @@ fn frame() -> (Vec<u8>, Addition) {
         fork_of: Some(ForkPoint { parent: ThreadId::new(2, [2; 10]), seq: Seq(3) }),
         trace: Some(thread.into()),
         tag: Tag(3),
-        records: vec![record(Some(Cause::At(Position(9)))), record(Some(Cause::SameAppend(0)))],
-        payloads,
+        items: vec![item(Some(Cause::At(Position(9))), b"one"), item(Some(Cause::SameAppend(0)), b"")],
     };
     let stamp = Stamp {
         epoch: 7,
@@ -30,7 +27,7 @@ fn frame() -> (Vec<u8>, Addition) {
         cause: Some(Position(4)),
     };
     let mut out = Vec::new();
-    Body::append(&addition).write(&stamp, &mut out);
+    write_append(&addition, &stamp, &mut out);
     (out, addition)
 }
 

@@ -6,13 +6,14 @@ use rethread_events::ids::Position;
 
 use super::*;
 use crate::disk::files::Watcher;
+use crate::disk::frame::write_value;
 
 /// Writes a group of values with these names.
 fn group(journal: &mut Journal, names: &[&str]) -> io::Result<()> {
     let mut out = Vec::new();
     let stamp = journal.begin_group(Position(0), &mut out);
     for name in names {
-        Body::value(name, Some(b"value")).write(&stamp, &mut out);
+        write_value(name, Some(b"value"), &stamp, &mut out);
     }
     journal.commit(&mut out)
 }

@@ -1,0 +1,152 @@
+//! Threads out of the log.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, Seq, ThreadId};
+use rethread_store::{ForkPoint, Store, StoreError};
+use serde_json::{Value, json};
+
+use super::ArchiveError;
+use crate::error::RuntimeError;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::runtime::Runtime;
+
+/// How many records are read at a time.
+const PAGE: usize = 512;
+
+impl Runtime {
+    /// Writes a thread, and the threads it inherits from, as JSON lines. Answers with the number of events.
+    ///
+    /// # Errors
+    /// When the log or the file fails. What was written until then is whole lines.
+    pub async fn export(&self, id: ThreadId, to: impl Write + Send + 'static) -> Result<u64, ArchiveError> {
+        self.exporter(to).thread(id).await
+    }
+
+    /// Writes several threads into one export, where nothing is written twice.
+    pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
+        Exporter {
+            runtime: self.clone(),
+            work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new() }),
+        }
+    }
+}
+
+/// An export that is being written. See [`Runtime::exporter`].
+pub struct Exporter {
+    runtime: Runtime,
+    /// Absent while a thread is written, and after a write that was given up in the middle.
+    work: Option<Work>,
+}
+
+struct Work {
+    to: Box<dyn Write + Send>,
+    named: BTreeSet<Thing>,
+    written: BTreeSet<ThreadId>,
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
+}
+
+impl Exporter {
+    /// Writes a thread, and the threads it inherits from, unless they were written before. Answers with the number of
+    /// events.
+    ///
+    /// # Errors
+    /// As [`Runtime::export`]. Another thread can be written after a thread that failed.
+    pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ArchiveError> {
+        let Some(mut work) = self.work.take() else {
+            return Err(io::Error::other("an earlier write to this export was given up in the middle").into());
+        };
+        let store = self.runtime.store().clone();
+        let (work, written) = self
+            .runtime
+            .blocking(move || {
+                let written = export(&*store, id, &mut work);
+                (work, written)
+            })
+            .await?;
+        self.work = Some(work);
+        written
+    }
+}
+
+fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
+    let Work { to, named, written } = work;
+    let mut family = vec![id];
+    let mut info = load::stream(store, id)?;
+    while let Some(ForkPoint { parent, .. }) = info.fork_of {
+        family.push(parent);
+        info = store.stream(parent).map_err(RuntimeError::from)?;
+    }
+    let mut n_events = 0;
+    for thread in family.into_iter().rev() {
+        if written.contains(&thread) {
+            continue;
+        }
+        let info = store.stream(thread).map_err(RuntimeError::from)?;
+        let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+        while next <= info.last_seq {
+            let page = store.read_stream(thread, next..info.last_seq.next(), PAGE).map_err(RuntimeError::from)?;
+            let Some(last) = page.last() else { break };
+            next = last.seq.next();
+            for record in page {
+                let event = RecordedEvent::decode(record)?;
+                for thing in named_by(&event.event) {
+                    if named.insert(thing) {
+                        write_line(to, &thing_json(store, thing)?)?;
+                    }
+                }
+                write_line(to, &event.to_json())?;
+                n_events += 1;
+            }
+        }
+        written.insert(thread);
+    }
+    to.flush()?;
+    Ok(n_events)
+}
+
+fn write_line(to: &mut dyn Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, value)?;
+    to.write_all(b"\n")
+}
+
+/// Something that an event names by its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Workflow(Hash),
+    Blob(Hash),
+}
+
+fn named_by(event: &Event) -> Vec<Thing> {
+    match event {
+        Event::ThreadStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
+        Event::ThreadForked(forked) => {
+            forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
+        }
+        Event::LlmExecutionRequest(request) => request.tool_catalog.into_iter().map(Thing::Blob).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn thing_json(store: &dyn Store, thing: Thing) -> Result<Value, RuntimeError> {
+    let text = |hash| -> Result<String, RuntimeError> {
+        let bytes = store.blob(hash)?;
+        String::from_utf8(bytes).map_err(|_| StoreError::Invalid(format!("blob {hash} is not UTF-8")).into())
+    };
+    Ok(match thing {
+        Thing::Workflow(hash) => {
+            let definition: Value = serde_json::from_str(&text(hash)?)
+                .map_err(|error| StoreError::Invalid(format!("definition {hash}: {error}")))?;
+            json!({ "workflow": { "hash": hash, "definition": definition } })
+        }
+        Thing::Blob(hash) => json!({ "blob": { "hash": hash, "text": text(hash)? } }),
+    })
+}

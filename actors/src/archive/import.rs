@@ -1,0 +1,158 @@
+//! Threads back into a log.
+
+use std::io::{self, BufRead};
+use std::sync::Arc;
+
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::thread::State;
+use rethread_events::workflow::Workflow;
+use rethread_store::{ForkPoint, Record, StoreError, Tag};
+use serde_json::Value;
+
+use super::ArchiveError;
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::load;
+use crate::recorded::{RecordError, RecordedEvent};
+use crate::runtime::Runtime;
+
+/// The longest line that is read, in bytes: an event of the largest payload, escaped.
+const LINE_BYTES_MAX: u64 = 200 << 20;
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Imported {
+    /// Threads that were written.
+    pub threads: Vec<ThreadId>,
+    /// Threads that were there already, with the same events.
+    pub known: Vec<ThreadId>,
+    /// Events that were written.
+    pub n_events: u64,
+}
+
+impl Runtime {
+    /// Reads what [`Runtime::export`] wrote. Threads that are there already with the same events are passed over.
+    /// Nothing goes on by itself: an imported thread that had not ended waits until it is woken.
+    ///
+    /// # Errors
+    /// With the number of the line. The threads before it are in the log, the one it belongs to is not.
+    pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
+        let inner = self.inner().clone();
+        self.blocking(move || Importer::new(&inner).read(from)).await?
+    }
+}
+
+struct Importer<'a> {
+    inner: &'a Inner,
+    line: u64,
+    stream: Vec<Record>,
+    done: Imported,
+}
+
+impl<'a> Importer<'a> {
+    fn new(inner: &'a Inner) -> Self {
+        Self { inner, line: 0, stream: Vec::new(), done: Imported::default() }
+    }
+
+    fn read(mut self, mut from: impl BufRead) -> Result<Imported, ArchiveError> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            self.line += 1;
+            let n = io::Read::take(&mut from, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
+            if n == 0 {
+                self.write_stream()?;
+                return Ok(self.done);
+            }
+            if n as u64 > LINE_BYTES_MAX {
+                return Err(self.wrong(format!("longer than {LINE_BYTES_MAX} bytes")));
+            }
+            if !line.trim_ascii().is_empty() {
+                self.take(&line)?;
+            }
+        }
+    }
+
+    fn wrong(&self, what: impl ToString) -> ArchiveError {
+        ArchiveError::Line { line: self.line, what: what.to_string() }
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<(), ArchiveError> {
+        let value: Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+        if let Some(workflow) = value.get("workflow") {
+            return self.keep_workflow(workflow);
+        }
+        if let Some(blob) = value.get("blob") {
+            return self.keep_blob(blob);
+        }
+        let record = RecordedEvent::from_json(&value).map_err(|error: RecordError| self.wrong(error))?;
+        // Exports that were written one after the other may hold a thread twice.
+        if self.stream.last().is_some_and(|last| last.thread != record.thread || last.seq >= record.seq) {
+            self.write_stream()?;
+        }
+        self.stream.push(record);
+        Ok(())
+    }
+
+    fn keep_workflow(&self, value: &Value) -> Result<(), ArchiveError> {
+        let workflow = Workflow::from_json(&value["definition"].to_string()).map_err(|faults| self.wrong(faults))?;
+        if value["hash"].as_str() != Some(&workflow.hash().to_string()) {
+            return Err(self.wrong(format!("the definition has the hash {}, not {}", workflow.hash(), value["hash"])));
+        }
+        Ok(self.inner.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?)
+    }
+
+    fn keep_blob(&self, value: &Value) -> Result<(), ArchiveError> {
+        let text = value["text"].as_str().ok_or_else(|| self.wrong("a blob without `text`"))?;
+        if value["hash"].as_str() != Some(&Hash::of(text.as_bytes()).to_string()) {
+            return Err(self.wrong("the blob does not have the hash it says"));
+        }
+        self.inner.store.put_blob(None, text.as_bytes()).map_err(RuntimeError::from)?;
+        Ok(())
+    }
+
+    /// Writes the stream that was read, when it is whole and new.
+    fn write_stream(&mut self) -> Result<(), ArchiveError> {
+        let records = std::mem::take(&mut self.stream);
+        let (Some(first), Some(last)) = (records.first(), records.last()) else {
+            return Ok(());
+        };
+        let thread = first.thread;
+        let store = &*self.inner.store;
+        match store.stream(thread) {
+            Ok(_) => {
+                let there = store.read_stream(thread, last.seq..last.seq.next(), 1).map_err(RuntimeError::from)?;
+                if there.first().is_none_or(|there| there.hash != last.hash) {
+                    return Err(ArchiveError::Differs { line: self.line, thread });
+                }
+                self.done.known.push(thread);
+                return Ok(());
+            }
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(RuntimeError::from(error).into()),
+        }
+        let first_event = RecordedEvent::decode(first.clone())?.event;
+        let (fork_of, mut state) = match &first_event {
+            Event::ThreadForked(forked) => {
+                let point = ForkPoint { parent: forked.parent, seq: forked.seq };
+                (Some(point), load::at(store, forked.parent, forked.seq)?.state)
+            }
+            _ => (None, State::new(thread)),
+        };
+        for record in &records {
+            if record.seq != state.next_seq() {
+                let what = format!("thread {thread} has seq {} where {} is due", record.seq, state.next_seq());
+                return Err(self.wrong(what));
+            }
+            let event = RecordedEvent::decode(record.clone())?.event;
+            state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
+        }
+        let n_events = records.len() as u64;
+        let tag = Tag(state.status().code());
+        store.import(fork_of, tag, records).map_err(RuntimeError::from)?;
+        self.done.threads.push(thread);
+        self.done.n_events += n_events;
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! A new thread that goes on from a moment of another.
+
+use std::sync::Arc;
+
+use rethread_events::event::ForkChanges;
+use rethread_events::ids::Seq;
+use rethread_events::thread::State;
+use rethread_events::workflow::{Fault, Faults, Workflow};
+use tokio::sync::oneshot;
+
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::thread_actor::Begin;
+use crate::thread_handle::ThreadHandle;
+
+/// What a fork is made of.
+#[derive(Debug, Clone, Default)]
+pub struct ForkRequest {
+    /// The last seq that is inherited; the thread's last one when absent.
+    pub at: Option<Seq>,
+    /// What is different from there on.
+    pub changes: ForkChanges,
+    /// The definition to go on with; the parent's when absent.
+    pub workflow: Option<Arc<Workflow>>,
+}
+
+impl ThreadHandle {
+    /// Starts a new thread that goes on from a moment of this one. Calls that were open at that moment are treated as
+    /// after a crash: what may be repeated is asked again, what may not ends as indeterminate.
+    pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {
+        let runtime = self.runtime();
+        let inner = runtime.inner();
+        let at = match fork.at {
+            Some(at) => at,
+            None => self.info().await?.last_seq,
+        };
+        for value in fork.changes.variables.values() {
+            runtime.fits("a variable", &value.0)?;
+        }
+        let parent = self.load(Some(at)).await?.state;
+        let mut changes = fork.changes;
+        let workflow = match fork.workflow {
+            Some(workflow) => {
+                runtime.keep(&workflow).await?;
+                fits_the_fork(&parent, &workflow).map_err(RuntimeError::Workflow)?;
+                changes.workflow = Some(workflow.reference());
+                workflow
+            }
+            None => {
+                let (inner, parent, id) = (inner.clone(), parent.clone(), self.id());
+                runtime.blocking(move || inner.definitions.of(id, &parent)).await??
+            }
+        };
+        for node in changes.prompts.keys() {
+            if !workflow.has_node(&node.as_str().into()) {
+                let fault = Fault::new(format!("prompts.{node}"), format!("the workflow has no node `{node}`"));
+                return Err(RuntimeError::Workflow(Faults::one(fault)));
+            }
+        }
+        if let Some(profile) = &changes.profile
+            && !inner.models.profiles().contains(profile.as_str())
+        {
+            let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
+            return Err(RuntimeError::Workflow(Faults::one(fault)));
+        }
+        let id = Inner::new_thread_id();
+        let (reply, answer) = oneshot::channel();
+        inner.begin(id, Begin::Fork { parent: Box::new(parent), changes, workflow, reply })?;
+        answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
+        Ok(runtime.thread(id))
+    }
+}
+
+/// Whether a thread at that moment can go on with another definition.
+fn fits_the_fork(state: &State, workflow: &Workflow) -> Result<(), Faults> {
+    match state.node_name() {
+        Some(node) if !state.is_ended() && !workflow.has_node(node) => {
+            let fault =
+                Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
+            Err(Faults::one(fault.hint("fork at a moment before that node, or keep the node")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a service holds: the runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rethread_events::ids::ThreadId;
+use rethread_store::Store;
+
+use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::thread_actor::Halt;
+use crate::thread_handle::ThreadHandle;
+
+/// The runtime: threads of workflows on a durable log. Cheap to clone and to share between threads and tasks; all
+/// clones are one runtime. Dropping the last one stops it like a crash would: without harm, but without waiting.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Arc<Inner>,
+    system: Mutex<Option<OwnSystem>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.inner.begin_shutdown();
+        if let Some(own) = self.system.get_mut().take() {
+            own.system.stop();
+        }
+    }
+}
+
+impl Runtime {
+    /// Puts a runtime together.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    pub(crate) fn new(inner: Arc<Inner>, system: OwnSystem) -> Self {
+        Self { shared: Arc::new(Shared { inner, system: Mutex::new(Some(system)) }) }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.shared.inner
+    }
+
+    /// The log.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner().store
+    }
+
+    /// The thread with this id. It is looked for when it is used.
+    pub fn thread(&self, id: ThreadId) -> ThreadHandle {
+        ThreadHandle::new(self.clone(), id)
+    }
+
+    /// Stops: nothing new begins; running calls may end within the grace time and are left to recovery after it;
+    /// everything that was acknowledged is in the log, which is then closed. Calling it again waits for nothing.
+    ///
+    /// # Errors
+    /// When the log could not be closed in good order; it is recovered when it is next opened.
+    pub async fn shutdown(&self) -> Result<(), RuntimeError> {
+        let inner = self.inner().clone();
+        let own = self.shared.system.lock().take();
+        let Some(own) = own else {
+            return Ok(());
+        };
+        inner.begin_shutdown();
+        let grace = Duration::from_millis(inner.limits.shutdown_grace_ms);
+        self.blocking(move || {
+            for (_, actor) in inner.live() {
+                actor.do_send(Halt { grace });
+            }
+            // Appends under way end within the store's own limits; a second more than the grace time is for them.
+            let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
+            while inner.n_live() > 0 && std::time::Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            own.system.stop();
+            let _ = own.thread.join();
+            inner.activity.close();
+            inner.store.close()
+        })
+        .await??;
+        Ok(())
+    }
+
+    /// Runs something that blocks, whatever is around.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| RuntimeError::ShuttingDown),
+            Err(_) => on_a_thread("rethread-blocking", work).await.map_err(|_| RuntimeError::ShuttingDown),
+        }
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("n_live", &self.inner().n_live()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! Starting a thread, and looking before whether it can run here.
+
+use std::sync::Arc;
+
+use rethread_events::ids::ThreadId;
+use rethread_events::json::Json;
+use rethread_events::thread::Thread;
+use rethread_events::workflow::{Fault, Faults, Surroundings, Workflow};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::runtime::Runtime;
+use crate::thread_actor::Begin;
+use crate::thread_handle::ThreadHandle;
+
+/// How a thread is started.
+#[derive(Debug, Clone)]
+pub struct StartThread {
+    workflow: Arc<Workflow>,
+    input: Json,
+    workspace: Option<String>,
+    id: Option<ThreadId>,
+}
+
+impl StartThread {
+    /// A run of this workflow with this input.
+    pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Into<Json>) -> Self {
+        Self { workflow: workflow.into(), input: input.into(), workspace: None, id: None }
+    }
+
+    /// The folder its tools work in, in place of the runtime's.
+    #[must_use]
+    pub fn workspace(mut self, folder: impl Into<String>) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
+    /// The id it gets. Starting a second thread with the same id is a conflict, so an id of the caller's makes
+    /// starting safe to repeat.
+    #[must_use]
+    pub fn id(mut self, id: ThreadId) -> Self {
+        self.id = Some(id);
+        self
+    }
+}
+
+impl Runtime {
+    /// What the workflow needs and this runtime lacks; empty when it can run here.
+    pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
+        let inner = self.inner();
+        workflow.check(&Surroundings {
+            tools: inner.tools.list().iter().map(|tool| tool.name().to_owned()).collect(),
+            profiles: inner.models.profiles(),
+            providers: inner.models.providers(),
+            processors: std::collections::BTreeSet::new(),
+        })
+    }
+
+    /// Starts a thread; it is durable when this answers, and goes on by itself.
+    ///
+    /// # Errors
+    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the
+    /// log cannot take it. Nothing was started then.
+    pub async fn start_thread(
+        &self,
+        workflow: impl Into<Arc<Workflow>>,
+        input: impl Into<Json>,
+    ) -> Result<ThreadHandle, RuntimeError> {
+        self.start(StartThread::new(workflow, input)).await
+    }
+
+    /// Starts a thread with more said about how. See [`Runtime::start_thread`].
+    pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, RuntimeError> {
+        let inner = self.inner();
+        self.fits("an input", &start.input.0)?;
+        self.keep(&start.workflow).await?;
+        let id = start.id.unwrap_or_else(Inner::new_thread_id);
+        let started = Thread::started(&start.workflow, start.input, start.workspace, Inner::now());
+        let (reply, answer) = oneshot::channel();
+        inner.begin(id, Begin::New { workflow: start.workflow, started, reply })?;
+        answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
+        Ok(self.thread(id))
+    }
+
+    /// Keeps the definition in the log, once, after looking whether it can run here.
+    pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<(), RuntimeError> {
+        let inner = self.inner();
+        let faults = self.check(workflow);
+        if !faults.is_empty() {
+            return Err(RuntimeError::Workflow(Faults(faults)));
+        }
+        if !inner.definitions.knows(workflow.hash()) {
+            let (inner, workflow) = (inner.clone(), workflow.clone());
+            self.blocking(move || inner.definitions.keep(&workflow)).await??;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), RuntimeError> {
+        let bytes_max = self.inner().limits.input_bytes_max;
+        let bytes = json_bytes(value);
+        if bytes > bytes_max { Err(RuntimeError::TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
+    }
+}
+
+/// The bytes of a value's JSON, within a few per cent, without writing it.
+fn json_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| json_bytes(item) + 1).sum::<usize>() + 2,
+        Value::Object(entries) => entries.iter().map(|(key, item)| key.len() + json_bytes(item) + 4).sum::<usize>() + 2,
+    }
+}

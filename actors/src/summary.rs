@@ -1,0 +1,106 @@
+//! Threads in a list.
+
+use rethread_events::event::Event;
+use rethread_events::ids::{Position, Seq, ThreadId, Time};
+use rethread_events::thread::Status;
+use rethread_events::workflow::WorkflowRef;
+use rethread_store::{ForkPoint, Store, StreamInfo, Tag};
+use serde_json::Value;
+
+use crate::error::RuntimeError;
+use crate::recorded::RecordedEvent;
+use crate::runtime::Runtime;
+
+/// How many streams are asked for at a time.
+const PAGE: usize = 512;
+
+/// A thread in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadSummary {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// How far it is.
+    pub status: Status,
+    /// The workflow it began on.
+    pub workflow: Option<WorkflowRef>,
+    /// When it began; for a fork, when it was forked.
+    pub started_at: Time,
+    /// When its last event happened.
+    pub last_at: Time,
+    /// Its last event.
+    pub last_seq: Seq,
+    /// The place of that event in the whole log.
+    pub last_position: Position,
+    /// The thread it was forked from, and the last seq it inherits.
+    pub forked_from: Option<(ThreadId, Seq)>,
+}
+
+impl ThreadSummary {
+    /// What `threads --json` prints of it.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!({
+            "thread_id": self.thread_id,
+            "status": self.status,
+            "workflow": self.workflow.as_ref().map(|workflow| &workflow.name),
+            "workflow_hash": self.workflow.as_ref().map(|workflow| workflow.hash),
+            "started_at": self.started_at,
+            "last_at": self.last_at,
+            "last_seq": self.last_seq,
+            "last_position": self.last_position,
+            "forked_from": self
+                .forked_from
+                .map(|(thread, seq)| serde_json::json!({ "thread_id": thread, "seq": seq })),
+        })
+    }
+}
+
+/// Which threads a list holds.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadFilter {
+    /// Only those with one of these statuses; empty for all.
+    pub status: Vec<Status>,
+    /// Only those after this one, by id, so by time of creation.
+    pub after: Option<ThreadId>,
+    /// At most so many; 0 for all.
+    pub limit: usize,
+}
+
+impl Runtime {
+    /// Threads, oldest first.
+    pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, RuntimeError> {
+        let store = self.store().clone();
+        self.blocking(move || {
+            let tags: Vec<_> = filter.status.iter().map(|status| Tag(status.code())).collect();
+            let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
+            let (mut found, mut after) = (Vec::new(), filter.after);
+            while found.len() < limit {
+                let page = store.streams(after, &tags, PAGE.min(limit - found.len()))?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.thread);
+                for info in page {
+                    found.push(summary(&*store, &info)?);
+                }
+            }
+            Ok(found)
+        })
+        .await?
+    }
+}
+
+pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSummary, RuntimeError> {
+    let first = store.read_stream(info.thread, Seq(0)..Seq(1), 1)?;
+    let workflow = match first.into_iter().next().map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
+        Some(Event::ThreadStarted(started)) => Some(started.workflow),
+        _ => None,
+    };
+    Ok(ThreadSummary {
+        thread_id: info.thread,
+        status: Status::from_code(info.tag.0).unwrap_or(Status::Pending),
+        workflow,
+        started_at: info.first_at,
+        last_at: info.last_at,
+        last_seq: info.last_seq,
+        last_position: info.last_position,
+        forked_from: info.fork_of.map(|ForkPoint { parent, seq }| (parent, seq)),
+    })
+}

@@ -1,0 +1,91 @@
+//! What the actor of a thread knows.
+
+use std::collections::{HashMap, VecDeque};
+
+use actix::prelude::*;
+use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
+use rethread_events::thread::Thread;
+use tokio_util::sync::DropGuard;
+
+use super::{Begin, Reply};
+use crate::inner::Inner;
+use crate::snapshots;
+
+pub(super) enum Mode {
+    /// To be begun when the actor starts.
+    Beginning(Box<Begin>),
+    /// To be folded from the log when the actor starts; messages wait meanwhile.
+    Loading,
+    Live(Box<Live>),
+    /// Stopping: whoever writes to it meanwhile writes to its successor.
+    Gone,
+}
+
+pub(super) struct Live {
+    pub(super) thread: Thread,
+    /// The seq after the last durable event.
+    pub(super) durable: Seq,
+    pub(super) last_position: Position,
+    pub(super) last_hash: Hash,
+    /// Positions of the open calls' requests, as causes of what they lead to.
+    pub(super) positions: HashMap<CallId, Position>,
+    /// Appends under way, in order: whom to tell, and the seq after their last event.
+    pub(super) under_way: VecDeque<(Seq, Option<Reply>)>,
+    /// What was begun; dropping an entry calls the work off.
+    pub(super) running: HashMap<(CallId, u32), DropGuard>,
+    /// When something is next to happen by itself.
+    pub(super) next_due: Option<Time>,
+    /// The timer for that; rings at that time or before.
+    pub(super) alarm: Option<(Time, SpawnHandle)>,
+    /// The seq of the last snapshot.
+    pub(super) snapshot: Option<Seq>,
+    pub(super) idle: Option<SpawnHandle>,
+    /// Whether its first append has not been acknowledged yet.
+    pub(super) fresh: bool,
+    /// Whether anything happened since it came back. One that only looked whether there was something to do need not
+    /// stay.
+    pub(super) stirred: bool,
+    pub(super) halting: bool,
+}
+
+impl Live {
+    pub(super) fn new(
+        thread: Thread,
+        durable: Seq,
+        last_position: Position,
+        last_hash: Hash,
+        snapshot: Option<Seq>,
+    ) -> Self {
+        Self {
+            thread,
+            durable,
+            last_position,
+            last_hash,
+            positions: HashMap::new(),
+            under_way: VecDeque::new(),
+            running: HashMap::new(),
+            next_due: None,
+            alarm: None,
+            snapshot,
+            idle: None,
+            fresh: false,
+            stirred: false,
+            halting: false,
+        }
+    }
+
+    /// Keeps a snapshot of what is durable; a state with events under way is not.
+    pub(super) fn keep_snapshot(&self, inner: &Inner) {
+        let state = self.thread.state();
+        if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
+            snapshots::keep(&inner.store, state, seq, self.last_hash);
+        }
+    }
+
+    /// Lets the room of its snapshot go.
+    pub(super) fn give_snapshot_back(&self, inner: &Inner) {
+        if let Some(seq) = self.snapshot {
+            snapshots::give_back(&inner.store, self.thread.state().thread(), seq);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the thread owes is begun, what it no longer owes is called off, and what is left is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use rethread_events::ids::{ThreadId, Time};
+use rethread_events::thread::{Effect, Input};
+use tokio_util::sync::CancellationToken;
+
+use super::live::{Live, Mode};
+use super::{ThreadActor, question};
+use crate::inner::Inner;
+use crate::interaction::InteractionContext;
+use crate::llm_executor::CallModel;
+use crate::tool_executor::CallTool;
+
+impl ThreadActor {
+    /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
+    pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if let Some(idle) = live.idle.take() {
+            ctx.cancel_future(idle);
+        }
+        let now = Inner::now();
+        let effects = live.thread.effects();
+        live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
+        live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
+        let mut next = live.thread.state().next_deadline();
+        if !live.halting && !self.inner.observing && !live.thread.state().is_paused() {
+            for effect in effects {
+                let key = effect.key();
+                if live.running.contains_key(&key) {
+                    continue;
+                }
+                if effect.not_before() > now {
+                    next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
+                } else if effect.may_be_repeated() || key.0.0 < live.durable {
+                    let token = CancellationToken::new();
+                    if Self::perform(&self.inner, self.id, self.slot, live, effect, token.clone(), ctx) {
+                        live.running.insert(key, token.drop_guard());
+                    }
+                }
+            }
+        }
+        self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
+        self.rest(ctx);
+    }
+
+    /// Begins an effect. False when there is nobody to do it now.
+    fn perform(
+        inner: &Arc<Inner>,
+        id: ThreadId,
+        slot: usize,
+        live: &Live,
+        effect: Effect,
+        cancel: CancellationToken,
+        ctx: &Context<Self>,
+    ) -> bool {
+        let Some(slot) = inner.slot(slot) else {
+            return false;
+        };
+        let thread = ctx.address();
+        match effect {
+            Effect::CallModel(call) => {
+                let Some(request) = live.thread.state().model_request() else {
+                    return false;
+                };
+                slot.llm.do_send(CallModel { thread, id, call, request, cancel });
+            }
+            Effect::CallTool(run) => {
+                let workspace = live.thread.state().workspace().map(str::to_owned);
+                slot.tools.do_send(CallTool { thread, id, run, workspace, cancel });
+            }
+            Effect::AskPerson(ask) => {
+                let Some(handler) = &inner.handler else {
+                    return false;
+                };
+                let Some(run) = live.thread.state().node_run() else {
+                    return false;
+                };
+                let state = live.thread.state().clone();
+                let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel };
+                question::put(ask, cx, handler.clone(), thread);
+            }
+        }
+        true
+    }
+
+    /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
+    /// which costs less than a timer for each step.
+    fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        live.next_due = next;
+        let Some(next) = next else {
+            return;
+        };
+        if live.alarm.as_ref().is_some_and(|(at, _)| *at <= next) {
+            return;
+        }
+        if let Some((_, alarm)) = live.alarm.take() {
+            ctx.cancel_future(alarm);
+        }
+        let wait = Duration::from_micros(next.unix_us().saturating_sub(Inner::now().unix_us()));
+        live.alarm = Some((next, ctx.run_later(wait, Self::rings)));
+    }
+
+    fn rings(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        live.alarm = None;
+        match live.next_due {
+            Some(at) if at <= Inner::now() => self.tell(Input::Tick, None, ctx),
+            next => self.set_alarm(next, ctx),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A question to a person, put to the application's handler.
+
+use std::sync::Arc;
+
+use actix::Addr;
+use rethread_events::thread::{Input, Interaction};
+use tokio::sync::oneshot;
+
+use super::{Tell, ThreadActor};
+use crate::error::RuntimeError;
+use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
+use crate::tool_executor::contained;
+
+/// Asks, until the call is called off, and tells the thread what the handler answered.
+pub(super) fn put(
+    ask: Interaction,
+    cx: InteractionContext,
+    handler: Arc<dyn UserInteractionHandler>,
+    thread: Addr<ThreadActor>,
+) {
+    let (interaction, cancel) = (ask.id, cx.cancel.clone());
+    let request = InteractionRequest {
+        id: ask.id,
+        operation_type: ask.operation_type,
+        prompt: ask.prompt,
+        deadline: ask.deadline,
+        metadata: ask.metadata,
+    };
+    // A panic of the handler itself is contained as one of its future is.
+    let answer = async move { handler.handle(request, cx).await };
+    actix_rt::spawn(async move {
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            answer = contained(answer) => answer,
+        };
+        let input = match answer.unwrap_or_else(|panic| Err(panic.message)) {
+            Ok(data) => Input::Respond { interaction, data },
+            Err(detail) => Input::InteractionFailed { interaction, detail },
+        };
+        let (reply, rejected) = oneshot::channel();
+        thread.do_send(Tell { input, reply: Some(reply) });
+        // An answer that cannot be used must not leave the question to a handler that thinks it is done.
+        if let Ok(Err(RuntimeError::Rejected { source, .. })) = rejected.await {
+            let detail = source.to_string();
+            thread.do_send(Tell { input: Input::InteractionFailed { interaction, detail }, reply: None });
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! Coming to life: from nothing, from a moment of another thread, from the log.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use rethread_events::ids::{Hash, Position, Seq};
+use rethread_events::thread::{Input, Surroundings, Thread};
+use rethread_events::workflow::Workflow;
+use rethread_store::ForkPoint;
+
+use super::live::{Live, Mode};
+use super::{Begin, ThreadActor};
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::load::{self, Loaded};
+
+impl ThreadActor {
+    pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
+        let now = Inner::now();
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
+        let (made, fork_of, reply) = match begin {
+            Begin::New { workflow, started, reply } => {
+                (Thread::begin(self.id, workflow, started, &around), None, reply)
+            }
+            Begin::Fork { parent, changes, workflow, reply } => {
+                let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
+                (Thread::fork(self.id, &parent, changes, workflow, &around), point, reply)
+            }
+        };
+        let (thread, events) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let _ = reply.send(Err(error.into()));
+                return self.leave(ctx);
+            }
+        };
+        let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
+        let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
+        self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
+        self.append(events, now, None, fork_of, Some(reply), ctx);
+        self.pump(ctx);
+    }
+
+    pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
+        let inner = self.inner.clone();
+        let id = self.id;
+        let loading = actix_rt::task::spawn_blocking(move || {
+            let loaded = load::present(&*inner.store, id)?;
+            let workflow = inner.definitions.of(id, &loaded.state)?;
+            Ok((loaded, workflow))
+        });
+        let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id))) };
+        // Messages wait in the mailbox until the thread is there.
+        ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| match loaded {
+            Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
+            Err(error) => actor.fail(&error, ctx),
+        }));
+    }
+
+    fn come_back(&mut self, loaded: Loaded, workflow: Arc<Workflow>, ctx: &mut Context<Self>) {
+        self.inner.timers.clear(self.id);
+        let next = loaded.state.next_seq();
+        let thread = Thread::resume(loaded.state, workflow);
+        let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
+        self.mode = Mode::Live(Box::new(live));
+        if self.inner.observing {
+            return self.pump(ctx);
+        }
+        // Nothing that was in flight is any more. The machine says what becomes of each call.
+        self.tell(Input::Recover, None, ctx);
+        self.tell(Input::Tick, None, ctx);
+    }
+}

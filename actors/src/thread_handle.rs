@@ -1,0 +1,224 @@
+//! One thread as a service sees it.
+
+use rethread_events::bin::Ordered;
+use rethread_events::ids::{CallId, Position, Seq, ThreadId};
+use rethread_events::json::Json;
+use rethread_events::message::Message;
+use rethread_events::thread::{Input, Rejected, State, Status};
+use rethread_store::StreamInfo;
+use tokio::sync::oneshot;
+
+use crate::activity::{Rest, Until};
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::load;
+use crate::outcome::Outcome;
+use crate::runtime::Runtime;
+use crate::summary::{ThreadSummary, summary};
+use crate::thread_actor::{Look, Tell};
+
+/// How often a message is given to the successor of an actor that went away before it took the message.
+const TRIES: usize = 5;
+
+/// One thread of a runtime. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ThreadHandle {
+    runtime: Runtime,
+    id: ThreadId,
+}
+
+impl ThreadHandle {
+    pub(crate) fn new(runtime: Runtime, id: ThreadId) -> Self {
+        Self { runtime, id }
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Waits for its end. A thread that is not live is brought back.
+    pub async fn outcome(&self) -> Result<Outcome, RuntimeError> {
+        self.wait(Until::Ended).await
+    }
+
+    /// Waits until it has ended, waits for a person, or is paused.
+    pub async fn at_rest(&self) -> Result<Outcome, RuntimeError> {
+        self.wait(Until::AtRest).await
+    }
+
+    async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
+        let inner = self.runtime.inner();
+        loop {
+            let waiting = inner.activity.wait(self.id, until);
+            // After the waiter stands, so that an end in between is not missed.
+            if let Some(actor) = inner.actor(self.id) {
+                actor.do_send(Look);
+            } else {
+                let loaded = self.load(None).await?;
+                let status = loaded.state.status();
+                // One whose time came while nobody ran it is not at rest: it has something to do.
+                let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
+                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
+                if status.is_ended() || at_rest {
+                    return Ok(Outcome::new(loaded.state, loaded.last_position));
+                }
+                self.start_up()?;
+            }
+            match waiting.rest().await {
+                Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
+                Some(Err(error)) => return Err(error),
+                None if inner.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
+                None => {}
+            }
+        }
+    }
+
+    fn start_up(&self) -> Result<(), RuntimeError> {
+        self.runtime.inner().activate(self.id).map(|_| ())
+    }
+
+    /// Brings the thread back if it is not live, so that it goes on.
+    pub async fn wake(&self) -> Result<(), RuntimeError> {
+        self.info().await?;
+        self.start_up()
+    }
+
+    pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
+        let (store, id) = (self.runtime.store().clone(), self.id);
+        self.runtime
+            .blocking(move || match seq {
+                None => load::present(&*store, id),
+                Some(seq) => load::at(&*store, id, seq),
+            })
+            .await?
+    }
+
+    pub(crate) async fn info(&self) -> Result<StreamInfo, RuntimeError> {
+        let (store, id) = (self.runtime.store().clone(), self.id);
+        self.runtime.blocking(move || load::stream(&*store, id)).await?
+    }
+
+    /// What is known of it at a glance.
+    pub async fn summary(&self) -> Result<ThreadSummary, RuntimeError> {
+        let (store, id) = (self.runtime.store().clone(), self.id);
+        self.runtime.blocking(move || summary(&*store, &load::stream(&*store, id)?)).await?
+    }
+
+    /// The first seq that is its own and not inherited.
+    pub async fn first_own_seq(&self) -> Result<Seq, RuntimeError> {
+        Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
+    }
+
+    /// Its state after its last durable event.
+    pub async fn state(&self) -> Result<State, RuntimeError> {
+        Ok(self.load(None).await?.state)
+    }
+
+    /// Its state after event `seq`.
+    pub async fn state_at(&self, seq: Seq) -> Result<State, RuntimeError> {
+        Ok(self.load(Some(seq)).await?.state)
+    }
+
+    /// The seq of a checkpoint.
+    pub async fn checkpoint_seq(&self, label: &str) -> Result<Option<Seq>, RuntimeError> {
+        let state = self.state().await?;
+        Ok(state.checkpoints().iter().find(|checkpoint| checkpoint.label == label).map(|checkpoint| checkpoint.seq))
+    }
+
+    /// Tells the thread something; durable when it answers, with the position of the last event it led to.
+    async fn tell(&self, input: Input) -> Result<Option<Position>, RuntimeError> {
+        let inner = self.runtime.inner();
+        if !inner.is_live(self.id) {
+            self.info().await?;
+        }
+        for _ in 0..TRIES {
+            let actor = inner.activate(self.id)?;
+            let (reply, answer) = oneshot::channel();
+            if actor.send(Tell { input: input.clone(), reply: Some(reply) }).await.is_err() {
+                // It went away; its successor takes the message.
+                inner.forget(self.id, &actor);
+                continue;
+            }
+            match answer.await {
+                Ok(answered) => return answered,
+                Err(_) => inner.forget(self.id, &actor),
+            }
+        }
+        Err(RuntimeError::ActorStopped(self.id))
+    }
+
+    /// Nothing new begins until [`ThreadHandle::resume`].
+    pub async fn pause(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+        self.tell(Input::Pause { reason }).await.map(drop)
+    }
+
+    /// Ends a pause.
+    pub async fn resume(&self) -> Result<(), RuntimeError> {
+        self.tell(Input::Resume).await.map(drop)
+    }
+
+    /// Ends the thread in good order: what is running is called off, each open call gets its last event.
+    pub async fn cancel(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+        self.tell(Input::Cancel { reason }).await.map(drop)
+    }
+
+    /// Ends the thread in an error.
+    pub async fn abort(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+        self.tell(Input::Abort { reason }).await.map(drop)
+    }
+
+    /// Gives this moment a name.
+    pub async fn checkpoint(&self, label: impl Into<String>) -> Result<(), RuntimeError> {
+        self.tell(Input::Checkpoint { label: label.into() }).await.map(drop)
+    }
+
+    /// Puts a message into the conversation; the next model call sees it.
+    pub async fn add_message(&self, message: Message) -> Result<(), RuntimeError> {
+        let value = serde_json::to_value(&message).unwrap_or_default();
+        self.runtime.fits("a message", &value)?;
+        self.tell(Input::AddMessage(message)).await.map(drop)
+    }
+
+    /// Sets variables.
+    pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
+        for value in variables.values() {
+            self.runtime.fits("a variable", &value.0)?;
+        }
+        self.tell(Input::SetVariables(variables)).await.map(drop)
+    }
+
+    /// Answers a question. The same answer twice is accepted once.
+    ///
+    /// # Errors
+    /// `NoInteraction` for one that was never asked; `Rejected` for one that is closed or was answered otherwise,
+    /// and for an answer that the workflow cannot use. Nothing changed then.
+    pub async fn respond(&self, interaction: CallId, answer: impl Into<Json>) -> Result<(), RuntimeError> {
+        let data = answer.into();
+        self.runtime.fits("an answer", &data.0)?;
+        self.tell(Input::Respond { interaction, data }).await.map(drop)
+    }
+
+    /// Takes a question back.
+    pub async fn cancel_interaction(&self, interaction: CallId) -> Result<(), RuntimeError> {
+        self.tell(Input::CancelInteraction { interaction }).await.map(drop)
+    }
+
+    /// Deletes the thread with its snapshot and the blobs that only it names.
+    ///
+    /// # Errors
+    /// `Store(InUse)` while forks inherit from it; `Rejected` while it has not ended: cancel it first.
+    pub async fn delete(&self) -> Result<(), RuntimeError> {
+        let info = self.info().await?;
+        if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
+            let source = Rejected::Invalid("it has not ended: cancel it first".into());
+            return Err(RuntimeError::Rejected { thread: self.id, source });
+        }
+        let (store, id) = (self.runtime.store().clone(), self.id);
+        Ok(self.runtime.blocking(move || store.delete(id)).await??)
+    }
+}

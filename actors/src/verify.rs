@@ -1,0 +1,71 @@
+//! The check of the whole log.
+
+use rethread_events::bin;
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::STATE_VERSION;
+use rethread_store::{Damage, Store, StoreError, Verification};
+
+use crate::error::RuntimeError;
+use crate::load;
+use crate::runtime::Runtime;
+
+/// How many streams are asked for at a time.
+const PAGE: usize = 512;
+
+impl Runtime {
+    /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its snapshot
+    /// is their fold.
+    ///
+    /// # Errors
+    /// When the log cannot be read at all. What is wrong with single threads is in the answer.
+    pub async fn verify(&self) -> Result<Verification, RuntimeError> {
+        let store = self.store().clone();
+        self.blocking(move || verify(&*store)).await?
+    }
+}
+
+fn verify(store: &dyn Store) -> Result<Verification, RuntimeError> {
+    let mut found = store.verify()?;
+    let mut after = None;
+    loop {
+        let page = store.streams(after, &[], PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        after = Some(last.thread);
+        for info in &page {
+            let known = found.faults.iter().any(|fault| fault.thread == Some(info.thread));
+            if !known && let Some(fault) = check_fold(store, info.thread, info.last_seq)? {
+                found.faults.push(fault);
+            }
+        }
+    }
+}
+
+/// That the events of a thread follow from each other, and that its snapshot is their fold.
+fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<Damage>, RuntimeError> {
+    let fault = |seq: Option<Seq>, what: String| Damage { thread: Some(thread), seq, what, ..Damage::default() };
+    let snapshot = store.snapshot(thread)?.filter(|snapshot| snapshot.version == STATE_VERSION);
+    let folded = |end: Seq| load::from_the_first(store, thread, end);
+    if let Some(snapshot) = snapshot {
+        match folded(snapshot.seq.next()) {
+            Ok(loaded) if bin::encode(&loaded.state).ok().as_ref() == Some(&snapshot.state) => {}
+            Ok(_) => return Ok(Some(fault(Some(snapshot.seq), "the snapshot is not the fold of the events".into()))),
+            Err(error) => return as_damage(thread, error).map(Some),
+        }
+    }
+    match folded(last.next()) {
+        Ok(_) => Ok(None),
+        Err(error) => as_damage(thread, error).map(Some),
+    }
+}
+
+fn as_damage(thread: ThreadId, error: RuntimeError) -> Result<Damage, RuntimeError> {
+    let seq = match &error {
+        RuntimeError::Event { seq, .. } => Some(*seq),
+        RuntimeError::Fold(fold) => Some(fold.seq),
+        RuntimeError::Store(StoreError::Damaged(damage)) => return Ok(damage.clone()),
+        _ => return Err(error),
+    };
+    Ok(Damage { thread: Some(thread), seq, what: error.to_string(), ..Damage::default() })
+}

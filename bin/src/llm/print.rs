@@ -1,0 +1,62 @@
+//! What is printed where, and the exit codes of errors.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use rethread_llm::profiles::ProfileError;
+use rethread_llm::{ErrorKind, LlmError};
+
+pub(super) fn failed(error: &LlmError, json: bool) -> ExitCode {
+    if json {
+        print_json(&serde_json::json!({ "error": error }));
+    } else {
+        note(&format!("error: {error}"));
+    }
+    ExitCode::from(1)
+}
+
+pub(super) fn usage(why: &str) -> ExitCode {
+    note(&format!("error: {why}"));
+    ExitCode::from(2)
+}
+
+/// A missing key is an error of the call, so that scripts find it where they look for others.
+pub(super) fn no_client(error: &ProfileError, json: bool) -> ExitCode {
+    match error {
+        ProfileError::NoKey { provider, variables } => {
+            let why = format!("there is no key: set {variables}");
+            failed(&LlmError::new(ErrorKind::Authentication, provider.name(), why), json)
+        }
+        _ => misconfigured(error),
+    }
+}
+
+fn misconfigured(error: &ProfileError) -> ExitCode {
+    let mut text = format!("error: {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    note(&text);
+    ExitCode::from(3)
+}
+
+pub(super) fn print_json(value: &impl serde::Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => out(&(text + "\n")),
+        Err(e) => note(&format!("error: the answer cannot be printed: {e}")),
+    }
+}
+
+/// To stdout; a reader that went away is no fault of ours.
+pub(super) fn out(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
+}
+
+/// To stderr.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,79 @@
+//! Which model is meant.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use rethread_llm::profiles::ProfileError;
+use rethread_llm::{Client, Profile, Profiles, Provider};
+
+use super::read::Terminal;
+
+/// Which model is meant.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// A profile of the configuration
+    #[arg(long)]
+    profile: Option<String>,
+    /// The configuration file
+    #[arg(long, default_value = "rethread.toml", env = "RETHREAD_CONFIG")]
+    config: PathBuf,
+    /// openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
+    #[arg(long)]
+    provider: Option<Provider>,
+    /// Where the provider is found, as its official client libraries mean it
+    #[arg(long)]
+    base_url: Option<String>,
+    /// The model, as its provider names it
+    #[arg(long)]
+    pub(super) model: Option<String>,
+    /// The most seconds the whole call may take
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TargetArgs {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
+    let profiles = if target.config.exists() { Profiles::from_file(&target.config)? } else { Profiles::empty() };
+    let mut profiles = profiles.with_relay(Arc::new(Terminal));
+    let named = match (&target.profile, target.provider) {
+        (Some(name), _) => Some(name.clone()),
+        (None, None) if target.model.is_none() => profiles.default_name().map(str::to_owned),
+        _ => None,
+    };
+    let mut profile = match (named, target.provider, &target.model) {
+        (Some(name), ..) => profiles.get(&name)?.clone(),
+        (None, Some(provider), model) => Profile::new(provider, model.clone().unwrap_or_default()),
+        (None, None, Some(model)) => match Provider::of_model(model) {
+            Some(provider) => Profile::new(provider, model.clone()),
+            None => return profiles.client_for_model(model),
+        },
+        (None, None, None) => {
+            return Err(ProfileError::Syntax("say --profile, --provider or --model".into()));
+        }
+    };
+    if let Some(url) = &target.base_url {
+        profile.base_url = Some(url.clone());
+    }
+    if let Some(model) = &target.model {
+        profile.model.clone_from(model);
+    }
+    if let Some(seconds) = target.timeout {
+        let ms = std::time::Duration::try_from_secs_f64(seconds)
+            .map_or(u64::MAX, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+        profile.retry.total_ms = profile.retry.total_ms.min(ms.max(1));
+        profile.limits.wait_max_ms = profile.limits.wait_max_ms.min(ms.max(1));
+    }
+    // A name that no configuration file can hold, so that it is nobody else's.
+    let name = "\0command line";
+    profiles.insert(name, profile);
+    profiles.client(name)
+}

@@ -1,0 +1,117 @@
+//! `resume`: threads that go on.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use futures::{StreamExt, stream};
+use rethread::{Outcome, Status, ThreadFilter};
+
+use crate::drive::{Form, drive, finish};
+use crate::exit::{self, Failure, INTERRUPTED};
+use crate::interrupt::{self, interrupted};
+use crate::open::{self, OpenArgs, ToolArgs};
+use crate::output;
+
+/// How many threads `resume --all` runs at once.
+const AT_ONCE: usize = 256;
+
+/// Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The thread: its id, a part of it, or `last`
+    #[arg(required_unless_present = "all")]
+    thread: Option<String>,
+    /// Every thread that has not ended
+    #[arg(long, conflicts_with = "thread")]
+    all: bool,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
+    if let Some(name) = &args.thread {
+        let runtime = open.work(&args.tools).await?;
+        let thread = open::find(&runtime, name).await?;
+        let summary = thread.summary().await?;
+        if summary.status.is_ended() {
+            let message = format!(
+                "thread {} has ended ({}): fork it to go on from one of its moments",
+                thread.id(),
+                summary.status
+            );
+            return Err(Failure::new(exit::CONFLICT, message));
+        }
+        if summary.status == Status::Paused {
+            thread.resume().await?;
+        }
+        let driven = drive(open, &thread, summary.last_seq.next(), args.form).await;
+        return finish(open, runtime, &thread, driven, args.form).await;
+    }
+    if !open.data_dir.is_dir() {
+        // Nothing was ever run here, so nothing is unfinished.
+        return all_done(open, &[], args.form);
+    }
+    let runtime = open.work(&args.tools).await?;
+    let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
+    let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
+    let all = stream::iter(unfinished).map(|summary| {
+        let thread = runtime.thread(summary.thread_id);
+        async move {
+            if summary.status == Status::Paused {
+                thread.resume().await?;
+            }
+            thread.at_rest().await
+        }
+    });
+    let outcomes = tokio::select! {
+        outcomes = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>() => outcomes,
+        () = interrupted() => {
+            open::close(runtime).await?;
+            output::say("interrupted; go on with: rethread resume --all");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+    };
+    open::close(runtime).await?;
+    let mut done = Vec::new();
+    let mut failure = None;
+    for outcome in outcomes {
+        match outcome {
+            Ok(outcome) => done.push(outcome),
+            Err(error) => {
+                let error = Failure::from(error);
+                output::say(&format!("{}: {}", output::red("error"), error.message));
+                failure = Some(error.code);
+            }
+        }
+    }
+    let code = all_done(open, &done, args.form)?;
+    Ok(failure.map_or(code, ExitCode::from))
+}
+
+fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        output::print_json(&outcomes.iter().map(Outcome::to_json).collect())?;
+    } else {
+        for outcome in outcomes {
+            if form.jsonl {
+                output::print_line(&outcome.to_json())?;
+            } else {
+                output::print(format!("{} {}", outcome.thread_id, outcome.status))?;
+            }
+        }
+    }
+    if outcomes.is_empty() && open.talks() {
+        output::say("no thread is unfinished");
+    }
+    let any = |wanted: &dyn Fn(Status) -> bool| outcomes.iter().any(|outcome| wanted(outcome.status));
+    Ok(if any(&|status| matches!(status, Status::Error | Status::Cancelled)) {
+        ExitCode::from(exit::FAILED)
+    } else if any(&|status| !status.is_ended()) {
+        ExitCode::from(exit::WAITING)
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,277 @@
+//! Events of branches, loops, sub-workflows, judged conditions and context processors.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ModelChoice;
+use crate::bin::Ordered;
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, NodeId, ThreadId, Time};
+use crate::json::Json;
+use crate::message::{Message, UnitPrices, Usage};
+
+/// CONDITION_EVALUATION_REQUESTED: a condition in natural language is put to a model. Its seq is the call's id.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ConditionEvaluationRequested {
+    /// The node that is being left.
+    pub from: NodeId,
+    /// The place of the edge among those that leave the node.
+    pub edge: u32,
+    /// The condition.
+    pub condition: String,
+    /// 1 for the first time it is asked, 2 when the first answer was neither yes nor no.
+    pub attempt: u32,
+    /// The model that judges.
+    pub model: ModelChoice,
+    /// How long it may take.
+    pub timeout_ms: u64,
+}
+
+/// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that there is none.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ConditionEvaluationCompleted {
+    /// The call.
+    pub call: CallId,
+    /// Whether the condition holds; absent when the answer was neither yes nor no, or there was none.
+    pub verdict: Option<bool>,
+    /// What the model said, cut to 1 000 characters.
+    pub answer: String,
+    /// Why there was no answer.
+    pub error: Option<ExecutionError>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar.
+    pub cost_nanousd: Option<u64>,
+    /// The prices that say so.
+    pub prices: Option<UnitPrices>,
+    /// The model, as the provider names it.
+    pub model: Option<String>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// FORK_STARTED: branches are planned. Everything that decides what becomes of them is in here, so that a replay needs
+/// no definition.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ForkStarted {
+    /// The fork node.
+    pub node: NodeId,
+    /// The join node at which the branches end.
+    pub join: NodeId,
+    /// The branches.
+    pub branches: Branches,
+    /// How many must complete.
+    pub n_needed: u32,
+    /// What becomes of failed ones.
+    pub on_failed: OnFailed,
+    /// How many run at once.
+    pub concurrency_max: u32,
+    /// When they must have ended.
+    pub deadline: Option<Time>,
+}
+
+/// The branches of a fork.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Branches {
+    /// One for each name, which is the variable that its result becomes.
+    Named(Vec<NamedBranch>),
+    /// One for each element of a list, called `0`, `1` …
+    Each {
+        /// The first node.
+        entry: NodeId,
+        /// The variable that holds the element.
+        variable: String,
+        /// The list.
+        items: Vec<Json>,
+    },
+}
+
+/// A branch with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct NamedBranch {
+    /// The name.
+    pub name: String,
+    /// The first node.
+    pub entry: NodeId,
+}
+
+/// What a join does with failed branches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailed {
+    /// The fork fails as soon as too many have failed for enough to complete.
+    #[default]
+    Fail,
+    /// They are left out; the fork never fails because of them.
+    Ignore,
+    /// They count as ended; their result is `{"error": …}`.
+    Collect,
+}
+
+/// BRANCH_STARTED: a branch is to run, as a thread of its own that forks off right behind FORK_STARTED.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct BranchStarted {
+    /// Its number, from 0, in the order of the fork.
+    pub index: u32,
+    /// The thread. Its id follows from the thread, seq and time of this event.
+    pub child: ThreadId,
+}
+
+/// BRANCH_ENDED: a branch ended by itself, or is cancelled because it is not needed any more.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct BranchEnded {
+    /// Its number.
+    pub index: u32,
+    /// The thread.
+    pub child: ThreadId,
+    /// Its output, where it completed.
+    pub output: Option<Json>,
+    /// Its error, where it did not.
+    pub error: Option<ExecutionError>,
+    /// Variables of scope `global` that it set; they are set in this thread now.
+    pub globals: Ordered<Json>,
+    /// Model calls of it and of its own branches.
+    pub n_llm_calls: u64,
+    /// Tool calls of it and of its own branches.
+    pub n_tool_calls: u64,
+    /// Tokens of it and of its own branches.
+    pub usage: Usage,
+    /// Cost of it and of its own branches.
+    pub cost_nanousd: Option<u64>,
+}
+
+/// JOIN_COMPLETED: enough branches have ended. Each name holds its branch's output (null where it was left out), and
+/// `output` all of them: an object by name, or a list in the order of the fork's list.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct JoinCompleted {
+    /// The fork node.
+    pub node: NodeId,
+    /// How many branches completed.
+    pub n_completed: u32,
+    /// How many failed.
+    pub n_failed: u32,
+}
+
+/// LOOP_STARTED: a loop begins.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LoopStarted {
+    /// The node it begins at.
+    pub node: NodeId,
+    /// The node at which an iteration ends.
+    pub end: NodeId,
+    /// The list, in a loop over one.
+    pub items: Option<Vec<Json>>,
+    /// The variable that holds the element.
+    pub variable: String,
+    /// The most iterations.
+    pub n_iterations_max: u64,
+}
+
+/// LOOP_ITERATION_STARTED: a loop goes round.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct LoopIterationStarted {
+    /// The node the loop begins at.
+    pub node: NodeId,
+    /// 0 for the first time round.
+    pub index: u64,
+}
+
+/// LOOP_ENDED: a loop is over; its scope is gone.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LoopEnded {
+    /// The node the loop begins at.
+    pub node: NodeId,
+    /// How often it went round.
+    pub n_iterations: u64,
+    /// Why it failed, if it did.
+    pub error: Option<ExecutionError>,
+}
+
+/// SUB_WORKFLOW_STARTED: a workflow runs inside this one, with a `subgraph` scope of its own.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct SubWorkflowStarted {
+    /// The node.
+    pub node: NodeId,
+    /// The workflow's name in the definition.
+    pub workflow: String,
+    /// Its first node.
+    pub entry: NodeId,
+    /// Its variables, inputs included.
+    pub variables: Ordered<Json>,
+    /// How many nodes it may enter.
+    pub max_iterations: u32,
+}
+
+/// SUB_WORKFLOW_COMPLETED: the inner workflow reached an end; its scope is gone.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct SubWorkflowCompleted {
+    /// The node.
+    pub node: NodeId,
+    /// What the inner workflow gave.
+    pub output: Option<Json>,
+    /// Variables of the caller that are set.
+    pub variables: Ordered<Json>,
+}
+
+/// SUB_WORKFLOW_FAILED: the inner workflow failed; its scope is gone.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct SubWorkflowFailed {
+    /// The node.
+    pub node: NodeId,
+    /// Why.
+    pub error: ExecutionError,
+}
+
+/// CONTEXT_PROCESSING_REQUESTED: a context processor is to change the conversation. Its seq is the call's id.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextProcessingRequested {
+    /// The node.
+    pub node: NodeId,
+    /// The processor.
+    pub processor: String,
+    /// What it is told.
+    pub config: Ordered<Json>,
+    /// When it must have answered.
+    pub deadline: Time,
+}
+
+/// CONTEXT_PROCESSED: a context processor changed the conversation; the messages before stay in the log.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextProcessed {
+    /// The call.
+    pub call: CallId,
+    /// The conversation from here on.
+    pub messages: Vec<ContextItem>,
+    /// Variables it set.
+    pub variables: Ordered<Json>,
+    /// What it gave as its output.
+    pub output: Option<Json>,
+}
+
+/// A part of a changed conversation.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextItem {
+    /// Messages that stay, by their places in the conversation so far.
+    Kept {
+        /// The first.
+        from: u64,
+        /// The one after the last.
+        to: u64,
+    },
+    /// A message in the place of others.
+    New(Arc<Message>),
+}
+
+/// CONTEXT_PROCESSING_FAILED: a context processor failed; the conversation is as it was.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextProcessingFailed {
+    /// The call.
+    pub call: CallId,
+    /// Why.
+    pub error: ExecutionError,
+}

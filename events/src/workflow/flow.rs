@@ -1,0 +1,279 @@
+//! Configuration of the nodes that decide where a thread goes: routes, forks and joins, loops, sub-workflows.
+//!
+//! `route`, `condition`, `parallel` and `loop` are short forms: a definition is built with the edges and markers they
+//! stand for ([`super::Graph`]), and the machine knows only those.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Edge, Node};
+use crate::bin::Ordered;
+use crate::event::OnFailed;
+use crate::ids::{NodeId, ProfileId};
+use crate::json::Json;
+
+/// A node that only chooses the way: its conditions in order, then the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteNode {
+    /// The first one that holds is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<RouteCondition>,
+    /// Where to go when none holds. Edges that leave the node can say the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<NodeId>,
+}
+
+/// One condition of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteCondition {
+    /// An expression over the variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// A condition in natural language, in place of `when`; a model judges it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// The node that is entered when it holds.
+    pub to: NodeId,
+}
+
+/// A route with one condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConditionNode {
+    /// An expression over the variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// A condition in natural language, in place of `when`; a model judges it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// Where to go when it holds.
+    pub then: NodeId,
+    /// Where to go when it does not.
+    #[serde(rename = "else")]
+    pub otherwise: NodeId,
+}
+
+/// The model that judges conditions in natural language.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Judge {
+    /// A named profile in place of provider and model.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "profile", alias = "profileId")]
+    pub profile_id: Option<ProfileId>,
+    /// The provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model's name at the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How long one verdict may take; 60 000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// Keys of the provider's own, merged into its request as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Json>,
+}
+
+/// Starts branches, each a thread of its own that inherits the conversation and the variables. Either named ones, or
+/// one for each element of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkNode {
+    /// The join at which all of them end.
+    pub join: NodeId,
+    /// The branches: the name under which the result is merged, and the first node.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub branches: IndexMap<String, NodeId>,
+    /// One branch for each element of the list that this expression gives.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "forEach")]
+    pub for_each: Option<String>,
+    /// The variable that holds the element; `item` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
+    pub variable: Option<String>,
+    /// The first node of the branches of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<NodeId>,
+    /// How many branches run at once; all named ones, and 64 of a list, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+}
+
+/// Where branches end. The thread goes on from here when enough of them have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinNode {
+    /// How many branches it waits for.
+    #[serde(default, skip_serializing_if = "is_all")]
+    pub mode: JoinMode,
+    /// How many, in mode `n_of_m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// What becomes of failed branches.
+    #[serde(default, skip_serializing_if = "is_fail", alias = "onFailed")]
+    pub on_failed: OnFailed,
+    /// How long the branches may take in all; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+}
+
+fn is_all(mode: &JoinMode) -> bool {
+    *mode == JoinMode::All
+}
+
+fn is_fail(on_failed: &OnFailed) -> bool {
+    *on_failed == OnFailed::Fail
+}
+
+/// How many branches a join waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinMode {
+    /// All.
+    #[default]
+    All,
+    /// The first; the others are cancelled.
+    Any,
+    /// The first `n`; the others are cancelled.
+    NOfM,
+}
+
+/// A fork, its branches and its join in one node. What the branches end on needs no edge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParallelNode {
+    /// Named branches.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub branches: IndexMap<String, Body>,
+    /// One branch for each element of the list that this expression gives.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "forEach")]
+    pub for_each: Option<String>,
+    /// The variable that holds the element; `item` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
+    pub variable: Option<String>,
+    /// What is done for each element.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+    /// How many branches run at once; all named ones, and 64 of a list, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// How many branches are waited for.
+    #[serde(default, skip_serializing_if = "is_all")]
+    pub mode: JoinMode,
+    /// How many, in mode `n_of_m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// What becomes of failed branches.
+    #[serde(default, skip_serializing_if = "is_fail", alias = "onFailed")]
+    pub on_failed: OnFailed,
+    /// How long the branches may take in all; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Nodes inside a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<NodeId>,
+    /// The nodes. Their ids are unique in the whole workflow.
+    pub nodes: Vec<Node>,
+    /// The edges; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+}
+
+/// A loop. As `loop_start`, what stands between it and its `end` is done again and again; as `loop`, the `body` is, and
+/// what the body ends on needs no edge. At least one of `times`, `while` and `for_each` is given; where several are, the
+/// first that says so ends the loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoopNode {
+    /// The marker at which an iteration ends; of `loop_start` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<NodeId>,
+    /// What is repeated; of `loop` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+    /// So many times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// For as long as this expression holds; asked before each iteration.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "while")]
+    pub condition: Option<String>,
+    /// Once for each element of the list that this expression gives.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "forEach")]
+    pub for_each: Option<String>,
+    /// The variable of scope `loop` that holds the element; `item` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
+    pub variable: Option<String>,
+    /// The most iterations. A `while` loop must give it: the loop fails when it is reached and the condition still
+    /// holds. Other loops may go round a million times.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u64>,
+}
+
+/// Ends an iteration of a loop. Its edges lead on when the loop is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoopEndNode {
+    /// The marker at which the loop begins.
+    pub start: NodeId,
+}
+
+/// Runs a workflow inside this one, with a scope of its own: it sees its inputs, the variables it sets, and those of
+/// scope `thread` and `global`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubWorkflowNode {
+    /// Its name under `workflows`.
+    pub workflow: String,
+    /// Its variables; a text that is exactly one `{{expression}}` keeps the expression's type.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub inputs: Ordered<Json>,
+    /// Variables of the caller that are set at its end, from expressions over its own; when absent, only `output`.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub outputs: Ordered<String>,
+}
+
+/// A workflow that others of the same file run by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubWorkflow {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How many nodes one run of it may enter; 50 when absent. Must be given when its graph has a cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u32>,
+    /// Variables it begins with, beside its inputs.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub variables: Ordered<Json>,
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<NodeId>,
+    /// Nodes that end it, whatever edges lead on from them; besides, every node without an outgoing edge does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
+    pub end_points: Vec<NodeId>,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The edges; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+}
+
+/// Changes the conversation by a processor: a built-in one, or the application's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextProcessorNode {
+    /// The processor.
+    #[serde(alias = "processorName", alias = "processor")]
+    pub processor_name: String,
+    /// What it is told; texts may hold `{{expressions}}`.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty", alias = "processorConfig", alias = "config")]
+    pub processor_config: Ordered<Json>,
+}

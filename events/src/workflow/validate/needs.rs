@@ -1,0 +1,104 @@
+//! What a workflow needs where it is to run.
+
+use std::collections::BTreeSet;
+
+use crate::ids::ProfileId;
+use crate::workflow::{Fault, NodeKind, Workflow};
+
+/// What is there to be used where the workflow will run.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The names of the tools.
+    pub tools: BTreeSet<String>,
+    /// The names of the profiles.
+    pub profiles: BTreeSet<String>,
+    /// The names of the providers.
+    pub providers: BTreeSet<String>,
+    /// The names of the context processors.
+    pub processors: BTreeSet<String>,
+}
+
+impl Workflow {
+    /// What this workflow needs and the surroundings lack; empty when it can run there.
+    pub fn check(&self, surroundings: &Surroundings) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for placed in std::iter::once(&self.main).chain(self.subs.values()).flat_map(|graph| graph.nodes.values()) {
+            let path = &placed.path;
+            match placed.node.kind() {
+                NodeKind::Llm(llm) => {
+                    let model = (llm.profile_id.as_ref(), llm.provider.as_ref());
+                    check_model(&format!("{path}.llm"), model, surroundings, &mut faults);
+                    for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
+                        if !surroundings.tools.contains(tool.as_str()) {
+                            let path = format!("{path}.llm.available_tools[{t}]");
+                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                        }
+                    }
+                    let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
+                    for (t, tool) in listed {
+                        if !surroundings.tools.contains(tool.as_str()) {
+                            let path = format!("{path}.llm.approve_tools[{t}]");
+                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                        }
+                    }
+                }
+                NodeKind::Tool(tool) => {
+                    if !surroundings.tools.contains(tool.tool_name.as_str()) {
+                        let path = format!("{path}.tool.tool_name");
+                        faults.push(unknown(path, "tool", tool.tool_name.as_str(), &surroundings.tools));
+                    }
+                }
+                NodeKind::ContextProcessor(node) => {
+                    if !surroundings.processors.contains(&node.processor_name) {
+                        let path = format!("{path}.context_processor.processor_name");
+                        faults.push(unknown(path, "context processor", &node.processor_name, &surroundings.processors));
+                    }
+                }
+                NodeKind::UserInteraction(_)
+                | NodeKind::Route(_)
+                | NodeKind::Condition(_)
+                | NodeKind::Fork(_)
+                | NodeKind::Join(_)
+                | NodeKind::Parallel(_)
+                | NodeKind::LoopStart(_)
+                | NodeKind::LoopEnd(_)
+                | NodeKind::Loop(_)
+                | NodeKind::SubWorkflow(_)
+                | NodeKind::Start
+                | NodeKind::End => {}
+            }
+        }
+        if let Some(judge) = &self.spec.judge {
+            let model = (judge.profile_id.as_ref(), judge.provider.as_ref());
+            check_model("judge", model, surroundings, &mut faults);
+        }
+        faults
+    }
+}
+
+fn check_model(
+    path: &str,
+    (profile, provider): (Option<&ProfileId>, Option<&String>),
+    surroundings: &Surroundings,
+    faults: &mut Vec<Fault>,
+) {
+    if let Some(profile) = profile
+        && !surroundings.profiles.contains(profile.as_str())
+    {
+        faults.push(unknown(format!("{path}.profile_id"), "profile", profile.as_str(), &surroundings.profiles));
+    }
+    if let Some(provider) = provider
+        && !surroundings.providers.contains(provider)
+    {
+        faults.push(unknown(format!("{path}.provider"), "provider", provider, &surroundings.providers));
+    }
+}
+
+fn unknown(path: String, what: &str, name: &str, known: &BTreeSet<String>) -> Fault {
+    let fault = Fault::new(path, format!("there is no {what} `{name}`"));
+    if known.is_empty() {
+        return fault.hint(format!("no {what} is configured"));
+    }
+    let names: Vec<_> = known.iter().take(20).map(String::as_str).collect();
+    fault.hint(format!("there is {}", names.join(", ")))
+}

@@ -1,0 +1,98 @@
+//! Checks of names, ranges and expressions.
+
+use crate::expression;
+use crate::ids::ProfileId;
+use crate::json::Json;
+use crate::workflow::Fault;
+
+/// The longest name or id, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+pub(super) fn check_name(path: &str, what: &str, name: &str, faults: &mut Vec<Fault>) {
+    if name.trim().is_empty() {
+        faults.push(Fault::new(path, format!("the {what} is empty")));
+    } else if name.len() > NAME_BYTES_MAX {
+        faults.push(Fault::new(path, format!("the {what} is longer than {NAME_BYTES_MAX} bytes")));
+    } else if name.chars().any(char::is_control) {
+        faults.push(Fault::new(path, format!("the {what} holds a control character")));
+    }
+}
+
+/// Whether expressions can name such a variable.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    let begins = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    begins && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= NAME_BYTES_MAX
+}
+
+pub(super) fn check_variable(path: &str, name: &str, faults: &mut Vec<Fault>) {
+    if !is_variable_name(name) {
+        faults.push(
+            Fault::new(path, format!("`{name}` cannot be a variable"))
+                .hint("letters, digits and _, not beginning with a digit"),
+        );
+    }
+}
+
+pub(super) fn check_range(path: &str, n: u64, min: u64, max: u64, faults: &mut Vec<Fault>) {
+    if n < min || n > max {
+        faults.push(Fault::new(path, format!("{n} is not between {min} and {max}")));
+    }
+}
+
+/// Thirty days: a longer wait is a slip of the finger.
+pub(super) const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+
+pub(super) fn check_timeout(path: &str, timeout_ms: Option<u64>, faults: &mut Vec<Fault>) {
+    if let Some(ms) = timeout_ms {
+        check_range(path, ms, 1, WAIT_MS_MAX, faults);
+    }
+}
+
+pub(super) fn check_depth(path: &str, value: &Json, faults: &mut Vec<Fault>) {
+    if value.is_too_deep() {
+        faults.push(Fault::new(path, format!("nested deeper than {} levels", Json::DEPTH_MAX)));
+    }
+}
+
+pub(super) fn check_template(path: &str, template: &str, faults: &mut Vec<Fault>) {
+    if let Err(e) = expression::check_template(template) {
+        faults.push(Fault::new(path, e.to_string()));
+    }
+}
+
+/// The model of a node: a profile, or provider and model.
+pub(super) fn check_model(
+    path: &str,
+    profile: Option<&ProfileId>,
+    provider: Option<&String>,
+    model: Option<&String>,
+    faults: &mut Vec<Fault>,
+) {
+    match (profile, provider, model) {
+        (Some(_), None, None) | (None, Some(_), Some(_)) => {}
+        (Some(_), _, _) => faults.push(
+            Fault::new(format!("{path}.profile_id"), "a profile stands in place of provider and model")
+                .hint("keep the profile, or provider and model"),
+        ),
+        (None, None, _) => {
+            faults.push(Fault::new(path, "no provider").hint("give provider and model, or profile_id"));
+        }
+        (None, Some(_), None) => faults.push(Fault::new(path, "no model").hint("give the model's name")),
+    }
+}
+
+/// A condition: an expression, or one in natural language, or none.
+pub(super) fn check_condition(path: &str, when: Option<&String>, judge: Option<&String>, faults: &mut Vec<Fault>) {
+    if let Some(when) = when
+        && let Err(e) = expression::check(when)
+    {
+        faults.push(Fault::new(format!("{path}.when"), e.to_string()));
+    }
+    if judge.is_some_and(|text| text.trim().is_empty()) {
+        faults.push(Fault::new(format!("{path}.judge"), "the condition is empty"));
+    }
+    if when.is_some() && judge.is_some() {
+        faults.push(Fault::new(format!("{path}.judge"), "a condition is an expression or is judged, not both"));
+    }
+}

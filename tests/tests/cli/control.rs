@@ -1,0 +1,169 @@
+//! Threads that are steered from outside: interrupted, paused, cancelled, forked, followed, moved.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rethread_tests::binary::Running;
+use serde_json::json;
+
+use crate::{GREETING, SLOW, id_of, scene};
+
+#[test]
+fn a_log_that_is_open_elsewhere_names_who_has_it() {
+    let scene = scene();
+    let mut holder = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+    holder.wait_for("LLM_CALL_REQUESTED");
+    let pid = format!("rethread run, pid {}", holder.pid());
+    scene.run("threads").code(7).says(&pid).silent();
+    scene.run("run greeting.yaml").code(7).says(&pid).silent();
+    assert_eq!(holder.kill().code, None);
+    scene.run("threads").ok();
+}
+
+#[test]
+fn an_interrupted_run_says_how_to_go_on_and_goes_on() {
+    for signal in ["INT", "TERM"] {
+        let scene = scene();
+        scene.write("slow.yaml", SLOW.replace("60000", "2500"));
+        let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+        let id = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
+        running.signal(signal);
+        let ran = running.end().code(130).says(&format!("rethread resume {id}"));
+        assert!(!ran.stdout.contains("THREAD_COMPLETED"), "{ran}");
+        assert_eq!(scene.run("threads --json").ok().json()[0]["status"], "running");
+        let resumed = scene.run(&format!("resume {id} --json")).ok().json();
+        assert_eq!(resumed["output"], "At last.");
+        scene.run(&format!("resume {id}")).code(7).says("has ended").silent();
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let scene = scene();
+    let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+    running.wait_for("LLM_CALL_REQUESTED");
+    running.signal("INT");
+    std::thread::sleep(Duration::from_millis(100));
+    if !running.has_ended() {
+        running.signal("INT");
+    }
+    running.end().code(130);
+    scene.run("verify").ok();
+}
+
+#[test]
+fn a_paused_thread_begins_nothing_until_it_is_resumed() {
+    let scene = scene();
+    scene.write("slow.yaml", SLOW.replace("60000", "400"));
+    let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+    let id = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
+    running.kill();
+    let paused = scene.run_args(["pause", &id, "--reason", "to think", "--json"]).ok().json();
+    assert_eq!(paused, json!({ "thread_id": id, "status": "paused" }));
+    let state = scene.run("show last --json").ok().json();
+    assert_eq!((&state["status"], &state["paused"]["reason"]), (&json!("paused"), &json!("to think")));
+    assert_eq!(scene.run(&format!("resume {id} --json")).ok().json()["output"], "At last.");
+    scene.run(&format!("pause {id}")).code(7);
+}
+
+#[test]
+fn a_cancelled_thread_has_ended_and_every_call_has_its_end() {
+    let scene = scene();
+    let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
+    let id = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
+    running.kill();
+    let cancelled = scene.run_args(["cancel", &id, "--reason", "too slow", "--json"]).ok().json();
+    assert_eq!(cancelled, json!({ "thread_id": id, "status": "cancelled" }));
+    let names: BTreeSet<_> = scene
+        .run("events last --jsonl")
+        .ok()
+        .lines()
+        .iter()
+        .map(|event| event["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(names.contains("LLM_CALL_FAILED") && names.contains("THREAD_CANCELLED"), "{names:?}");
+    scene.run(&format!("resume {id}")).code(7).says("fork it");
+    scene.run(&format!("cancel {id}")).code(7);
+    assert_eq!(scene.run("resume --all --json").ok().json(), json!([]));
+}
+
+#[test]
+fn a_fork_goes_on_from_a_moment_with_what_was_changed() {
+    let scene = scene();
+    let parent = id_of(&scene.run("run greeting.yaml --input Ada --json").ok().json());
+    let before = scene.run(&format!("export {parent}")).ok().stdout;
+    let fork = |changes: &[&str]| {
+        let arguments = ["fork", &parent, "--at", "looked", "--json"];
+        let ran = scene.run_args(arguments.iter().chain(changes)).ok();
+        let json = ran.json();
+        assert_ne!(json["thread_id"], parent.as_str());
+        json["output"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(fork(&[]), "Hello, all of you.");
+    assert_eq!(fork(&["--set", "greeting=\"Praise\""]), "Well done, all of you.");
+    assert_eq!(fork(&["--prompt", "greet=Scold {{ input }}."]), "Shame, all of you.");
+    scene.write("other.yaml", GREETING.replace("Hello, all of you.", "Servus."));
+    assert_eq!(fork(&["--workflow", "other.yaml"]), "Servus.");
+    assert_eq!(scene.run(&format!("export {parent}")).ok().stdout, before, "the parent changed");
+    let threads = scene.run("threads --json").ok().json();
+    assert_eq!(threads.as_array().unwrap().len(), 5);
+    assert_eq!(threads[4]["forked_from"]["thread_id"], parent.as_str());
+
+    let refused =
+        |arguments: &[&str], code| scene.run_args(["fork", &parent].iter().chain(arguments)).code(code).silent();
+    refused(&["--set", "greeting=Praise"], 2).says("quote texts");
+    refused(&["--set", "=1"], 2);
+    refused(&["--prompt", "nobody=hi"], 3).says("nobody");
+    refused(&["--profile", "nobody"], 3).says("nobody");
+    refused(&["--at", "nowhere"], 5).says("it has looked");
+    assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 5);
+
+    let made = scene.run(&format!("fork {parent} --at looked --no-run --json")).ok().json();
+    assert_eq!(made["forked_from"], parent.as_str());
+    let resumed = scene.run(&format!("resume {} --json", id_of(&made))).ok().json();
+    assert_eq!(resumed["output"], "Hello, all of you.");
+}
+
+#[test]
+fn following_a_thread_ends_with_the_thread() {
+    let scene = scene();
+    scene.run("run greeting.yaml").ok();
+    let followed = scene.run("events last --follow --jsonl").ok().lines();
+    assert_eq!(followed.last().unwrap()["type"], "THREAD_COMPLETED");
+    let mut tail = Running::start(scene.command(["tail", "--follow", "--jsonl", "--from", "0"]));
+    tail.wait_for("THREAD_COMPLETED");
+    tail.signal("INT");
+    tail.end().code(130);
+}
+
+#[test]
+fn an_export_is_the_same_thread_elsewhere() {
+    let scene = scene();
+    let parent = id_of(&scene.run("run greeting.yaml --input Ada --json").ok().json());
+    scene.run(&format!("fork {parent} --at looked --json")).ok();
+    scene.run("run asking.yaml --input Ada --json").code(4);
+    scene.run("export --all --output all.jsonl").ok().silent().says("events exported");
+    let imported = scene.run("--data-dir copy import all.jsonl --json").ok().json();
+    assert_eq!(imported["threads"].as_array().unwrap().len(), 3, "{imported}");
+    let again = scene.run("--data-dir copy import all.jsonl --json").ok().json();
+    assert_eq!((&again["threads"], &again["n_events"]), (&json!([]), &json!(0)));
+    scene.run("--data-dir copy verify").ok();
+    for thread in scene.run("threads --json").ok().json().as_array().unwrap() {
+        let id = id_of(thread);
+        let replay = |data_dir: &str| scene.run(&format!("--data-dir {data_dir} replay {id} --json")).ok().stdout;
+        assert_eq!(replay(".rethread"), replay("copy"));
+        let hash = |data_dir: &str| {
+            let events = scene.run(&format!("--data-dir {data_dir} events {id} --jsonl")).ok().lines();
+            events.iter().map(|event| event["hash"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(hash(".rethread"), hash("copy"));
+    }
+    // What waited goes on in the copy as well as in the original.
+    let question = scene.run("--data-dir copy inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
+    scene.run(&format!("--data-dir copy respond {question} --value true")).ok();
+    scene.run("--data-dir copy resume --all --json").ok();
+    // What the copy has beyond the export does not disturb it; what the original lacks is not mixed into it.
+    scene.run("--data-dir copy import all.jsonl").ok().says("3 were there already");
+    scene.run("--data-dir copy export --all --output ahead.jsonl").ok();
+    scene.run("import ahead.jsonl").code(7).says("with other events");
+}

@@ -1,0 +1,64 @@
+//! Questions to a person.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use serde_json::json;
+
+use crate::{ASKING, check, id_of, keys, scene};
+
+#[test]
+fn a_question_waits_in_the_inbox_until_it_is_answered() {
+    let scene = scene();
+    let waiting = scene.run("run asking.yaml --input Ada").code(4).silent().says("May Ada go on?");
+    let asked = scene.run("inbox --json").ok().json();
+    check(
+        &keys(&asked[0]),
+        &expect!["id thread_id workflow node prompt operation_type requested_at deadline metadata"],
+    );
+    assert_eq!(asked[0]["prompt"], "May Ada go on?");
+    let (question, id) = (asked[0]["id"].as_str().unwrap(), id_of(&asked[0]));
+    assert!(waiting.stderr.contains(&format!("rethread respond {question} ")), "{waiting}");
+    // Going on without an answer changes nothing.
+    let before = scene.run("tail --from 0 --jsonl").ok().stdout;
+    scene.run(&format!("resume {id} --json")).code(4);
+    assert_eq!(scene.run("tail --from 0 --jsonl").ok().stdout, before);
+
+    scene.run(&format!("respond {question} --value yes")).code(2).says("--text");
+    scene.run(&format!("respond {question}")).code(2);
+    scene.run("respond nonsense --text yes").code(5);
+    scene.run(&format!("respond {id}:999 --text yes")).code(5);
+    assert_eq!(scene.run("tail --from 0 --jsonl").ok().stdout, before);
+
+    let answered = scene.run(&format!("respond {question} --value true --json")).ok().json();
+    assert_eq!(answered, json!({ "id": question, "thread_id": id, "status": "answered" }));
+    scene.run(&format!("respond {question} --value true")).ok();
+    scene.run(&format!("respond {question} --value false")).code(7).silent();
+    assert_eq!(scene.run("inbox --json").ok().json(), json!([]));
+    scene.run("inbox").ok().silent().says("nothing waits");
+    let resumed = scene.run(&format!("resume {id} --json")).ok().json();
+    assert_eq!(resumed["output"], "Acted.");
+    let state = scene.run(&format!("replay {id} --json")).ok().json();
+    assert_eq!(state["variables"]["approved"], true);
+    scene.run(&format!("respond {question} --value false")).code(7);
+}
+
+#[test]
+fn a_question_can_be_taken_back() {
+    let scene = scene();
+    scene.run("run asking.yaml --input Ada").code(4);
+    let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(scene.run(&format!("respond {question} --cancel --json")).ok().json()["status"], "cancelled");
+    let outcome = scene.run("resume --all --json").code(1).json();
+    assert_eq!(outcome[0]["status"], "error");
+}
+
+#[test]
+fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
+    let scene = scene();
+    scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 300\n      prompt: May"));
+    scene.run("run asking.yaml --input Ada").code(4);
+    std::thread::sleep(Duration::from_millis(400));
+    let outcome = scene.run("resume last --json").code(1).json();
+    assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");
+}
