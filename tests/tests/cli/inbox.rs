@@ -14,7 +14,7 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
     let asked = scene.run("inbox --json").ok().json();
     check(
         &keys(&asked[0]),
-        &expect!["id thread_id workflow node prompt operation_type requested_at deadline metadata"],
+        &expect!["id thread_id workflow node operation_type prompt tool_call requested_at age_ms deadline metadata"],
     );
     assert_eq!(asked[0]["prompt"], "May Ada go on?");
     let (question, id) = (asked[0]["id"].as_str().unwrap(), id_of(&asked[0]));
@@ -26,8 +26,8 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
 
     scene.run(&format!("respond {question} --value yes")).code(2).says("--text");
     scene.run(&format!("respond {question}")).code(2);
-    scene.run("respond nonsense --text yes").code(5);
-    scene.run(&format!("respond {id}:999 --text yes")).code(5);
+    scene.run("respond nonsense --text yes").code(7);
+    scene.run(&format!("respond {id}:999 --text yes")).code(7);
     assert_eq!(scene.run("tail --from 0 --jsonl").ok().stdout, before);
 
     let answered = scene.run(&format!("respond {question} --value true --json")).ok().json();

@@ -18,6 +18,7 @@ mod limits;
 mod named;
 mod panics;
 mod passivation;
+mod people;
 mod recovery;
 mod shutdown;
 mod stream;

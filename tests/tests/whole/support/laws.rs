@@ -51,7 +51,7 @@ fn check_owed(runtime: &Runtime, state: &State) {
     let definition = runtime.store().blob(reference.hash).unwrap();
     let definition = rethread::Workflow::from_json(std::str::from_utf8(&definition).unwrap()).unwrap();
     let machine = Thread::resume(state.clone(), definition.into());
-    let around = Surroundings { now: Time::from_unix_us(u64::MAX / 2), tools: &NoPeople, NoTools, models: &NoPeople };
+    let around = Surroundings { now: Time::from_unix_us(u64::MAX / 2), tools: &NoTools, models: &NoPeople };
     match machine.waits_for(&around) {
         Wait::Nothing => assert!(state.is_ended()),
         Wait::Itself | Wait::Somebody { .. } => {}

@@ -47,7 +47,8 @@ fn line(recorded: &RecordedEvent) -> String {
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),
         Event::CheckpointCreated(e) => e.label.clone(),
         Event::VariablesUpdated(e) => {
-            Value::Object(e.variables.iter().map(|(name, value)| (name.clone(), value.clone().into_value())).collect()).to_string()
+            Value::Object(e.variables.iter().map(|(name, value)| (name.clone(), value.clone().into_value())).collect())
+                .to_string()
         }
         Event::Warning(e) => format!("{:?}", e.code),
         Event::ThreadFailed(e) => e.error.kind.to_string(),
