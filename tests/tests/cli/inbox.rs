@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use rethread_tests::binary::root;
 use serde_json::json;
 
 use crate::{ASKING, check, id_of, keys, scene};
@@ -16,6 +17,10 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
         &keys(&asked[0]),
         &expect!["id thread_id workflow node operation_type prompt tool_call requested_at age_ms deadline metadata"],
     );
+    let page = std::fs::read_to_string(root().join("docs/EVENTS.md")).unwrap();
+    let section = page.split("### A question in the inbox").nth(1).unwrap();
+    let documented: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(documented.join(" "), keys(&asked[0]));
     assert_eq!(asked[0]["prompt"], "May Ada go on?");
     let (question, id) = (asked[0]["id"].as_str().unwrap(), id_of(&asked[0]));
     assert!(waiting.stderr.contains(&format!("rethread respond {question} ")), "{waiting}");
