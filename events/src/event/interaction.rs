@@ -23,6 +23,19 @@ pub enum OperationType {
     RelayModel,
 }
 
+impl OperationType {
+    /// Its name, as it appears in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UpdateVariables => "UPDATE_VARIABLES",
+            Self::AddMessage => "ADD_MESSAGE",
+            Self::ApproveTool => "APPROVE_TOOL",
+            Self::AnswerTool => "ANSWER_TOOL",
+            Self::RelayModel => "RELAY_MODEL",
+        }
+    }
+}
+
 /// Where a variable lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -63,7 +63,12 @@ fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
     let scene = scene();
     scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 300\n      prompt: May"));
     scene.run("run asking.yaml --input Ada").code(4);
+    let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().map(str::to_owned);
     std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(scene.run("inbox --json").ok().json(), json!([]));
+    if let Some(question) = question {
+        scene.run(&format!("respond {question} --value true")).code(7).says("ran out of time").silent();
+    }
     let outcome = scene.run("resume last --json").code(1).json();
     assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");
 }

@@ -298,6 +298,7 @@ impl Bench {
 fn the_laws_hold_whatever_happens() {
     let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
     runner
         .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
@@ -308,9 +309,30 @@ fn the_laws_hold_whatever_happens() {
             }
             laws::hold(&bench);
             *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
+            for (_, event) in &bench.log {
+                if let Event::UserInteractionProcessed(e) = event {
+                    let decision = e.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
+                    let decision = decision.map(|decision| decision["decision"].as_str().unwrap().to_owned());
+                    *answers.borrow_mut().entry((e.operation_type.name(), decision)).or_default() += 1;
+                }
+            }
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
+    let decided = |decision: &str| Some(decision.to_owned());
+    for (operation, decision) in [
+        ("UPDATE_VARIABLES", None),
+        ("ADD_MESSAGE", None),
+        ("APPROVE_TOOL", decided("approve")),
+        ("APPROVE_TOOL", decided("edit")),
+        ("APPROVE_TOOL", decided("reject")),
+        ("APPROVE_TOOL", decided("answer")),
+        ("ANSWER_TOOL", decided("answer")),
+        ("RELAY_MODEL", None),
+    ] {
+        let n = answers.get_mut().get(&(operation, decision)).copied().unwrap_or(0);
+        assert!(n > 20, "too few answers of {operation}: {answers:?}");
+    }
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
         assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");
