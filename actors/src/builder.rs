@@ -31,6 +31,9 @@ pub struct Limits {
     pub concurrent_model_calls_max: usize,
     /// The bytes of the JSON of an input, an answer or a variable.
     pub input_bytes_max: usize,
+    /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full; what is
+    /// beyond is lost, and its calls are treated as after a crash.
+    pub unwritten_bytes_max: usize,
     /// How long a thread with nothing running stays in memory.
     pub passivate_after_ms: u64,
     /// How long a shutdown lets running calls end before they are left to recovery.
@@ -44,6 +47,7 @@ impl Default for Limits {
             mailbox_max: 256,
             concurrent_model_calls_max: 1_024,
             input_bytes_max: 16 << 20,
+            unwritten_bytes_max: 256 << 20,
             passivate_after_ms: 10_000,
             shutdown_grace_ms: 2_000,
         }

@@ -23,7 +23,7 @@ use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
-use crate::thread_actor::{Begin, ThreadActor};
+use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
 
@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
     pub(crate) observing: bool,
+    /// For what the log has no room for.
+    pub(crate) room: Arc<Room>,
     /// How many model calls may run at once.
     pub(crate) model_calls: Arc<Semaphore>,
     live: DashMap<ThreadId, Addr<ThreadActor>>,
@@ -77,6 +79,7 @@ impl Inner {
             handler: parts.handler,
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
+            room: Room::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
             observing: parts.observing,
             activity: Activity::default(),

@@ -56,10 +56,28 @@ impl Handler<CallModel> for LlmExecutor {
     }
 }
 
+/// Who asked, and for which call.
+#[derive(Clone)]
+struct Asker {
+    thread: Addr<ThreadActor>,
+    call: CallId,
+    attempt: u32,
+    cancel: CancellationToken,
+}
+
+impl Asker {
+    fn piece(&self, index: u64, pieces: Pieces) -> Tell {
+        let Pieces { text, reasoning, restarted } = pieces;
+        let (call, attempt) = (self.call, self.attempt);
+        Tell::said(Input::ModelProgress { call, attempt, index, text, reasoning, restarted }, &self.cancel)
+    }
+}
+
 async fn run(inner: Arc<Inner>, message: CallModel) {
-    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, .. } = message;
+    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, cancel } = message;
+    let asker = Asker { thread, call, attempt, cancel };
     let began = Instant::now();
-    let answered = contained(ask(&inner, &thread, id, call, attempt, &request)).await.unwrap_or_else(Err);
+    let answered = contained(ask(&inner, id, &asker, &request)).await.unwrap_or_else(Err);
     let input = match answered {
         Ok(mut answer) => {
             answer.duration_ms = millis(began.elapsed());
@@ -67,15 +85,13 @@ async fn run(inner: Arc<Inner>, message: CallModel) {
         }
         Err(error) => Input::ModelFailed { call, attempt, error },
     };
-    thread.do_send(Tell { input, reply: None });
+    asker.thread.do_send(Tell::said(input, &asker.cancel));
 }
 
 async fn ask(
     inner: &Arc<Inner>,
-    thread: &Addr<ThreadActor>,
     id: ThreadId,
-    call: CallId,
-    attempt: u32,
+    asker: &Asker,
     wanted: &ModelRequest,
 ) -> Result<ModelAnswer, ExecutionError> {
     let (client, request) = inner.models.prepare(wanted, &inner.tools)?;
@@ -85,22 +101,16 @@ async fn ask(
         .await
         .map_err(|_| ExecutionError::retryable(ErrorKind::Cancelled, "the runtime is shutting down"))?;
     let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
-    let mut listener = Gatherer { to: gathered.clone(), thread: thread.clone(), call, attempt };
-    let key = call.key(id);
+    let mut listener = Gatherer { to: gathered.clone(), asker: asker.clone() };
+    let key = asker.call.key(id);
     let answer = client.call(&request, CallContext::new(&key, &mut listener));
-    let answer = if request.stream { follow(answer, &gathered, thread, call, attempt).await } else { answer.await };
+    let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
     let response = answer.map_err(execution_error)?;
     Ok(model_answer(response))
 }
 
 /// Waits for the answer and tells the thread of its pieces on the way: the first at once, the rest gathered.
-async fn follow<T>(
-    answer: impl Future<Output = T>,
-    gathered: &Gathered,
-    thread: &Addr<ThreadActor>,
-    call: CallId,
-    attempt: u32,
-) -> T {
+async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, asker: &Asker) -> T {
     let mut index = 0;
     let mut answer = std::pin::pin!(answer);
     loop {
@@ -109,20 +119,17 @@ async fn follow<T>(
             () = gathered.changed.notified() => None,
         };
         if let Some(pieces) = gathered.take() {
-            let Pieces { text, reasoning, restarted } = pieces;
-            let input = Input::ModelProgress { call, attempt, index, text, reasoning, restarted };
-            index += 1;
             // Waits when the thread is behind, and so does the provider's stream.
-            let _ = thread.send(Tell { input, reply: None }).await;
+            let _ = asker.thread.send(asker.piece(index, pieces)).await;
+            index += 1;
         }
         if let Some(answer) = answered {
             return answer;
         }
         tokio::select! {
             answer = &mut answer => {
-                if let Some(Pieces { text, reasoning, restarted }) = gathered.take() {
-                    let input = Input::ModelProgress { call, attempt, index, text, reasoning, restarted };
-                    let _ = thread.send(Tell { input, reply: None }).await;
+                if let Some(pieces) = gathered.take() {
+                    let _ = asker.thread.send(asker.piece(index, pieces)).await;
                 }
                 return answer;
             }
@@ -155,9 +162,7 @@ impl Gathered {
 
 struct Gatherer {
     to: Arc<Gathered>,
-    thread: Addr<ThreadActor>,
-    call: CallId,
-    attempt: u32,
+    asker: Asker,
 }
 
 impl Listener for Gatherer {
@@ -178,13 +183,13 @@ impl Listener for Gatherer {
         // The last try's error comes with the answer.
         if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
             let input = Input::ModelTryFailed {
-                call: self.call,
-                attempt: self.attempt,
+                call: self.asker.call,
+                attempt: self.asker.attempt,
                 try_number: event.attempt,
                 error: execution_error(error),
                 wait_ms,
             };
-            self.thread.do_send(Tell { input, reply: None });
+            self.asker.thread.do_send(Tell::said(input, &self.asker.cancel));
         }
     }
 

@@ -13,14 +13,19 @@ use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::{Input, State};
 use rethread_events::workflow::Workflow;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 
+pub(crate) use self::kept::Room;
+
+mod kept;
 mod live;
 mod pump;
 mod question;
+mod refused;
 mod rest;
 mod start;
 mod step;
@@ -40,8 +45,23 @@ pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Tell {
-    pub(crate) input: Input,
-    pub(crate) reply: Option<Reply>,
+    input: Input,
+    reply: Option<Reply>,
+    /// The thread's own work that says it: what it says is void when it was called off, and nobody else has it, so
+    /// that it is kept while the log has no room. Absent for whoever is outside, and told when there is no room.
+    work: Option<CancellationToken>,
+}
+
+impl Tell {
+    /// Somebody outside tells it.
+    pub(crate) fn asked(input: Input, reply: Reply) -> Self {
+        Self { input, reply: Some(reply), work: None }
+    }
+
+    /// Work that the thread began tells it; `cancel` is what calls that work off.
+    pub(crate) fn said(input: Input, cancel: &CancellationToken) -> Self {
+        Self { input, reply: None, work: Some(cancel.clone()) }
+    }
 }
 
 /// Somebody waits for the thread, who may have come after it last said where it stands.
@@ -67,6 +87,8 @@ pub(crate) struct ThreadActor {
     inner: Arc<Inner>,
     slot: usize,
     mode: Mode,
+    /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
+    life: u64,
 }
 
 impl ThreadActor {
@@ -77,10 +99,10 @@ impl ThreadActor {
         slot: usize,
         begin: Option<Begin>,
     ) -> Addr<Self> {
-        let mode = begin.map_or(Mode::Loading, |begin| Mode::Beginning(Box::new(begin)));
+        let mode = begin.map_or(Mode::Away(Box::default()), |begin| Mode::Beginning(Box::new(begin)));
         Self::start_in_arbiter(arbiter, move |ctx| {
             ctx.set_mailbox_capacity(inner.limits.mailbox_max);
-            Self { id, inner, slot, mode }
+            Self { id, inner, slot, mode, life: 0 }
         })
     }
 }
@@ -91,8 +113,8 @@ impl Actor for ThreadActor {
     fn started(&mut self, ctx: &mut Context<Self>) {
         match std::mem::replace(&mut self.mode, Mode::Gone) {
             Mode::Beginning(begin) => self.begin(*begin, ctx),
-            Mode::Loading => {
-                self.mode = Mode::Loading;
+            Mode::Away(kept) => {
+                self.mode = Mode::Away(kept);
                 self.load(ctx);
             }
             mode @ (Mode::Live(_) | Mode::Gone) => self.mode = mode,
@@ -112,7 +134,7 @@ impl Handler<Tell> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        self.tell(message.input, message.reply, ctx);
+        self.tell(message, ctx);
     }
 }
 
@@ -136,16 +158,25 @@ impl Handler<Halt> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Halt, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
-            return;
-        };
-        live.halting = true;
-        ctx.run_later(message.grace, |actor, ctx| {
-            if let Mode::Live(live) = &mut actor.mode {
+        ctx.run_later(message.grace, |actor, ctx| match &mut actor.mode {
+            Mode::Live(live) => {
                 live.running.clear();
                 actor.rest(ctx);
             }
+            // There is no room for what it keeps: it is lost, as in a crash.
+            Mode::Away(_) => actor.leave(ctx),
+            Mode::Beginning(_) | Mode::Gone => {}
         });
-        self.rest(ctx);
+        match &mut self.mode {
+            Mode::Live(live) => {
+                live.halting = true;
+                self.rest(ctx);
+            }
+            Mode::Away(kept) => {
+                kept.halting = true;
+                self.load(ctx);
+            }
+            Mode::Beginning(_) | Mode::Gone => {}
+        }
     }
 }

@@ -139,7 +139,7 @@ impl ThreadHandle {
         for _ in 0..TRIES {
             let actor = inner.activate(self.id)?;
             let (reply, answer) = oneshot::channel();
-            if actor.send(Tell { input: input.clone(), reply: Some(reply) }).await.is_err() {
+            if actor.send(Tell::asked(input.clone(), reply)).await.is_err() {
                 // It went away; its successor takes the message.
                 inner.forget(self.id, &actor);
                 continue;

@@ -59,7 +59,7 @@ impl Handler<CallTool> for ToolExecutor {
                 }
                 Err(error) => Input::ToolFailed { call, attempt, error, duration_ms },
             };
-            thread.do_send(Tell { input, reply: None });
+            thread.do_send(Tell::said(input, &cancel));
         });
     }
 }
@@ -74,10 +74,10 @@ async fn call(
 ) -> Result<ToolOutput, ExecutionError> {
     let workspace =
         inner.workspace_of(workspace).map_err(|error| ExecutionError::new(ErrorKind::Configuration, error))?;
-    let (thread, call, attempt) = (thread.clone(), run.call, run.attempt);
+    let (thread, call, attempt, begun) = (thread.clone(), run.call, run.attempt, cancel.clone());
     let progress = Progress::new(move |message| {
         // Progress is worth no waiting: when the thread's mailbox is full, it is passed over.
-        let _ = thread.try_send(Tell { input: Input::ToolProgress { call, attempt, message }, reply: None });
+        let _ = thread.try_send(Tell::said(Input::ToolProgress { call, attempt, message }, &begun));
     });
     let cx = ToolContext::new(workspace)
         .key(run.key(id))

@@ -38,6 +38,16 @@ impl ThreadId {
         Self(*uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid().as_bytes())
     }
 
+    /// The id of the branch that event `seq` of `owner` starts at that time: the milliseconds of the time and 74 bits
+    /// of the blake3 hash of owner and seq.
+    pub fn of_branch(owner: Self, seq: Seq, at: Time) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"rethread branch").update(&owner.0).update(&seq.0.to_be_bytes());
+        let mut random = [0; 10];
+        random.copy_from_slice(&hasher.finalize().as_bytes()[..10]);
+        Self::new(at.unix_us() / 1000, random)
+    }
+
     /// The id behind these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)

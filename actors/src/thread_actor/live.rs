@@ -7,15 +7,18 @@ use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::Thread;
 use tokio_util::sync::DropGuard;
 
+use super::kept::{Kept, Key, Said};
 use super::{Begin, Reply};
+use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::snapshots;
 
 pub(super) enum Mode {
     /// To be begun when the actor starts.
     Beginning(Box<Begin>),
-    /// To be folded from the log when the actor starts; messages wait meanwhile.
-    Loading,
+    /// To be folded from the log: when the actor starts, or when the log has room again. Messages wait while it is
+    /// folded.
+    Away(Box<Kept>),
     Live(Box<Live>),
     /// Stopping: whoever writes to it meanwhile writes to its successor.
     Gone,
@@ -29,10 +32,12 @@ pub(super) struct Live {
     pub(super) last_hash: Hash,
     /// Positions of the open calls' requests, as causes of what they lead to.
     pub(super) positions: HashMap<CallId, Position>,
-    /// Appends under way, in order: whom to tell, and the seq after their last event.
-    pub(super) under_way: VecDeque<(Seq, Option<Reply>)>,
+    /// Appends under way, in order.
+    pub(super) under_way: VecDeque<UnderWay>,
+    /// The first append that was refused, while the answers to those before it are on their way.
+    pub(super) refused: Option<(Seq, RuntimeError)>,
     /// What was begun; dropping an entry calls the work off.
-    pub(super) running: HashMap<(CallId, u32), DropGuard>,
+    pub(super) running: HashMap<Key, DropGuard>,
     /// When something is next to happen by itself.
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
@@ -46,6 +51,16 @@ pub(super) struct Live {
     /// stay.
     pub(super) stirred: bool,
     pub(super) halting: bool,
+}
+
+/// An append whose answer has not come yet.
+pub(super) struct UnderWay {
+    /// The seq after its last event.
+    pub(super) end: Seq,
+    /// Whom to tell.
+    pub(super) reply: Option<Reply>,
+    /// What led to it, if the thread's own work said it.
+    pub(super) said: Option<Said>,
 }
 
 impl Live {
@@ -63,6 +78,7 @@ impl Live {
             last_hash,
             positions: HashMap::new(),
             under_way: VecDeque::new(),
+            refused: None,
             running: HashMap::new(),
             next_due: None,
             alarm: None,

@@ -9,7 +9,7 @@ use rethread_events::thread::{Effect, Input};
 use tokio_util::sync::CancellationToken;
 
 use super::live::{Live, Mode};
-use super::{ThreadActor, question};
+use super::{Tell, ThreadActor, question};
 use crate::inner::Inner;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
@@ -116,7 +116,7 @@ impl ThreadActor {
         };
         live.alarm = None;
         match live.next_due {
-            Some(at) if at <= Inner::now() => self.tell(Input::Tick, None, ctx),
+            Some(at) if at <= Inner::now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
             next => self.set_alarm(next, ctx),
         }
     }

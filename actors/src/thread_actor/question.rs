@@ -32,11 +32,11 @@ pub(super) fn put(
             Err(detail) => Input::InteractionFailed { interaction, detail },
         };
         let (reply, rejected) = oneshot::channel();
-        thread.do_send(Tell { input, reply: Some(reply) });
+        thread.do_send(Tell { reply: Some(reply), ..Tell::said(input, &cancel) });
         // An answer that cannot be used must not leave the question to a handler that thinks it is done.
         if let Ok(Err(RuntimeError::Rejected { source, .. })) = rejected.await {
             let detail = source.to_string();
-            thread.do_send(Tell { input: Input::InteractionFailed { interaction, detail }, reply: None });
+            thread.do_send(Tell::said(Input::InteractionFailed { interaction, detail }, &cancel));
         }
     });
 }

@@ -1,22 +1,16 @@
 //! What the thread has come to, and how its actor leaves.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
 use rethread_events::thread::{Input, Surroundings, Wait};
-use rethread_store::StoreError;
 
 use super::live::Mode;
 use super::{PutAway, Tell, ThreadActor};
 use crate::activity::Rest;
-use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::snapshots;
-
-/// How long to wait before a thread whose append was refused for lack of room is tried again.
-const RETRY_AFTER_MS: u64 = 1_000;
 
 impl ThreadActor {
     /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
@@ -27,7 +21,7 @@ impl ThreadActor {
         let now = Inner::now();
         let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
-            return ctx.notify(Tell { input: Input::Tick, reply: None });
+            return ctx.notify(Tell { input: Input::Tick, reply: None, work: None });
         }
         if !live.under_way.is_empty() {
             return;
@@ -84,32 +78,9 @@ impl ThreadActor {
         self.inner.activity.left(self.id, ended);
     }
 
-    fn go(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
         self.mode = Mode::Gone;
         self.inner.forget(self.id, &ctx.address());
         ctx.stop();
-    }
-
-    /// What was not acknowledged is void: the machine is thrown away, and the thread comes back from the log.
-    pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
-        tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
-        let (fresh, under_way) = match &mut self.mode {
-            Mode::Live(live) => (live.fresh, std::mem::take(&mut live.under_way)),
-            Mode::Beginning(_) | Mode::Loading | Mode::Gone => (false, VecDeque::new()),
-        };
-        self.go(ctx);
-        match error {
-            // It never began. Whoever took it for the thread of that id looks into the log.
-            _ if fresh => self.inner.activity.left(self.id, true),
-            // There will be room again: the thread is not given up, and whoever waits for it waits on.
-            RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }) => {
-                self.inner.timers.set(self.id, Inner::now().plus_ms(RETRY_AFTER_MS));
-            }
-            _ => self.inner.activity.failed(self.id, error),
-        }
-        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
-        for reply in under_way.into_iter().filter_map(|(_, reply)| reply) {
-            let _ = reply.send(Err(error.clone()));
-        }
     }
 }

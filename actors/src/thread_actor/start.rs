@@ -8,7 +8,9 @@ use rethread_events::thread::{Input, Surroundings, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
+use super::kept::{Kept, Waiting};
 use super::live::{Live, Mode};
+use super::step::Batch;
 use super::{Begin, ThreadActor};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
@@ -37,11 +39,18 @@ impl ThreadActor {
         let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
         let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
         self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
-        self.append(events, now, None, fork_of, Some(reply), ctx);
+        self.append(Batch { events, now, cause: None, fork_of, reply: Some(reply), said: None }, ctx);
         self.pump(ctx);
     }
 
+    /// Folds the thread from the log, if it is not there.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Away(kept) = &mut self.mode else {
+            return;
+        };
+        if let Some(retry) = kept.retry.take() {
+            ctx.cancel_future(retry);
+        }
         let inner = self.inner.clone();
         let id = self.id;
         let loading = actix_rt::task::spawn_blocking(move || {
@@ -53,21 +62,44 @@ impl ThreadActor {
         // Messages wait in the mailbox until the thread is there.
         ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| match loaded {
             Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
-            Err(error) => actor.fail(&error, ctx),
+            Err(error) => actor.not_loaded(&error, ctx),
         }));
     }
 
     fn come_back(&mut self, loaded: Loaded, workflow: Arc<Workflow>, ctx: &mut Context<Self>) {
+        let kept = match std::mem::replace(&mut self.mode, Mode::Gone) {
+            Mode::Away(kept) => *kept,
+            mode => {
+                self.mode = mode;
+                return;
+            }
+        };
         self.inner.timers.clear(self.id);
         let next = loaded.state.next_seq();
-        let thread = Thread::resume(loaded.state, workflow);
+        let mut thread = Thread::resume(loaded.state, workflow);
+        let now = Inner::now();
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
+        // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
+        let goes_on = !self.inner.observing && !kept.halting;
+        let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };
+        let Kept { running, waiting, retry: _, halting } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
-        self.mode = Mode::Live(Box::new(live));
-        if self.inner.observing {
-            return self.pump(ctx);
+        self.mode = Mode::Live(Box::new(Live { running, halting, ..live }));
+        match recovered {
+            Ok(events) if events.is_empty() => {}
+            Ok(events) => {
+                self.append(Batch { events, now, cause: None, fork_of: None, reply: None, said: None }, ctx);
+            }
+            Err(error) => return self.fail(&RuntimeError::Fold(error), ctx),
         }
-        // Nothing that was in flight is any more. The machine says what becomes of each call.
-        self.tell(Input::Recover, None, ctx);
-        self.tell(Input::Tick, None, ctx);
+        // Before anything is begun: what is at hand need not be asked for again.
+        for told in waiting {
+            let is_work = told.place.is_some();
+            self.step(told, is_work, ctx);
+        }
+        if goes_on {
+            self.step(Waiting { input: Input::Tick, reply: None, place: None }, false, ctx);
+        }
+        self.pump(ctx);
     }
 }

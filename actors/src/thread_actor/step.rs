@@ -3,49 +3,78 @@
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Position, Seq, Time};
-use rethread_events::thread::{Input, StepError, Surroundings};
+use rethread_events::thread::{StepError, Surroundings};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
+use tokio_util::sync::CancellationToken;
 
-use super::live::Mode;
-use super::{Reply, ThreadActor};
+use super::kept::{Said, Waiting, key_of};
+use super::live::{Mode, UnderWay};
+use super::{Reply, Tell, ThreadActor};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::recorded::new_record;
 
+/// What is to be appended.
+pub(super) struct Batch {
+    pub(super) events: Vec<Event>,
+    pub(super) now: Time,
+    pub(super) cause: Option<Cause>,
+    pub(super) fork_of: Option<ForkPoint>,
+    pub(super) reply: Option<Reply>,
+    pub(super) said: Option<Said>,
+}
+
 impl ThreadActor {
-    pub(super) fn tell(&mut self, input: Input, reply: Option<Reply>, ctx: &mut Context<Self>) {
+    pub(super) fn tell(&mut self, told: Tell, ctx: &mut Context<Self>) {
+        let Tell { input, reply, work } = told;
+        // Its call is closed, or was never in the log: then the next call may have got its id.
+        if work.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            return;
+        }
+        let (waiting, is_work) = (Waiting { input, reply, place: None }, work.is_some());
+        if matches!(self.mode, Mode::Away(_)) {
+            return self.keep(waiting, is_work, ctx);
+        }
+        self.step(waiting, is_work, ctx);
+        self.pump(ctx);
+    }
+
+    /// Tells the machine, and appends what follows. Nothing is begun.
+    pub(super) fn step(&mut self, told: Waiting, is_work: bool, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
+        let Waiting { input, reply, place } = told;
         let now = Inner::now();
-        let cause = cause_of(&input).map(|call| match live.positions.get(&call) {
+        let cause = key_of(&input).map(|(call, _)| match live.positions.get(&call) {
             Some(position) => Cause::At(*position),
-            // Its request is still under way, and has no position that is known here.
+            // Its request is still under way, or from before the thread came back: its position is not known here.
             None => Cause::Own(call.0),
         });
+        let said = is_work.then(|| Said { input: input.clone(), place });
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
-        let stepped =
-            if self.inner.observing { live.thread.note(input, &around) } else { live.thread.step(input, &around) };
+        // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
+        let goes_on = !self.inner.observing && !live.halting;
+        let stepped = if goes_on { live.thread.step(input, &around) } else { live.thread.note(input, &around) };
         match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
                     match live.under_way.back_mut() {
-                        Some((_, last @ None)) => *last = Some(reply),
+                        Some(UnderWay { reply: last @ None, .. }) => *last = Some(reply),
                         _ => drop(reply.send(Ok(None))),
                     }
                 }
-                self.pump(ctx);
             }
             Ok(events) => {
-                self.append(events, now, cause, None, reply, ctx);
-                self.pump(ctx);
+                // Work wants to hear only that what it said was rejected.
+                let reply = reply.filter(|_| !is_work);
+                self.append(Batch { events, now, cause, fork_of: None, reply, said }, ctx);
             }
             Err(StepError::Rejected(rejected)) => {
                 if let Some(reply) = reply {
                     let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));
                 }
-                self.pump(ctx);
             }
             Err(StepError::Fold(error)) => {
                 let error = RuntimeError::Fold(error);
@@ -57,18 +86,11 @@ impl ThreadActor {
         }
     }
 
-    pub(super) fn append(
-        &mut self,
-        events: Vec<Event>,
-        now: Time,
-        cause: Option<Cause>,
-        fork_of: Option<ForkPoint>,
-        reply: Option<Reply>,
-        ctx: &mut Context<Self>,
-    ) {
+    pub(super) fn append(&mut self, batch: Batch, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
+        let Batch { events, now, cause, fork_of, reply, said } = batch;
         live.stirred = true;
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);
@@ -98,11 +120,12 @@ impl ThreadActor {
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let tag = Tag(live.thread.state().status().code());
         let append = Append { thread: self.id, expected, fork_of, trace: None, tag, records };
-        live.under_way.push_back((end, reply));
-        let answer = self.inner.store.append(append);
+        live.under_way.push_back(UnderWay { end, reply, said });
+        let (answer, life) = (self.inner.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
+            _ if actor.life != life => {}
             Ok(appended) => actor.appended(end, &appended, expected, &opened, ctx),
-            Err(error) => actor.fail(&error.into(), ctx),
+            Err(error) => actor.refused(end, error.into(), ctx),
         }));
     }
 
@@ -120,42 +143,16 @@ impl ThreadActor {
             live.positions.insert(CallId(Seq(*seq)), Position(appended.first_position.0 + seq - first.0));
         }
         // The store answers in order, but several answers may arrive before this actor is polled again.
-        while let Some((seq, _)) = live.under_way.front()
-            && *seq <= end
-        {
-            if let Some((_, Some(reply))) = live.under_way.pop_front() {
+        while let Some(append) = live.under_way.pop_front_if(|append| append.end <= end) {
+            if let Some(reply) = append.reply {
                 let _ = reply.send(Ok(Some(appended.last_position)));
             }
         }
+        self.settle_refusal(ctx);
         self.pump(ctx);
     }
 }
 
 fn opens_a_call(event: &Event) -> bool {
     matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_))
-}
-
-/// The call that an input answers: its request is the cause of what follows.
-fn cause_of(input: &Input) -> Option<CallId> {
-    match input {
-        Input::ModelAnswered { call, .. }
-        | Input::ModelFailed { call, .. }
-        | Input::ModelTryFailed { call, .. }
-        | Input::ModelProgress { call, .. }
-        | Input::ToolAnswered { call, .. }
-        | Input::ToolFailed { call, .. }
-        | Input::ToolProgress { call, .. } => Some(*call),
-        Input::Respond { interaction, .. }
-        | Input::CancelInteraction { interaction }
-        | Input::InteractionFailed { interaction, .. } => Some(*interaction),
-        Input::Tick
-        | Input::Recover
-        | Input::Pause { .. }
-        | Input::Resume
-        | Input::Cancel { .. }
-        | Input::Abort { .. }
-        | Input::Checkpoint { .. }
-        | Input::AddMessage(_)
-        | Input::SetVariables(_) => None,
-    }
 }

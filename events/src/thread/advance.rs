@@ -1,5 +1,6 @@
 //! What the machine owes to nobody but itself.
 
+use super::branches::{self, Verdict};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, Run, State, Work};
 use super::{Status, Surroundings};
@@ -9,7 +10,7 @@ use crate::event::{
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
-use crate::workflow::{Node, Workflow};
+use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
     let run = state.run.as_ref()?;
@@ -47,6 +48,9 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 }
 
 fn enter(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
+    if state.ends_as_branch_at(id) {
+        return ThreadCompleted { node: id.clone() }.into();
+    }
     let Some(node) = state.node_of(workflow, id) else {
         return failed(Some(id), no_such_node(workflow, id));
     };
@@ -62,13 +66,17 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
     let missing = || give_up(None, run, no_such_node(workflow, &run.node), around.now);
     match &run.work {
         Work::Ready => Some(match node {
-            Some(node) => nodes::begin(state, node, run, around)
+            Some(node) => nodes::begin(state, workflow, node, run, around)
                 .unwrap_or_else(|error| give_up(Some(node), run, error, around.now)),
             None => missing(),
         }),
         // What runs needs no definition: all that decides its course is in its request.
         Work::Llm(agent_loop) => questions::follow_up(state, workflow, around).or_else(|| agent_loop.advance(around)),
         Work::Tool(_) => None,
+        Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
+            Verdict::Failed(error) => Some(give_up(node, run, error, around.now)),
+            Verdict::Open | Verdict::Enough => None,
+        }),
         Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Approved(tool) => {
             Some(nodes::run_approved(node, tool, around).unwrap_or_else(|error| give_up(node, run, error, around.now)))
@@ -142,6 +150,9 @@ fn leave(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, around: &Su
     };
     if graph.is_end(id) {
         return ThreadCompleted { node: id.clone() }.into();
+    }
+    if let Some(NodeKind::Fork(fork)) = graph.node(id).map(Node::kind) {
+        return enter(state, run, workflow, &fork.join, 1, around.now);
     }
     let edges = graph.edges_from(id);
     if edges.len() == 1

@@ -1,6 +1,7 @@
 //! The fold: what each event makes of the state. Needs no definition, no tools and no clock, so that any recorded
 //! thread can be folded anywhere.
 
+mod branches;
 mod node;
 mod whole;
 
@@ -67,6 +68,9 @@ impl State {
             Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
                 Phase::Leaving { node } if *node == e.node => self.end(Ending::Completed),
+                Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node) => {
+                    self.end(Ending::Completed)
+                }
                 _ => Err(Unfit("the thread does not leave that node")),
             },
             Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node.clone(), error: e.error.clone() }),
@@ -201,12 +205,13 @@ impl State {
                 Ok(())
             }
 
+            Event::ForkStarted(e) => self.plan_branches(seq, e),
+            Event::BranchStarted(e) => self.start_branch(seq, e),
+            Event::BranchEnded(e) => self.end_branch(e),
+            Event::JoinCompleted(e) => self.join(e),
+
             Event::ConditionEvaluationRequested(_)
             | Event::ConditionEvaluationCompleted(_)
-            | Event::ForkStarted(_)
-            | Event::BranchStarted(_)
-            | Event::BranchEnded(_)
-            | Event::JoinCompleted(_)
             | Event::LoopStarted(_)
             | Event::LoopIterationStarted(_)
             | Event::LoopEnded(_)
@@ -236,7 +241,7 @@ impl State {
         Arc::make_mut(&mut self.conversation)
     }
 
-    fn set(&mut self, name: &str, value: Json) {
+    pub(super) fn set(&mut self, name: &str, value: Json) {
         Arc::make_mut(&mut self.variables).insert(name.to_owned(), value);
     }
 

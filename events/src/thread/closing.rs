@@ -1,9 +1,10 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
+use super::branches::out_of_time;
 use super::decide::tool_failed;
 use super::questions::closed;
 use super::state::{Phase, State, Work};
-use super::{Effect, RECOVERIES_MAX, Surroundings};
+use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread};
 use crate::event::{
     Event, InteractionFailure, LlmCallFailed, LlmCallRetried, NodeFailed, ThreadFailed, ThreadRecovered,
     ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
@@ -15,11 +16,30 @@ use crate::tool::Recovery;
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
+    recover_but(state, |_| false, around)
+}
+
+impl Thread {
+    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
+    /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
+    /// Answers with the events to append, already applied.
+    pub fn recover_but(
+        &mut self,
+        is_known: impl Fn((CallId, u32)) -> bool,
+        around: &Surroundings<'_>,
+    ) -> Result<Vec<Event>, FoldError> {
+        let events = recover_but(&self.state, is_known, around);
+        self.follow(events, around)
+    }
+}
+
+fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: &Surroundings<'_>) -> Vec<Event> {
     let clock = state.clock(around.now);
     if let Some(question) = left_by_fork(state) {
         return vec![question];
     }
-    let cut_off: Vec<_> = state.effects().into_iter().filter(|effect| was_running(effect, clock)).collect();
+    let is_cut_off = |effect: &Effect| was_running(effect, clock) && !is_known(effect.key());
+    let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
         return Vec::new();
     }
@@ -43,8 +63,8 @@ fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
         Effect::CallModel(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
-        // A question outlives the runtime that asked it.
-        Effect::AskPerson(_) => false,
+        // A question outlives the runtime that asked it, and a branch is a thread of its own.
+        Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
 }
 
@@ -59,7 +79,7 @@ fn recover_call(effect: &Effect, clock: Time, now: Time) -> Event {
             );
             return close_call(effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
-        Effect::CallTool(_) | Effect::AskPerson(_) => {
+        Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
     };
@@ -82,6 +102,7 @@ fn close_call(effect: &Effect, error: &ExecutionError, now: Time) -> Event {
             ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
         }
         Effect::AskPerson(ask) => close_question(ask.id, &error),
+        Effect::RunBranch(run) => run.ended_with(error).into(),
     }
 }
 
@@ -112,7 +133,12 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
                 events.push(agent_loop.failed(error.clone()));
             }
             Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
-            Work::Ready | Work::Tool(_) | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready
+            | Work::Tool(_)
+            | Work::Approved(_)
+            | Work::Branches(_)
+            | Work::Done { .. }
+            | Work::Failed(_) => {}
         }
     }
     events
@@ -155,6 +181,15 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     if state.is_paused() {
         return Vec::new();
     }
+    if let Work::Branches(fan) = &run.work {
+        let is_late = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        let error = timeout(&format!("fork `{}`", run.node));
+        return match (is_late(run.deadline), is_late(fan.plan.deadline)) {
+            (true, _) => close_node(state, &error, now),
+            (false, true) => out_of_time(fan, &error).unwrap_or_else(|| close_node(state, &error, now)),
+            (false, false) => Vec::new(),
+        };
+    }
     if run.deadline.is_some_and(|deadline| deadline <= now) && !run.work.is_over() {
         // The node's own retry policy decides what follows.
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
@@ -163,6 +198,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+        Effect::RunBranch(_) => false,
     });
     late.flat_map(|effect| match &effect {
         Effect::CallModel(_) => vec![close_call(&effect, &timeout("the model"), now)],
@@ -177,6 +213,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
         }
+        Effect::RunBranch(_) => vec![close_call(&effect, &timeout("the branch"), now)],
     })
     .collect()
 }

@@ -1,5 +1,6 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
+use super::branches::branch_ended;
 use super::check;
 use super::closing::{close_node, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
@@ -59,6 +60,7 @@ pub(super) fn decide(
         Input::ToolProgress { call, attempt, message } => {
             Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
         }
+        Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
         Input::Tick => Ok(tick(state, around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
@@ -136,7 +138,7 @@ fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
             && match effect {
                 Effect::CallModel(_) => kind == Kind::Model,
                 Effect::CallTool(_) => kind == Kind::Tool,
-                Effect::AskPerson(_) => false,
+                Effect::AskPerson(_) | Effect::RunBranch(_) => false,
             }
     })
 }
@@ -197,7 +199,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
 fn tool_call_id(effect: &Effect) -> Option<String> {
     match effect {
         Effect::CallTool(run) => run.tool_call_id.clone(),
-        Effect::CallModel(_) | Effect::AskPerson(_) => None,
+        Effect::CallModel(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::agent_loop::{Slot, Stage};
+use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
 use super::state::{Interaction, Phase, State, Work};
@@ -21,6 +22,8 @@ pub enum Effect {
     CallTool(ToolRun),
     /// Ask the person.
     AskPerson(Interaction),
+    /// See that the branch runs, and tell how it ends.
+    RunBranch(BranchRun),
 }
 
 impl Effect {
@@ -30,6 +33,7 @@ impl Effect {
             Self::CallModel(call) => (call.call, call.attempt),
             Self::CallTool(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
+            Self::RunBranch(run) => (run.call, 1),
         }
     }
 
@@ -38,7 +42,7 @@ impl Effect {
         match self {
             Self::CallModel(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) => false,
+            Self::AskPerson(_) | Self::RunBranch(_) => false,
         }
     }
 
@@ -48,6 +52,7 @@ impl Effect {
             Self::CallModel(call) => call.requested_at,
             Self::CallTool(run) => run.not_before,
             Self::AskPerson(ask) => ask.requested_at,
+            Self::RunBranch(_) => Time::default(),
         }
     }
 }
@@ -115,6 +120,7 @@ impl State {
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
             Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
             Work::Asking(question) => ask(question).into_iter().collect(),
         }
     }
@@ -169,6 +175,7 @@ impl State {
                     }
                     Work::Tool(tool) => Some(tool.deadline),
                     Work::Asking(ask) => ask.deadline,
+                    Work::Branches(fan) => fan.plan.deadline,
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::bin::Ordered;
 use crate::fault::ExecutionError;
-use crate::ids::CallId;
+use crate::ids::{CallId, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
 
-use super::Status;
+use super::{BranchOutcome, Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +91,15 @@ pub enum Input {
         attempt: u32,
         /// What it says.
         message: String,
+    },
+    /// A branch ended.
+    BranchEnded {
+        /// Its number.
+        index: u32,
+        /// Its thread.
+        child: ThreadId,
+        /// How.
+        outcome: BranchOutcome,
     },
     /// Time has passed: see whether a deadline has.
     Tick,

@@ -12,6 +12,7 @@ mod advance;
 pub mod agent_loop;
 mod apply;
 mod asks;
+mod branches;
 mod calls;
 mod check;
 mod closing;
@@ -31,13 +32,14 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::event::{Event, ModelChoice, ThreadStarted};
+use crate::event::{BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadStarted};
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::Workflow;
 
 pub use apply::FoldError;
+pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
@@ -135,6 +137,17 @@ pub struct Surroundings<'a> {
     pub models: &'a dyn Models,
 }
 
+/// What a fork is to be.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Fork {
+    /// What is different from here on.
+    pub changes: ForkChanges,
+    /// The branch that it is, when a fork node starts it or it takes the place of one.
+    pub branch: Option<BranchOf>,
+    /// The threads that take the places of the parent's branches that run.
+    pub branches: Vec<ReplacedBranch>,
+}
+
 /// A run of a workflow: the fold of its events and the definition it runs on.
 #[derive(Debug, Clone)]
 pub struct Thread {
@@ -179,18 +192,18 @@ impl Thread {
     pub fn fork(
         id: ThreadId,
         parent: &State,
-        mut changes: crate::event::ForkChanges,
+        fork: Fork,
         workflow: Arc<Workflow>,
         around: &Surroundings<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
+        let Fork { mut changes, branch, branches } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
-        let forked =
-            crate::event::ThreadForked { parent: parent.thread(), seq, changes, branch: None, branches: Vec::new() };
+        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let mut events = thread.follow_only(vec![forked.into()], around)?;

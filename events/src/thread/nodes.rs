@@ -1,5 +1,6 @@
 //! How each kind of node begins, and what becomes of a person's answer.
 
+mod fork;
 mod interaction;
 mod llm;
 mod tool;
@@ -13,11 +14,12 @@ use super::advance::completed;
 use super::state::{NodeRun, State};
 use crate::event::Event;
 use crate::fault::ExecutionError;
-use crate::workflow::{Node, NodeKind};
+use crate::workflow::{Node, NodeKind, Workflow};
 
 /// The first event of a node that was entered.
 pub(super) fn begin(
     state: &State,
+    workflow: &Workflow,
     node: &Node,
     run: &NodeRun,
     around: &Surroundings<'_>,
@@ -26,11 +28,10 @@ pub(super) fn begin(
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
-        NodeKind::Route(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
+        NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),
+        NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
         NodeKind::ContextProcessor(_)
         | NodeKind::Condition(_)
-        | NodeKind::Fork(_)
-        | NodeKind::Join(_)
         | NodeKind::Parallel(_)
         | NodeKind::LoopStart(_)
         | NodeKind::LoopEnd(_)

@@ -7,6 +7,7 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use super::agent_loop::AgentLoop;
+use super::branches::{Branch, Fan};
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
 use super::labels::Labels;
@@ -101,6 +102,7 @@ pub struct State {
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
+    pub(super) branch: Option<Branch>,
 }
 
 /// What is fixed when a thread begins.
@@ -214,6 +216,8 @@ pub enum Work {
     Asking(Interaction),
     /// A person approved of the tool call; its request is owed.
     Approved(AskedTool),
+    /// Waits for its branches.
+    Branches(Box<Fan>),
     /// Has its output; to be left.
     Done {
         /// The output.
@@ -234,7 +238,12 @@ impl Work {
         match self {
             Self::Asking(ask) => ask.is_open(),
             Self::Llm(agent_loop) => agent_loop.waits_for_people(),
-            Self::Ready | Self::Tool(_) | Self::Approved(_) | Self::Done { .. } | Self::Failed(_) => false,
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => false,
         }
     }
 
@@ -243,7 +252,12 @@ impl Work {
         match self {
             Self::Asking(ask) => vec![ask],
             Self::Llm(agent_loop) => agent_loop.questions().collect(),
-            Self::Ready | Self::Tool(_) | Self::Approved(_) | Self::Done { .. } | Self::Failed(_) => Vec::new(),
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => Vec::new(),
         }
     }
 
@@ -251,7 +265,12 @@ impl Work {
         match self {
             Self::Asking(ask) => Some(ask).filter(|ask| ask.id == id),
             Self::Llm(agent_loop) => agent_loop.questions_mut().find(|ask| ask.id == id),
-            Self::Ready | Self::Tool(_) | Self::Approved(_) | Self::Done { .. } | Self::Failed(_) => None,
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => None,
         }
     }
 }
@@ -351,6 +370,15 @@ pub struct Totals {
     pub cost_nanousd: Option<u64>,
 }
 
+impl Totals {
+    /// Adds a cost, where it is known.
+    pub(super) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
+        if let Some(cost) = cost_nanousd {
+            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
 impl State {
     /// A thread without events.
     pub fn new(thread: ThreadId) -> Self {
@@ -369,6 +397,7 @@ impl State {
             totals: Totals::default(),
             questions: BTreeMap::new(),
             changes: ForkChanges::default(),
+            branch: None,
         }
     }
 

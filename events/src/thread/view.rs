@@ -34,6 +34,9 @@ impl State {
             "path": self.path(),
             "checkpoints": self.checkpoints(),
             "forked_from": self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
+            "branch_of": self.branch().and_then(|branch| branch.owner).map(|(thread, index)| {
+                json!({ "thread_id": thread, "index": index })
+            }),
             "workspace": self.workspace(),
             "paused": self.paused_json(),
             "output": self.output(),
@@ -99,6 +102,10 @@ impl State {
                 "kind": "tool_call", "id": id, "attempt": attempt, "name": run.name, "arguments": run.arguments,
                 "recovery": run.recovery, "requested_at": run.requested_at, "not_before": run.not_before,
                 "deadline": run.deadline,
+            }),
+            Effect::RunBranch(run) => json!({
+                "kind": "branch", "id": id, "thread_id": run.child,
+                "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
             }),
             Effect::AskPerson(ask) => json!({
                 "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,

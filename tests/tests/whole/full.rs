@@ -4,10 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use rethread::store::{Options, SledStore, Store, StoreError, Watcher};
-use rethread::{RuntimeError, Status};
+use futures::FutureExt;
+use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
+use rethread::{Event, Message, Role, RuntimeError, Seq, Status, ThreadHandle, Workflow};
+use rethread_store::testing::{Fault, FaultyStore};
 
-use crate::support::{Tally, World, block_on, scripted};
+use crate::handler::Says;
+use crate::interaction::approval;
+use crate::support::{Tally, World, block_on, print_log, scripted, workflow};
 
 /// A disk that can be full.
 #[derive(Default)]
@@ -40,12 +44,25 @@ impl Disk {
     }
 }
 
+/// A log on a disk that can be full, in its own folder.
+fn log(folder: &tempfile::TempDir) -> (Arc<Disk>, Arc<dyn Store>) {
+    let disk = Arc::new(Disk::default());
+    let options = Options { watcher: Some(disk.clone()), ..Options::default() };
+    (disk, Arc::new(SledStore::open(folder.path(), options).unwrap()))
+}
+
+/// Checks that the thread ends well and its log knows of no call that was lost.
+async fn nothing_was_lost(thread: &ThreadHandle) {
+    let outcome = thread.outcome().await.unwrap();
+    let log = print_log(thread).await;
+    assert_eq!((outcome.status, outcome.output.unwrap()), (Status::Completed, "done".into()), "{log}");
+    assert!(!log.contains("RECOVERED") && !log.contains("indeterminate"), "{log}");
+}
+
 #[test]
 fn threads_carry_on_when_there_is_room_again() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::default());
-    let options = Options { watcher: Some(disk.clone()), ..Options::default() };
-    let store: Arc<dyn Store> = Arc::new(SledStore::open(folder.path(), options).unwrap());
+    let (disk, store) = log(&folder);
     block_on(async {
         let world = World::on(store, &Tally::default()).await;
         let uses = |tool: &str| {
@@ -64,12 +81,144 @@ fn threads_carry_on_when_there_is_room_again() {
         disk.full.store(false, SeqCst);
 
         for thread in [looks, pays] {
-            let outcome = thread.outcome().await.unwrap();
-            assert_eq!((outcome.status, outcome.output.unwrap()), (Status::Completed, "done".into()));
+            nothing_was_lost(&thread).await;
         }
-        assert_eq!(world.tally.most_runs_of_a_call("wait_pay"), 1);
+        assert_eq!((world.tally.of("wait_look"), world.tally.of("wait_pay")), ((1, 1), (1, 1)));
         let (_, outcome) = world.run(&uses("look"), "go").await;
         assert_eq!(outcome.status, Status::Completed);
+        world.end().await;
+    });
+}
+
+/// Runs the workflow once for every append of its run, on a log that has no room for that append when it first comes.
+/// Hands out each world and thread when the thread has ended.
+fn with_each_append_refused_once(workflow: &Arc<Workflow>, check: impl AsyncFn(&World, &ThreadHandle)) {
+    let run = async |nth: u64| {
+        let full = Fault::Fails(StoreError::Full { path: "disk".into() });
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())).with(nth, full));
+        let yes = Says(|_, _| async { Ok(true.into()) }.boxed());
+        let world = World::with(store.clone(), &Tally::default(), |builder| builder.interaction_handler(yes)).await;
+        match world.runtime.start_thread(workflow.clone(), "go").await {
+            Ok(thread) => {
+                nothing_was_lost(&thread).await;
+                check(&world, &thread).await;
+            }
+            Err(error) => assert_eq!(nth, 0, "{error}"),
+        }
+        let was_reached = store.n_appends() > nth;
+        world.end().await;
+        was_reached
+    };
+    // Side by side, because each waits as long as the runtime does before it tries again.
+    let reached = block_on(futures::future::join_all((0..16).map(run)));
+    assert!(reached[2] && !reached[15], "{reached:?}");
+}
+
+#[test]
+fn an_append_that_was_refused_once_costs_no_answer() {
+    let side_by_side = "{tool_calls: [{name: pay, arguments: {text: a}}, {name: put, arguments: {text: b}}, \
+                        {name: pay, arguments: {text: c}}]}, {tool_calls: [{name: pay, arguments: {text: d}}]}, \
+                        {text: done}";
+    with_each_append_refused_once(&scripted("put, pay", side_by_side), async |world, _| {
+        assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
+    });
+}
+
+#[test]
+fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
+    with_each_append_refused_once(&approval(), async |_, thread| {
+        assert_eq!(thread.state().await.unwrap().variables()["approved"].0, true);
+    });
+}
+
+#[test]
+fn an_append_that_was_refused_once_costs_no_piece_of_a_streamed_answer() {
+    let script = "script: {answers: [{text: done, chunk_delay_ms: 30}]}";
+    let streamed = workflow(&format!(
+        "nodes: [{{id: work, llm: {{provider: mock, model: scripted, user_prompt: go, stream: true, extra: {{{script}}}}}}}]"
+    ));
+    with_each_append_refused_once(&streamed, async |_, thread| {
+        let events = thread.recorded_events(Seq(0)).await.unwrap();
+        let pieces = events.iter().filter_map(|event| match &event.event {
+            Event::LlmExecutionProgress(piece) => Some(piece.text.as_str()),
+            _ => None,
+        });
+        assert_eq!(pieces.collect::<String>(), "done", "{}", print_log(thread).await);
+    });
+}
+
+#[test]
+fn calls_go_on_and_answer_while_the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, store) = log(&folder);
+    block_on(async {
+        let world = World::on(store, &Tally::default()).await;
+        let calls = "{tool_calls: [{name: report, arguments: {text: x}}, {name: wait_pay, arguments: {text: y}}]}";
+        let workflow = scripted("report, wait_pay", &format!("{calls}, {{text: done}}"));
+        let thread = world.start(&workflow, "go").await;
+        world.tally.called("wait_pay", 1).await;
+        disk.full.store(true, SeqCst);
+        // What asks from outside is told; it costs the running call nothing.
+        let refused = thread.add_message(Message::text(Role::User, "hurry")).await;
+        assert!(matches!(refused, Err(RuntimeError::Store(StoreError::Full { .. }))), "{refused:?}");
+        // It answers after its thread was put back to what the log has.
+        world.tally.gate().open();
+        let before = disk.n_refused.load(SeqCst);
+        disk.refuses(before + 1).await;
+        disk.full.store(false, SeqCst);
+        nothing_was_lost(&thread).await;
+        assert_eq!((world.tally.of("report"), world.tally.of("wait_pay")), ((1, 1), (1, 1)));
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_while_the_disk_is_full_is_lost_like_in_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, store) = log(&folder);
+    block_on(async {
+        let world = World::with(store, &Tally::default(), |builder| {
+            builder.limits(|limits| limits.unwritten_bytes_max = 1_000)
+        })
+        .await;
+        let large = "y".repeat(2_000);
+        let calls = format!("{{tool_calls: [{{name: wait_pay, arguments: {{text: {large}}}}}]}}, {{text: done}}");
+        let thread = world.start(&scripted("wait_pay", &calls), "go").await;
+        world.tally.called("wait_pay", 1).await;
+        disk.full.store(true, SeqCst);
+        world.tally.gate().open();
+        disk.refuses(1).await;
+        disk.full.store(false, SeqCst);
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        assert!(print_log(&thread).await.contains(": indeterminate"));
+        assert_eq!(world.tally.of("wait_pay"), (1, 1));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_shutdown_records_what_was_kept_if_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, store) = log(&folder);
+    block_on(async {
+        let world = World::on(store, &Tally::default()).await;
+        let calls = "{tool_calls: [{name: wait_pay, arguments: {text: x}}]}, {text: done}";
+        let thread = world.start(&scripted("wait_pay", calls), "go").await;
+        world.tally.called("wait_pay", 1).await;
+        disk.full.store(true, SeqCst);
+        world.tally.gate().open();
+        disk.refuses(1).await;
+        disk.full.store(false, SeqCst);
+        world.runtime.shutdown().await.unwrap();
+        let (id, tally) = (thread.id(), world.tally.clone());
+        drop((world, thread));
+
+        let world = World::on(crate::support::disk(folder.path()), &tally).await;
+        let outcome = world.runtime.thread(id).outcome().await.unwrap();
+        let log = print_log(&world.runtime.thread(id)).await;
+        assert_eq!(outcome.status, Status::Completed);
+        assert!(log.contains("\"x\"") && !log.contains("indeterminate"), "{log}");
+        assert_eq!(tally.of("wait_pay"), (1, 1));
         world.end().await;
     });
 }

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use rethread::store::MemoryStore;
-use rethread::{RuntimeError, Status};
+use rethread::{RuntimeBuilder, RuntimeError, Status};
 
-use crate::support::{Tally, World, block_on, disk, scripted};
+use crate::support::{Tally, World, block_on, disk, print_log, scripted};
+
+/// A grace time that no machine is too slow for; a shutdown lasts only as long as what runs.
+fn patient(builder: RuntimeBuilder) -> RuntimeBuilder {
+    builder.limits(|limits| limits.shutdown_grace_ms = 120_000)
+}
 
 #[test]
 fn calls_that_end_within_the_grace_time_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let tally = Tally::default();
-        let world = World::on(disk(folder.path()), &tally).await;
+        let world = World::with(disk(folder.path()), &tally, patient).await;
         let pays = scripted("wait_pay", "{tool_calls: [{name: wait_pay, arguments: {text: paid}}]}, {text: done}");
         let thread = world.start(&pays, "go").await;
         tally.called("wait_pay", 1).await;
@@ -20,8 +25,9 @@ fn calls_that_end_within_the_grace_time_are_recorded() {
             let runtime = world.runtime.clone();
             async move { runtime.shutdown().await }
         });
-        // New work is refused from here on.
-        while !matches!(world.runtime.start_thread(pays.clone(), "no").await, Err(RuntimeError::ShuttingDown)) {
+        // New work is refused from here on. What is started before calls no tool, which might begin or not.
+        let idle = scripted("", "{text: done}");
+        while !matches!(world.runtime.start_thread(idle.clone(), "no").await, Err(RuntimeError::ShuttingDown)) {
             tokio::task::yield_now().await;
         }
         tally.gate().open();
@@ -33,6 +39,28 @@ fn calls_that_end_within_the_grace_time_are_recorded() {
         let outcome = world.runtime.thread(id).outcome().await.unwrap();
         assert_eq!((outcome.status, outcome.output.unwrap()), (Status::Completed, "done".into()));
         assert_eq!(tally.of("wait_pay"), (1, 1), "its answer was not lost");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_tool_that_was_asked_for_within_the_grace_time_is_run_by_the_next_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::with(disk(folder.path()), &tally, patient).await;
+        let asks = "{tool_calls: [{name: pay, arguments: {text: x}}], delay_ms: 300}, {text: done}";
+        let thread = world.start(&scripted("pay", asks), "go").await;
+        world.runtime.shutdown().await.unwrap();
+        let id = thread.id();
+        drop((world, thread));
+
+        let world = World::on(disk(folder.path()), &tally).await;
+        let thread = world.runtime.thread(id);
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        let log = print_log(&thread).await;
+        assert_eq!(tally.of("pay"), (1, 1), "{log}");
+        assert!(!log.contains("indeterminate"), "{log}");
         world.end().await;
     });
 }

@@ -48,7 +48,12 @@ impl State {
             Work::Done { output } => Some(std::mem::take(output)),
             // A node that only marks a place leaves the output as it was.
             Work::Ready => None,
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Approved(_) | Work::Failed(_) => {
+            Work::Llm(_)
+            | Work::Tool(_)
+            | Work::Asking(_)
+            | Work::Approved(_)
+            | Work::Branches(_)
+            | Work::Failed(_) => {
                 return Err(Unfit("the node has not done its work"));
             }
         };
@@ -68,7 +73,8 @@ impl State {
         }
         match run.work {
             Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) => return Err(OPEN_CALL),
+            Work::Branches(ref fan) if fan.running().next().is_none() => {}
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Branches(_) => return Err(OPEN_CALL),
         }
         self.phase = match e.retry_at {
             Some(not_before) => Phase::Entering {

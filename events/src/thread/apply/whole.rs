@@ -49,7 +49,27 @@ impl State {
         self.shift_clocks(at.ms_since(stood_at));
         self.inherit_calls(e.parent);
         self.change(&e.changes);
-        Ok(())
+        self.fork_branch(at, e)
+    }
+
+    /// Whose branch the fork is, and whose branches are its own from here on.
+    fn fork_branch(&mut self, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
+        match (&e.branch, &mut self.branch) {
+            // One that begins forks off from its owner; one that takes the place of another, from that.
+            (Some(of), _) if of.owner == e.parent => self.begin_branch(at, of.owner, of.index)?,
+            (Some(of), Some(branch)) => branch.owner = Some((of.owner, of.index)),
+            (Some(_), None) => return Err(Unfit("it takes the place of a thread that is no branch")),
+            (None, Some(branch)) => branch.owner = None,
+            (None, None) => {}
+        }
+        if e.branches.is_empty() {
+            return Ok(());
+        }
+        let owner = self.thread;
+        match self.work()? {
+            Work::Branches(fan) => fan.replace(owner, &e.branches),
+            _ => Err(Unfit("the thread is in no fork")),
+        }
     }
 
     /// Open tool calls keep the key under which the parent made them.
@@ -60,7 +80,12 @@ impl State {
         match &mut run.work {
             Work::Tool(tool) => tool.inherited_from(parent),
             Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
-            Work::Ready | Work::Asking(_) | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready
+            | Work::Asking(_)
+            | Work::Approved(_)
+            | Work::Branches(_)
+            | Work::Done { .. }
+            | Work::Failed(_) => {}
         }
     }
 
@@ -118,6 +143,7 @@ impl State {
                     Work::Llm(agent_loop) => agent_loop.shift(ms),
                     Work::Tool(tool) => tool.shift(ms),
                     Work::Asking(ask) => ask.shift(ms),
+                    Work::Branches(fan) => fan.shift(ms),
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
                 }
             }
@@ -148,8 +174,6 @@ impl State {
     pub(super) fn count(&mut self, e: &LlmCallCompleted) {
         self.totals.n_llm_calls += 1;
         self.totals.usage.add(&e.usage);
-        if let Some(cost) = e.cost_nanousd {
-            self.totals.cost_nanousd = Some(self.totals.cost_nanousd.unwrap_or(0).saturating_add(cost));
-        }
+        self.totals.add_cost(e.cost_nanousd);
     }
 }

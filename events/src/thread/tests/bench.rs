@@ -100,6 +100,13 @@ impl Bench {
         }
     }
 
+    /// The process goes on, and knows of these calls that they are running.
+    pub(super) fn recover_but(&mut self, is_known: impl Fn((CallId, u32)) -> bool) {
+        let around = self.around();
+        let events = self.thread.recover_but(is_known, &around).unwrap();
+        self.record(events);
+    }
+
     pub(super) fn tick_after_ms(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         writeln!(self.out, "    {ms} ms later").unwrap();
@@ -160,12 +167,17 @@ impl Bench {
 
     /// A new thread from the moment after event `seq`.
     pub(super) fn fork(&self, seq: usize, changes: ForkChanges) -> Self {
+        self.fork_as(ThreadId::from_bytes([8; 16]), seq, Fork { changes, ..Fork::default() }, self.now)
+    }
+
+    /// The same, with more said about it.
+    pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
         let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
-        let id = ThreadId::from_bytes([8; 16]);
-        let (thread, events) = Thread::fork(id, &parent, changes, workflow, &self.around()).unwrap();
+        let around = Surroundings { now, tools: &Toolbox, models: &Toolbox };
+        let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
         let log = self.log[..=seq].to_vec();
-        let mut fork = Self { thread, now: self.now, log, out: String::new() };
+        let mut fork = Self { thread, now, log, out: String::new() };
         fork.record(events);
         fork
     }
@@ -265,12 +277,30 @@ fn line_of(event: &Event) -> String {
         return line;
     }
     let data = event.data().unwrap();
-    for key in ["node", "from", "to", "condition", "attempt", "call", "calls", "interaction", "name", "llm_call"] {
+    for key in [
+        "node",
+        "from",
+        "to",
+        "condition",
+        "attempt",
+        "call",
+        "calls",
+        "interaction",
+        "name",
+        "llm_call",
+        "output",
+        "n_needed",
+        "n_completed",
+        "n_failed",
+    ] {
         match &data[key] {
             serde_json::Value::Null => {}
             value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
             _ => {}
         }
+    }
+    if !matches!(event, Event::LlmExecutionProgress(_)) && data["index"].is_u64() {
+        write!(line, " index={}", data["index"]).unwrap();
     }
     if let Some(tool) = data["tool_call"].as_object() {
         write!(line, " {} {}", plain(&data["operation_type"]), plain(&tool["name"])).unwrap();

@@ -10,7 +10,7 @@ fn run_on(bench: &mut Bench) {
             Some(Effect::CallModel(_)) => bench.says("the end"),
             Some(Effect::CallTool(_)) => bench.tool_says("42"),
             Some(Effect::AskPerson(_)) => bench.person_says(serde_json::json!(true)),
-            None => return,
+            Some(Effect::RunBranch(_)) | None => return,
         }
     }
 }
@@ -201,7 +201,14 @@ fn a_definition_without_the_node_that_runs_fails_when_it_is_needed() {
     for seq in 0..bench.log.len() {
         let parent = bench.fold_to(seq);
         let id = ThreadId::from_bytes([8; 16]);
-        let (mut thread, _) = Thread::fork(id, &parent, changes.clone(), other.clone(), &bench.around()).unwrap();
+        let (mut thread, _) = Thread::fork(
+            id,
+            &parent,
+            Fork { changes: changes.clone(), ..Fork::default() },
+            other.clone(),
+            &bench.around(),
+        )
+        .unwrap();
         if let Some(Effect::CallModel(open)) = thread.effects().first() {
             let answer = bench::answer(open.call, "hi", &[], FinishReason::Stop);
             let input = Input::ModelAnswered { call: open.call, attempt: open.attempt, answer };
@@ -219,7 +226,7 @@ fn a_thread_without_events_cannot_be_forked() {
     let bench = Bench::new(ONE_LLM, "hello");
     let empty = State::new(ThreadId::from_bytes([7; 16]));
     let workflow = bench.thread.workflow().clone();
-    let forked = Thread::fork(ThreadId::from_bytes([8; 16]), &empty, ForkChanges::default(), workflow, &bench.around());
+    let forked = Thread::fork(ThreadId::from_bytes([8; 16]), &empty, Fork::default(), workflow, &bench.around());
     expect!["thread 07070707-0707-0707-0707-070707070707, seq 0: THREAD_FORKED does not fit: the parent has no event"]
         .assert_eq(&forked.unwrap_err().to_string());
 }

@@ -90,6 +90,7 @@ fn every_call_ends_once(bench: &Bench) {
     let mut ended: BTreeMap<u64, usize> = BTreeMap::new();
     let mut node = None;
     let mut agent_loop = None;
+    let mut branches = BTreeMap::new();
     let mut ends = |call: CallId| *ended.entry(call.0.0).or_default() += 1;
     for (seq, (_, event)) in bench.log.iter().enumerate() {
         let seq = seq as u64;
@@ -99,6 +100,14 @@ fn every_call_ends_once(bench: &Bench) {
             }
             Event::LlmExecutionRequest(_) => agent_loop = Some(CallId(Seq(seq))),
             Event::NodeStarted(_) => node = Some(CallId(Seq(seq))),
+            // A branch begins outside of all nodes.
+            Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => {
+                (node, agent_loop) = (None, None);
+                branches.clear();
+            }
+            Event::BranchStarted(e) => assert!(branches.insert(e.index, seq).is_none()),
+            Event::BranchEnded(e) => assert!(branches.remove(&e.index).is_some()),
+            Event::JoinCompleted(_) => assert!(branches.is_empty(), "a join passes over branches that run"),
             Event::LlmCallCompleted(e) => ends(e.call),
             Event::LlmCallFailed(e) => ends(e.call),
             Event::ToolExecutionCompleted(e) => ends(e.call),
@@ -116,6 +125,7 @@ fn every_call_ends_once(bench: &Bench) {
     }
     if bench.state().is_ended() {
         assert!(open.is_empty(), "open at the end: {open:?}\n{}", bench.out);
+        assert!(branches.is_empty(), "branches that run at the end: {branches:?}\n{}", bench.out);
         assert!(agent_loop.is_none() && node.is_none(), "a loop or a node is open at the end\n{}", bench.out);
     }
 }

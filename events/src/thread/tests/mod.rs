@@ -1,12 +1,14 @@
 //! The machine is driven by a script; what it prints is the assertion. Whatever the script, the laws hold.
 
 mod bench;
+mod family;
 mod laws;
 
 mod agent_loop;
 mod answers;
 mod approval;
 mod asking;
+mod branches;
 mod cancel;
 mod checkpoints;
 mod control;
@@ -33,6 +35,7 @@ use crate::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
 use crate::workflow;
 use bench::{Bench, Toolbox};
 use expect_test::{Expect, expect};
+use family::Family;
 
 /// One model node with all tools, three calls, two tools at once.
 const ONE_LLM: &str = "

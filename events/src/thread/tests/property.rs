@@ -212,7 +212,7 @@ impl Bench {
                     let (call, attempt) = (run.call, run.attempt);
                     self.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 1 });
                 }
-                Some(Effect::AskPerson(_)) | None => {}
+                Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
             },
             Act::Fail { which, kind, retryable } => {
                 let error = ExecutionError { retryable: *retryable, ..ExecutionError::new(KINDS[*kind], "it broke") };
@@ -224,7 +224,7 @@ impl Bench {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(Input::ToolFailed { call, attempt, error, duration_ms: 1 });
                     }
-                    Some(Effect::AskPerson(_)) | None => {}
+                    Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
                 }
             }
             Act::Stray { call, attempt, as_model } => {

@@ -25,6 +25,29 @@ fn a_model_is_asked_again() {
 }
 
 #[test]
+fn calls_that_are_known_to_run_stay_as_they_are() {
+    let mut bench = Bench::new(&ONE_LLM.replace("concurrent_tools: 2", "concurrent_tools: 8"), "hello");
+    bench.asks(&["read", "send", "send"]);
+    let running = bench.thread.effects()[2].key();
+    bench.recover_but(|key| key == running);
+    bench.recover_but(|_| true);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_REQUEST name=send
+          7 TOOL_EXECUTION_REQUEST name=send
+          8 THREAD_RECOVERED calls=[5,6]
+          9 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
+         10 TOOL_EXECUTION_FAILED call=6 indeterminate
+        => running, waits for the world until +1000
+    "#]]);
+}
+
+#[test]
 fn tools_are_treated_as_they_declared() {
     let mut bench = Bench::new(&ONE_LLM.replace("concurrent_tools: 2", "concurrent_tools: 8"), "hello");
     bench.asks(&["read", "put", "send"]);

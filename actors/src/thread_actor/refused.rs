@@ -1,0 +1,131 @@
+//! An append that the log refused: the machine that decided on it is thrown away, and what it decided is void.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use rethread_events::ids::Seq;
+use rethread_store::StoreError;
+
+use super::ThreadActor;
+use super::kept::{Kept, Said, Waiting};
+use super::live::Mode;
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+
+/// How long to wait before a log that had no room is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether there will be room again.
+fn is_for_now(error: &RuntimeError) -> bool {
+    matches!(error, RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }))
+}
+
+impl ThreadActor {
+    /// The append that ends before `end` was refused.
+    pub(super) fn refused(&mut self, end: Seq, error: RuntimeError, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        // What follows a refused append is refused because of it.
+        if live.refused.as_ref().is_none_or(|(first, _)| end < *first) {
+            live.refused = Some((end, error));
+        }
+        self.settle_refusal(ctx);
+    }
+
+    /// Throws the machine away, once everything before the refused append was answered.
+    pub(super) fn settle_refusal(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        let Some((_, error)) =
+            live.refused.take_if(|(end, _)| live.under_way.front().is_none_or(|first| first.end >= *end))
+        else {
+            return;
+        };
+        if live.fresh || !is_for_now(&error) {
+            return self.fail(&error, ctx);
+        }
+        for handle in [live.alarm.take().map(|(_, alarm)| alarm), live.idle.take()].into_iter().flatten() {
+            ctx.cancel_future(handle);
+        }
+        let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running));
+        kept.halting = live.halting;
+        let mut asking = Vec::new();
+        for append in live.under_way.drain(..) {
+            asking.extend(append.reply);
+            if let Some(said) = append.said.filter(|said| said.is_before(live.durable)) {
+                kept.keep(said, None, &self.inner.room);
+            }
+        }
+        self.life += 1;
+        self.mode = Mode::Away(Box::new(kept));
+        self.wait_for_room(&error, ctx);
+        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        for reply in asking {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    /// Keeps what the thread is told until it is there again. Whoever is outside has it tried at once.
+    pub(super) fn keep(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+        let Mode::Away(kept) = &mut self.mode else {
+            return;
+        };
+        let Waiting { input, reply, place } = waiting;
+        if is_work {
+            return kept.keep(Said { input, place }, reply, &self.inner.room);
+        }
+        if reply.is_some() {
+            kept.waiting.push_back(Waiting { input, reply, place });
+            self.load(ctx);
+        }
+    }
+
+    /// The log has no room: the thread is not given up, and whoever waits for it waits on.
+    pub(super) fn wait_for_room(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
+        let Mode::Away(kept) = &mut self.mode else {
+            return;
+        };
+        tracing::warn!(thread = %self.id, %error, "the thread waits for room in the log");
+        let asking = kept.take_asking();
+        if kept.is_empty() {
+            // Nothing of it is in memory: a timer brings it back.
+            self.go(ctx);
+            if !self.inner.is_shutting_down() {
+                self.inner.timers.set(self.id, Inner::now().plus_ms(RETRY_AFTER.as_millis() as u64));
+            }
+        } else {
+            kept.retry = Some(ctx.run_later(RETRY_AFTER, Self::load));
+        }
+        for reply in asking {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    /// The thread could not be folded from the log.
+    pub(super) fn not_loaded(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
+        if is_for_now(error) { self.wait_for_room(error, ctx) } else { self.fail(error, ctx) }
+    }
+
+    /// Nothing here helps: the thread is left to the log, and whoever waits for it is told why.
+    pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
+        tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
+        let (fresh, asking) = match &mut self.mode {
+            Mode::Live(live) => (live.fresh, live.under_way.drain(..).filter_map(|append| append.reply).collect()),
+            Mode::Away(kept) => (false, kept.take_asking()),
+            Mode::Beginning(_) | Mode::Gone => (false, Vec::new()),
+        };
+        self.go(ctx);
+        if fresh {
+            // It never began. Whoever took it for the thread of that id looks into the log.
+            self.inner.activity.left(self.id, true);
+        } else {
+            self.inner.activity.failed(self.id, error);
+        }
+        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        for reply in asking {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+}

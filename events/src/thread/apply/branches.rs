@@ -1,0 +1,48 @@
+//! What events of branches make of the state of the thread that started them.
+
+use super::super::agent_loop::Unfit;
+use super::super::branches::Fan;
+use super::super::state::{State, Work};
+use crate::event::{BranchEnded, BranchStarted, ForkStarted, JoinCompleted};
+use crate::ids::Seq;
+
+impl State {
+    pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), Unfit> {
+        *self.ready(&e.node)? = Work::Branches(Box::new(Fan::new(e, seq)));
+        Ok(())
+    }
+
+    pub(super) fn start_branch(&mut self, seq: Seq, e: &BranchStarted) -> Result<(), Unfit> {
+        let owner = self.thread;
+        self.fan_mut()?.start(seq, owner, e)
+    }
+
+    pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), Unfit> {
+        self.fan_mut()?.end(e)?;
+        self.totals.n_llm_calls += e.n_llm_calls;
+        self.totals.n_tool_calls += e.n_tool_calls;
+        self.totals.usage.add(&e.usage);
+        self.totals.add_cost(e.cost_nanousd);
+        Ok(())
+    }
+
+    pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), Unfit> {
+        let fan = self.fan_mut()?;
+        if fan.plan.node != e.node || fan.running().next().is_some() {
+            return Err(Unfit("branches of that node are running still"));
+        }
+        let (named, all) = fan.results();
+        *self.work()? = Work::Done { output: all };
+        for (name, value) in named {
+            self.set(&name, value);
+        }
+        Ok(())
+    }
+
+    fn fan_mut(&mut self) -> Result<&mut Fan, Unfit> {
+        match self.work()? {
+            Work::Branches(fan) => Ok(fan),
+            _ => Err(Unfit("the thread is in no fork")),
+        }
+    }
+}

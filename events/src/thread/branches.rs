@@ -1,0 +1,394 @@
+//! The branches of a fork: which run, which have ended, and whether enough have. A branch is a thread of its own that
+//! forks off right behind FORK_STARTED, so that it inherits the conversation and the variables for nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::Surroundings;
+use super::agent_loop::Unfit;
+use super::state::{Phase, State, Totals, Work};
+use crate::bin::Ordered;
+use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
+use crate::json::Json;
+
+/// The branches of the fork that a thread is in.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Fan {
+    /// What was planned.
+    pub plan: Arc<ForkStarted>,
+    /// The event that planned it: branches fork off behind it.
+    pub planned_at: Seq,
+    slots: Vec<Slot>,
+    open: BTreeSet<u32>,
+    /// How many were started; they are started in order.
+    n_started: u32,
+    n_completed: u32,
+    n_failed: u32,
+    /// The first failure, by the time it happened.
+    first_failed: Option<(u32, ExecutionError)>,
+}
+
+/// How far a branch is.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+enum Slot {
+    /// Not started.
+    Planned,
+    /// Running.
+    Open(BranchRun),
+    /// Ended with this output.
+    Completed(Json),
+    /// Failed, or not needed any more.
+    Failed(ExecutionError),
+}
+
+/// A branch that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct BranchRun {
+    /// The event that started it, as the id of the call that it is.
+    pub call: CallId,
+    /// Its number, from 0, in the order of the fork.
+    pub index: u32,
+    /// Its thread.
+    pub child: ThreadId,
+    /// The moment it forks off from: of the thread whose branch it is, or of the branch whose place it takes.
+    pub from: (ThreadId, Seq),
+}
+
+/// How a branch ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BranchOutcome {
+    /// Its output, or its error.
+    pub output: Result<Json, ExecutionError>,
+    /// Variables of scope `global` that it set.
+    pub globals: Ordered<Json>,
+    /// Its sums.
+    pub totals: Totals,
+}
+
+/// Whether enough branches have ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// Not yet, and it is possible still.
+    Open,
+    /// Yes.
+    Enough,
+    /// It is not possible any more.
+    Failed(ExecutionError),
+}
+
+impl Fan {
+    pub(super) fn new(plan: &ForkStarted, planned_at: Seq) -> Self {
+        let n = plan.branches.len();
+        Self {
+            plan: Arc::new(plan.clone()),
+            planned_at,
+            slots: vec![Slot::Planned; n],
+            open: BTreeSet::new(),
+            n_started: 0,
+            n_completed: 0,
+            n_failed: 0,
+            first_failed: None,
+        }
+    }
+
+    /// The branches that run.
+    pub fn running(&self) -> impl Iterator<Item = &BranchRun> {
+        self.open.iter().filter_map(|index| self.run(*index))
+    }
+
+    /// The branch with this number, if it runs.
+    pub fn run(&self, index: u32) -> Option<&BranchRun> {
+        match self.slots.get(index as usize)? {
+            Slot::Open(run) => Some(run),
+            Slot::Planned | Slot::Completed(_) | Slot::Failed(_) => None,
+        }
+    }
+
+    /// Whether enough have ended.
+    pub(super) fn verdict(&self) -> Verdict {
+        let n = self.slots.len() as u32;
+        let n_left = n - self.n_completed - self.n_failed;
+        let needed = self.plan.n_needed.min(n);
+        let n_counted = match self.plan.on_failed {
+            OnFailed::Collect => self.n_completed + self.n_failed,
+            OnFailed::Fail | OnFailed::Ignore => self.n_completed,
+        };
+        if n_counted >= needed {
+            return Verdict::Enough;
+        }
+        match self.plan.on_failed {
+            OnFailed::Fail if self.n_completed + n_left < needed => Verdict::Failed(self.failure()),
+            OnFailed::Ignore | OnFailed::Collect if n_left == 0 => Verdict::Enough,
+            OnFailed::Fail | OnFailed::Ignore | OnFailed::Collect => Verdict::Open,
+        }
+    }
+
+    fn failure(&self) -> ExecutionError {
+        match &self.first_failed {
+            Some((index, error)) => {
+                let name = self.plan.branches.name(*index);
+                let message = format!("branch `{name}` failed: {}", error.message);
+                ExecutionError { message, ..error.clone() }
+            }
+            None => ExecutionError::new(ErrorKind::Internal, "too many branches failed"),
+        }
+    }
+
+    /// The event that the fork owes to itself: the end of a branch that is not needed any more, the join, or the next
+    /// branch. `None` while branches run, and when the fork has failed.
+    pub(super) fn advance(&self, thread: ThreadId, next: Seq, now: Time) -> Option<Event> {
+        match self.verdict() {
+            Verdict::Enough | Verdict::Failed(_) if !self.open.is_empty() => {
+                let error = ExecutionError::new(ErrorKind::Cancelled, "its result is not needed any more");
+                self.running().next().map(|run| run.ended_with(error).into())
+            }
+            Verdict::Enough => Some(self.joined().into()),
+            Verdict::Failed(_) => None,
+            Verdict::Open if self.n_started < self.slots.len() as u32 && self.has_room() => {
+                let child = ThreadId::of_branch(thread, next, now);
+                Some(BranchStarted { index: self.n_started, child }.into())
+            }
+            Verdict::Open => None,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.open.len() < self.plan.concurrency_max as usize
+    }
+
+    pub(super) fn joined(&self) -> JoinCompleted {
+        JoinCompleted {
+            node: self.plan.node.clone(),
+            n_completed: self.n_completed,
+            n_failed: self.n_failed + self.open.len() as u32,
+        }
+    }
+
+    pub(super) fn start(&mut self, seq: Seq, owner: ThreadId, event: &BranchStarted) -> Result<(), Unfit> {
+        if event.index != self.n_started {
+            return Err(Unfit("it is not the next branch"));
+        }
+        let slot = self.slots.get_mut(event.index as usize).ok_or(Unfit("there is no such branch"))?;
+        let from = (owner, self.planned_at);
+        *slot = Slot::Open(BranchRun { call: CallId(seq), index: event.index, child: event.child, from });
+        self.open.insert(event.index);
+        self.n_started += 1;
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, event: &BranchEnded) -> Result<(), Unfit> {
+        match self.slots.get_mut(event.index as usize) {
+            Some(slot @ Slot::Open(_)) => {
+                *slot = match (&event.error, &event.output) {
+                    (Some(error), _) => {
+                        self.n_failed += 1;
+                        self.first_failed.get_or_insert_with(|| (event.index, error.clone()));
+                        Slot::Failed(error.clone())
+                    }
+                    (None, output) => {
+                        self.n_completed += 1;
+                        Slot::Completed(output.clone().unwrap_or_default())
+                    }
+                };
+                self.open.remove(&event.index);
+                Ok(())
+            }
+            _ => Err(Unfit("no such branch is running")),
+        }
+    }
+
+    /// Other threads take the places of the branches that run.
+    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[crate::event::ReplacedBranch]) -> Result<(), Unfit> {
+        for replaced in replaced {
+            match self.slots.get_mut(replaced.index as usize) {
+                Some(Slot::Open(run)) => {
+                    // One that had not begun forks off where it would have.
+                    run.from = replaced.seq.map_or((owner, self.planned_at), |seq| (run.child, seq));
+                    run.child = replaced.child;
+                }
+                _ => return Err(Unfit("no such branch is running")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A pause is over: the clock goes on from where it stood.
+    pub(super) fn shift(&mut self, ms: u64) {
+        if self.plan.deadline.is_some() {
+            let plan = Arc::make_mut(&mut self.plan);
+            plan.deadline = plan.deadline.map(|deadline| deadline.plus_ms(ms));
+        }
+    }
+
+    /// What the branches gave: the variables by name, and all of it as one value.
+    pub(super) fn results(&self) -> (Vec<(String, Json)>, Json) {
+        let of = |slot: &Slot| match slot {
+            Slot::Completed(output) => output.clone(),
+            Slot::Failed(error) if self.plan.on_failed == OnFailed::Collect => {
+                serde_json::json!({ "error": error }).into()
+            }
+            Slot::Failed(_) | Slot::Planned | Slot::Open(_) => Json::null(),
+        };
+        match &self.plan.branches {
+            Branches::Named(branches) => {
+                let named: Vec<_> =
+                    branches.iter().zip(&self.slots).map(|(branch, slot)| (branch.name.clone(), of(slot))).collect();
+                let all: serde_json::Map<_, _> =
+                    named.iter().map(|(name, value)| (name.clone(), value.clone().into_value())).collect();
+                (named, serde_json::Value::Object(all).into())
+            }
+            Branches::Each { .. } => {
+                let all: Vec<_> = self.slots.iter().map(|slot| of(slot).into_value()).collect();
+                (Vec::new(), serde_json::Value::Array(all).into())
+            }
+        }
+    }
+}
+
+impl BranchRun {
+    /// The end of it, from outside.
+    pub(super) fn ended_with(&self, error: ExecutionError) -> BranchEnded {
+        let nothing = Totals::default();
+        BranchEnded {
+            index: self.index,
+            child: self.child,
+            output: None,
+            error: Some(error),
+            globals: Ordered::default(),
+            n_llm_calls: nothing.n_llm_calls,
+            n_tool_calls: nothing.n_tool_calls,
+            usage: nothing.usage,
+            cost_nanousd: nothing.cost_nanousd,
+        }
+    }
+}
+
+impl Branches {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Named(branches) => branches.len(),
+            Self::Each { items, .. } => items.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a branch is called.
+    pub fn name(&self, index: u32) -> String {
+        match self {
+            Self::Named(branches) => branches.get(index as usize).map(|branch| branch.name.clone()).unwrap_or_default(),
+            Self::Each { .. } => index.to_string(),
+        }
+    }
+
+    /// The first node of a branch, and the variable that it begins with.
+    fn beginning(&self, index: u32) -> Option<(&NodeId, Option<(&str, &Json)>)> {
+        match self {
+            Self::Named(branches) => branches.get(index as usize).map(|branch| (&branch.entry, None)),
+            Self::Each { entry, variable, items } => {
+                items.get(index as usize).map(|item| (entry, Some((variable.as_str(), item))))
+            }
+        }
+    }
+}
+
+/// The branch that a thread is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Branch {
+    /// The thread whose branch it is and its number there; absent in a fork of a branch, which nobody waits for.
+    pub owner: Option<(ThreadId, u32)>,
+    /// The node at which it ends.
+    pub join: NodeId,
+    /// How many scopes were open at the fork: the join is in the graph of the innermost.
+    pub(super) n_frames: u64,
+}
+
+impl State {
+    /// The branches of the fork that it is in.
+    pub fn fan(&self) -> Option<&Fan> {
+        match &self.node_run()?.work {
+            Work::Branches(fan) => Some(fan),
+            _ => None,
+        }
+    }
+
+    /// The branch that it is.
+    pub fn branch(&self) -> Option<&Branch> {
+        self.branch.as_ref()
+    }
+
+    /// Whether it ends, as a branch, when it comes to this node.
+    pub(super) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
+        self.branch.as_ref().is_some_and(|branch| branch.join == *node)
+    }
+
+    /// What its owner is told of its end; `None` when it has not ended.
+    pub fn branch_outcome(&self) -> Option<BranchOutcome> {
+        self.ending()?;
+        let output = match self.error() {
+            Some(error) => Err(error),
+            None => Ok(self.output().cloned().unwrap_or_default()),
+        };
+        Some(BranchOutcome { output, globals: Ordered::default(), totals: *self.totals() })
+    }
+
+    /// What a branch makes of the state at which its owner forked.
+    pub(super) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), Unfit> {
+        let Phase::InNode(run) = &self.phase else {
+            return Err(Unfit("the owner is in no fork"));
+        };
+        let Work::Branches(fan) = &run.work else {
+            return Err(Unfit("the owner is in no fork"));
+        };
+        let plan = fan.plan.clone();
+        let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
+        self.branch = Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: 0 });
+        self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
+        self.totals = Totals::default();
+        self.path.clear();
+        if let Some((variable, item)) = item {
+            self.set(variable, item.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The event that a branch's end leads to; none when it is not running (any more).
+pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: BranchOutcome) -> Vec<Event> {
+    let is_open = state.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
+    if !is_open {
+        return Vec::new();
+    }
+    let (output, error) = match outcome.output {
+        Ok(output) => (Some(output), None),
+        Err(error) => (None, Some(error)),
+    };
+    let Totals { n_llm_calls, n_tool_calls, usage, cost_nanousd, .. } = outcome.totals;
+    let globals = outcome.globals;
+    vec![BranchEnded { index, child, output, error, globals, n_llm_calls, n_tool_calls, usage, cost_nanousd }.into()]
+}
+
+/// The branches' time is up. Where failed ones do not matter, the thread goes on with what there is.
+pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Option<Vec<Event>> {
+    match fan.plan.on_failed {
+        OnFailed::Fail => None,
+        OnFailed::Ignore | OnFailed::Collect => {
+            let mut events: Vec<Event> = fan.running().map(|run| run.ended_with(error.clone()).into()).collect();
+            events.push(fan.joined().into());
+            Some(events)
+        }
+    }
+}
+
+/// The event that a fork owes to itself.
+pub(super) fn advance(state: &State, fan: &Fan, around: &Surroundings<'_>) -> Option<Event> {
+    fan.advance(state.thread(), state.next_seq(), around.now)
+}

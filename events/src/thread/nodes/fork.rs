@@ -1,0 +1,87 @@
+//! A node that starts branches: plans them, all at once.
+
+use super::super::{State, Surroundings};
+use crate::event::{Branches, Event, ForkStarted, NamedBranch};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::workflow::{ForkNode, JoinMode, Node, NodeKind, Workflow};
+
+/// How many branches of a list run at once when the node does not say.
+const CONCURRENCY_DEFAULT: u32 = 64;
+/// The most branches of a fork.
+const BRANCHES_MAX: usize = 1_000_000;
+/// What the element is called when the node does not say.
+const ITEM: &str = "item";
+
+pub(super) fn begin(
+    state: &State,
+    workflow: &Workflow,
+    node: &Node,
+    fork: &ForkNode,
+    around: &Surroundings<'_>,
+) -> Result<Event, ExecutionError> {
+    let Some(NodeKind::Join(join)) = state.node_of(workflow, &fork.join).map(Node::kind) else {
+        let message = format!("node `{}` has no join `{}`", node.id, fork.join);
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    };
+    let branches = branches(state, node, fork)?;
+    let n = u32::try_from(branches.len()).unwrap_or(u32::MAX);
+    let concurrency_max = fork.concurrency.unwrap_or(match branches {
+        Branches::Named(_) => n.max(1),
+        Branches::Each { .. } => CONCURRENCY_DEFAULT,
+    });
+    Ok(ForkStarted {
+        node: node.id.clone(),
+        join: fork.join.clone(),
+        branches,
+        n_needed: match join.mode {
+            JoinMode::All => n,
+            JoinMode::Any => n.min(1),
+            JoinMode::NOfM => join.n.unwrap_or(n),
+        },
+        on_failed: join.on_failed,
+        concurrency_max,
+        deadline: join.timeout_ms.map(|ms| around.now.plus_ms(ms)),
+    }
+    .into())
+}
+
+fn branches(state: &State, node: &Node, fork: &ForkNode) -> Result<Branches, ExecutionError> {
+    let (Some(list), Some(entry)) = (&fork.for_each, &fork.entry) else {
+        let named = fork.branches.iter().map(|(name, entry)| NamedBranch { name: name.clone(), entry: entry.clone() });
+        return Ok(Branches::Named(named.collect()));
+    };
+    let items = list_of(state, &node.id, list)?;
+    if items.len() > BRANCHES_MAX {
+        let message = format!("node `{}` would start {} branches, at most {BRANCHES_MAX}", node.id, items.len());
+        return Err(ExecutionError::new(ErrorKind::Limit, message));
+    }
+    Ok(Branches::Each { entry: entry.clone(), variable: fork.variable.clone().unwrap_or_else(|| ITEM.into()), items })
+}
+
+/// The elements of the list that an expression gives.
+pub(in super::super) fn list_of(
+    state: &State,
+    node: &crate::ids::NodeId,
+    expression: &str,
+) -> Result<Vec<crate::json::Json>, ExecutionError> {
+    let in_expression = |message: String| ExecutionError::new(ErrorKind::Expression, message);
+    let context = state.context();
+    // `{{ items }}` and `items` mean the same.
+    let value = match expression.contains("{{") {
+        true => context.fill(&serde_json::Value::from(expression)),
+        false => context.evaluate(expression).map(crate::json::Json::into_value),
+    };
+    match value.map_err(|e| in_expression(e.to_string()))? {
+        serde_json::Value::Array(items) => Ok(items.into_iter().map(Into::into).collect()),
+        other => {
+            let what = match other {
+                serde_json::Value::Null => "null",
+                serde_json::Value::Bool(_) => "a boolean",
+                serde_json::Value::Number(_) => "a number",
+                serde_json::Value::String(_) => "a text",
+                serde_json::Value::Object(_) | serde_json::Value::Array(_) => "an object",
+            };
+            Err(in_expression(format!("`for_each` of node `{node}` gives {what}, not a list")))
+        }
+    }
+}
