@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rethread_events::event::ForkChanges;
-use rethread_events::ids::Seq;
-use rethread_events::thread::State;
+use rethread_events::ids::{Position, Seq};
+use rethread_events::thread::{Fork, State};
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use tokio::sync::oneshot;
 
+use crate::branches::replacements;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::thread_actor::Begin;
@@ -37,7 +38,8 @@ impl ThreadHandle {
         for value in fork.changes.variables.values() {
             runtime.fits("a variable", &value.0)?;
         }
-        let parent = self.load(Some(at)).await?.state;
+        let loaded = self.load(Some(at)).await?;
+        let parent = loaded.state;
         let mut changes = fork.changes;
         let workflow = match fork.workflow {
             Some(workflow) => {
@@ -63,9 +65,14 @@ impl ThreadHandle {
             let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
             return Err(RuntimeError::Workflow(Faults::one(fault)));
         }
+        let branches = {
+            let (inner, parent, cut) = (inner.clone(), parent.clone(), loaded.last_position);
+            runtime.blocking(move || replacements(&*inner.store, &parent, Position(cut.0 + 1))).await??
+        };
         let id = Inner::new_thread_id();
         let (reply, answer) = oneshot::channel();
-        inner.begin(id, Begin::Fork { parent: Box::new(parent), changes, workflow, reply })?;
+        let fork = Fork { changes, branch: None, branches };
+        inner.begin(id, Begin::Fork { parent: Arc::new(parent), fork, workflow, trace: None, reply })?;
         answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
         Ok(runtime.thread(id))
     }

@@ -17,6 +17,7 @@ use rethread_tools::{Registry, Workspace};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::activity::Activity;
+use crate::branches::Bases;
 use crate::builder::Limits;
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
+    pub(crate) bases: Bases,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
     pub(crate) observing: bool,
@@ -83,6 +85,7 @@ impl Inner {
             limits: parts.limits,
             observing: parts.observing,
             activity: Activity::default(),
+            bases: Bases::default(),
             timers: Timers::default(),
             live: DashMap::new(),
             workspaces: DashMap::new(),

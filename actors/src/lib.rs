@@ -27,6 +27,7 @@
 
 mod activity;
 mod archive;
+mod branches;
 mod builder;
 mod definitions;
 mod error;
@@ -52,6 +53,7 @@ mod tool_executor;
 mod verify;
 
 pub use archive::{ArchiveError, Exporter, Imported};
+pub use branches::FamilyMember;
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use fork::ForkRequest;

@@ -24,11 +24,19 @@ pub struct Outcome {
     pub last_position: Position,
 }
 
+/// A thread that came to rest in a fork waits for whoever its branches wait for.
+fn status_at_rest(state: &State) -> Status {
+    match state.status() {
+        Status::Running if state.fan().is_some() => Status::Waiting,
+        status => status,
+    }
+}
+
 impl Outcome {
     pub(crate) fn new(state: State, last_position: Position) -> Self {
         Self {
             thread_id: state.thread(),
-            status: state.status(),
+            status: status_at_rest(&state),
             output: state.output().map(|output| output.clone().into_value()),
             error: state.error(),
             totals: *state.totals(),
@@ -45,6 +53,7 @@ impl Outcome {
     /// What `run --json` prints.
     pub fn to_json(&self) -> Value {
         let mut json = self.state.outcome_json();
+        json["status"] = self.status.name().into();
         json["last_position"] = self.last_position.0.into();
         json
     }

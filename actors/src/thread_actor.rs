@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
-use rethread_events::event::{ForkChanges, ThreadStarted};
-use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{Input, State};
+use rethread_events::event::ThreadStarted;
+use rethread_events::ids::{Position, ThreadId, TraceId};
+use rethread_events::thread::{Fork, Input, State};
 use rethread_events::workflow::Workflow;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::branches::{BranchReport, Owns, PauseLike};
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 
 pub(crate) use self::kept::Room;
 
+mod branches;
 mod kept;
 mod live;
 mod pump;
@@ -35,7 +37,7 @@ pub(crate) enum Begin {
     /// From nothing.
     New { workflow: Arc<Workflow>, started: ThreadStarted, reply: Reply },
     /// From a moment of another thread.
-    Fork { parent: Box<State>, changes: ForkChanges, workflow: Arc<Workflow>, reply: Reply },
+    Fork { parent: Arc<State>, fork: Fork, workflow: Arc<Workflow>, trace: Option<TraceId>, reply: Reply },
 }
 
 /// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
@@ -53,6 +55,11 @@ pub(crate) struct Tell {
 }
 
 impl Tell {
+    /// Another part of the runtime tells it, and waits for nothing.
+    pub(crate) fn unasked(input: Input) -> Self {
+        Self { input, reply: None, work: None }
+    }
+
     /// Somebody outside tells it.
     pub(crate) fn asked(input: Input, reply: Reply) -> Self {
         Self { input, reply: Some(reply), work: None }

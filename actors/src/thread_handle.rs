@@ -9,6 +9,7 @@ use rethread_store::StreamInfo;
 use tokio::sync::oneshot;
 
 use crate::activity::{Rest, Until};
+use crate::branches::{self, FamilyMember};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
@@ -122,6 +123,13 @@ impl ThreadHandle {
     /// Its state after event `seq`.
     pub async fn state_at(&self, seq: Seq) -> Result<State, RuntimeError> {
         Ok(self.load(Some(seq)).await?.state)
+    }
+
+    /// The thread and all its branches that ran at the moment of its event `seq`, each with the seq it had then: a
+    /// consistent moment of all of them, since the log has one order. Costs a fold of each.
+    pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
+        let (store, id) = (self.runtime.store().clone(), self.id);
+        self.runtime.blocking(move || branches::family_at(&*store, id, seq)).await?
     }
 
     /// The seq of a checkpoint.

@@ -23,6 +23,7 @@ pub(crate) fn catch() {
         signals.next().await;
         let _ = sender.send(true);
         signals.next().await;
+        crate::status_line::clear();
         std::process::exit(i32::from(INTERRUPTED));
     });
 }

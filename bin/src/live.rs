@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::StreamExt;
-use indicatif::{ProgressBar, ProgressStyle};
 use rethread::{CallId, Event, RecordedEvent, Seq, ThreadHandle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,9 +14,12 @@ use crate::events::{print_event, summary};
 use crate::exit::Failure;
 use crate::open::OpenArgs;
 use crate::output;
+use crate::status_line::{self, StatusLine};
 
 /// How much of the streamed text is shown while it comes.
 const TAIL_CHARS: usize = 60;
+/// How much is said of the tools that are running.
+const STATUS_CHARS_MAX: usize = 200;
 
 /// Who watches.
 pub(crate) enum View {
@@ -26,7 +28,7 @@ pub(crate) enum View {
     /// A person, through a pipe or a file.
     Plain(Talk),
     /// A person at a terminal.
-    Terminal(Talk, ProgressBar),
+    Terminal(Talk, StatusLine),
 }
 
 /// What is said about a run so far.
@@ -55,12 +57,7 @@ impl View {
         } else if !open.talks() {
             None
         } else if io::stderr().is_terminal() {
-            let spinner = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}{msg}") {
-                spinner.set_style(style);
-            }
-            spinner.enable_steady_tick(Duration::from_millis(100));
-            Some(Self::Terminal(talk, spinner))
+            Some(Self::Terminal(talk, StatusLine::show()))
         } else {
             Some(Self::Plain(talk))
         }
@@ -74,22 +71,14 @@ impl View {
                     output::say(&line);
                 }
             }
-            Self::Terminal(talk, spinner) => {
+            Self::Terminal(talk, status) => {
                 if let Some(line) = talk.take(event) {
-                    spinner.println(line);
+                    status.print(&line);
                 }
-                spinner.set_message(talk.status());
+                status.set(talk.status());
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        if let Self::Terminal(_, spinner) = self {
-            spinner.finish_and_clear();
-        }
     }
 }
 
@@ -172,7 +161,7 @@ impl Talk {
         if !self.tools.is_empty() {
             let mut names: Vec<_> = self.tools.values().map(String::as_str).collect();
             names.sort_unstable();
-            status.push_str(&format!(", running {}", names.join(", ")));
+            status.push_str(&format!(", running {}", output::tame(&names.join(", "), STATUS_CHARS_MAX)));
         }
         if self.asked && self.text.is_empty() {
             status.push_str(", waiting for the model");
@@ -200,15 +189,23 @@ impl Watch {
     }
 
     /// Waits until everything before `next` was shown, for a thread that came to rest there.
-    pub(crate) async fn finish(self, next: Seq) -> Result<(), Failure> {
+    pub(crate) async fn finish(mut self, next: Seq) -> Result<(), Failure> {
         let _ = self.next.send(Some(next));
-        self.task.await.unwrap_or(Ok(()))
+        (&mut self.task).await.unwrap_or(Ok(()))
     }
 
     /// Shows nothing more.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(mut self) {
         self.task.abort();
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Also where a run ends in an error: what is said then begins on a line of its own.
+        self.task.abort();
+        status_line::clear();
     }
 }
 

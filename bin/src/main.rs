@@ -17,6 +17,7 @@ mod output;
 mod replay;
 mod resume;
 mod run;
+mod status_line;
 mod threads;
 
 use std::process::ExitCode;

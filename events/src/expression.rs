@@ -207,6 +207,11 @@ impl Context {
         String::from_utf8(text.bytes).map_err(|e| ExpressionError::of(e.to_string(), template))
     }
 
+    /// The value of an expression that stands by itself or in `{{ }}`; of any other template, its text.
+    pub fn evaluate_text(&self, text: &str) -> Result<Json, ExpressionError> {
+        if has_expression(text) { Ok(self.fill(&serde_json::Value::from(text))?.into()) } else { self.evaluate(text) }
+    }
+
     /// A value with the expressions in its texts filled in. A text that is exactly one `{{expression}}` becomes the
     /// expression's value with its type.
     pub fn fill(&self, value: &serde_json::Value) -> Result<serde_json::Value, ExpressionError> {
@@ -223,6 +228,11 @@ impl Context {
             other => other.clone(),
         })
     }
+}
+
+/// Whether the text can be parsed as [`Context::evaluate_text`] reads it.
+pub fn check_text(text: &str) -> Result<(), ExpressionError> {
+    if has_expression(text) { check_template(text) } else { check(text) }
 }
 
 fn has_expression(template: &str) -> bool {

@@ -18,29 +18,28 @@ mod journal;
 mod limits;
 mod lock;
 mod mark;
+mod options;
 mod pieces;
 mod queue;
 mod read;
 mod recover;
 mod seal;
 mod sealer;
+mod store;
 mod tail;
 mod verify;
 mod writer;
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 pub use files::Watcher;
+pub use options::Options;
 
 use cache::Cache;
 use care::Care;
@@ -53,52 +52,9 @@ use read::Reader;
 use sealer::{Sealer, Task};
 use writer::Writer;
 
-use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{Appended, Store};
 use crate::error::{Damage, StoreError};
-use crate::fence::Refusal;
-use crate::follow::{Progress, follow};
-use crate::plan::{self, Addition};
-use crate::record::Record;
-use crate::subscription::Subscription;
-
-/// How a log is opened.
-#[derive(Clone)]
-pub struct Options {
-    /// What is said to another process that finds the log locked, with the process id added; for example
-    /// `rethread serve`.
-    pub label: String,
-    /// How many bytes of unpacked records are kept in memory for readers.
-    pub read_cache_bytes: usize,
-    /// How many bytes sled may keep in memory.
-    pub index_cache_bytes: u64,
-    /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
-    /// this is taken when nothing else waits.
-    pub queue_bytes_max: usize,
-    /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
-    /// brings records of one stream closer together, less makes opening after a crash faster.
-    pub tail_bytes: usize,
-    /// Sees writes and syncs, for tests.
-    pub watcher: Option<Arc<dyn Watcher>>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            label: "rethread".into(),
-            read_cache_bytes: 32 << 20,
-            index_cache_bytes: 64 << 20,
-            queue_bytes_max: 128 << 20,
-            tail_bytes: 1 << 20,
-            watcher: None,
-        }
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("label", &self.label).finish_non_exhaustive()
-    }
-}
+use crate::follow::Progress;
 
 /// The log in a folder. Every acknowledged append is on the disk; several are made durable together when they
 /// arrive together. Dropping it closes it.
@@ -310,6 +266,33 @@ impl SledStore {
     }
 }
 
+/// The position that the mark says the log in `dir` had reached.
+#[cfg(feature = "testing")]
+pub(crate) fn marked(dir: &Path) -> Result<Option<rethread_events::ids::Position>, StoreError> {
+    let (_, reached) = Mark::open(dir, &Files::default())?;
+    Ok(reached.map(|reached| reached.next))
+}
+
+/// What sled holds of the log in `dir`, which is closed: bytes of keys and values, by tree.
+#[cfg(feature = "testing")]
+pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    let index = index::Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
+    let sums = index.with(|trees| {
+        let mut sums = Vec::new();
+        for name in trees.db.tree_names() {
+            let mut bytes = 0;
+            for row in &trees.db.open_tree(&name)? {
+                let (key, value) = row?;
+                bytes += (key.len() + value.len()) as u64;
+            }
+            sums.push((String::from_utf8_lossy(&name).into_owned(), bytes));
+        }
+        Ok(sums)
+    })?;
+    index.close()?;
+    Ok(sums)
+}
+
 fn stopped(which: &str) -> StoreError {
     StoreError::Damaged(Damage { what: format!("the thread of the {which} has stopped"), ..Damage::default() })
 }
@@ -327,140 +310,6 @@ impl Drop for SledStore {
         match self.close() {
             Ok(()) | Err(StoreError::Closed) => {}
             Err(error) => tracing::error!(%error, "the log was not closed in order"),
-        }
-    }
-}
-
-impl Store for SledStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let bytes = match plan::measure(&append.records) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let refusal = self.queue.refuse(append.thread, error);
-                return async move { Err(refusal.into_error()) }.boxed();
-            }
-        };
-        let addition = Addition::from(append);
-        let (sender, receiver) = oneshot::channel();
-        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
-        receiver
-            .map(|answer| match answer {
-                Ok(answer) => answer.map_err(Refusal::into_error),
-                Err(_) => Err(StoreError::Closed),
-            })
-            .boxed()
-    }
-
-    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.open_reader()?.range(thread, range, limit)
-    }
-
-    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.open_reader()?.all(from, limit)
-    }
-
-    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
-        Ok(self.open_reader()?.head(thread)?.info(thread))
-    }
-
-    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
-        self.open_reader()?.streams(after, tags, limit)
-    }
-
-    fn next_position(&self) -> Position {
-        self.progress.borrow().next
-    }
-
-    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
-        follow(Arc::clone(&self.reader), self.progress.subscribe(), from, filter)
-    }
-
-    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
-        plan::payload_fits(bytes.len())?;
-        let hash = Hash::of(bytes);
-        if !self.open_reader()?.has_owner(hash, owner)? {
-            self.write(Op::Blob { owner, hash, bytes: bytes.into() }, bytes.len() + 128)?;
-        }
-        Ok(hash)
-    }
-
-    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
-        self.open_reader()?.blob(hash)
-    }
-
-    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
-        plan::payload_fits(snapshot.state.len())?;
-        self.open_reader()?.head(thread)?;
-        self.sealer.put_snapshot(thread, snapshot);
-        Ok(())
-    }
-
-    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
-        let reader = self.open_reader()?;
-        if let Some(snapshot) = self.sealer.snapshot(thread) {
-            return Ok(Some(Snapshot::clone(&snapshot)));
-        }
-        if reader.find_head(thread)?.is_none() {
-            return Ok(None);
-        }
-        match reader.index.pieces(|trees| &trees.snapshots, thread.as_bytes()) {
-            Ok(bytes) => Ok(bytes.and_then(|bytes| seal::decode_snapshot(&bytes))),
-            Err(StoreError::Damaged(damage)) => {
-                tracing::warn!(%thread, %damage, "a snapshot cannot be read");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        plan::value_fits(name, value)?;
-        let bytes = name.len() + value.len() + 128;
-        self.write(Op::Value { name: name.into(), value: Some(value.into()) }, bytes).map(|_| ())
-    }
-
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.open_reader()?.value(name)
-    }
-
-    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.open_reader()?.values(prefix)
-    }
-
-    fn remove_value(&self, name: &str) -> Result<(), StoreError> {
-        plan::value_fits(name, &[])?;
-        self.write(Op::Value { name: name.into(), value: None }, name.len() + 128).map(|_| ())
-    }
-
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
-        self.write(Op::Delete { thread }, 128).map(|_| ())
-    }
-
-    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
-        let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
-        plan::import_fits(bytes)?;
-        let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;
-        appended.ok_or(StoreError::Closed)
-    }
-
-    fn verify(&self) -> Result<Verification, StoreError> {
-        let mut found = verify::verify(self.open_reader()?)?;
-        found.faults.extend(self.mended.iter().cloned());
-        Ok(found)
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        if !self.queue.close() {
-            return Err(StoreError::Closed);
-        }
-        match self.threads.lock().take() {
-            Some(threads) => self.finish(threads),
-            None => {
-                self.progress.send_modify(|progress| progress.closed = true);
-                let closed = self.reader.index.close();
-                drop(self.lock.lock().take());
-                closed
-            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The backend that keeps everything in memory: for tests, and the model that the durable one is compared with.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod log;
+
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use parking_lot::RwLock;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
@@ -14,10 +15,10 @@ use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, Stre
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
 use crate::follow::{Progress, Source, follow};
-use crate::head::Head;
-use crate::plan::{self, Addition, Recent};
+use crate::plan;
 use crate::record::Record;
 use crate::subscription::Subscription;
+use log::{Blob, Log, State};
 
 /// The log in memory. Keeps the contract of [`Store`], except that nothing outlives the process: durable means
 /// applied. An append is applied within the call.
@@ -26,36 +27,6 @@ pub struct MemoryStore {
     log: Arc<Log>,
     fences: Fences,
     progress: watch::Sender<Progress>,
-}
-
-#[derive(Debug, Default)]
-struct Log {
-    state: RwLock<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    closed: bool,
-    /// By position; `None` where a stream was deleted.
-    records: Vec<Option<Record>>,
-    streams: BTreeMap<ThreadId, Stream>,
-    blobs: HashMap<Hash, Blob>,
-    values: BTreeMap<String, Vec<u8>>,
-}
-
-#[derive(Debug)]
-struct Stream {
-    head: Head,
-    recent: Recent,
-    /// Positions of its own records.
-    own: Vec<usize>,
-    snapshot: Option<Snapshot>,
-}
-
-#[derive(Debug, Default)]
-struct Blob {
-    bytes: Vec<u8>,
-    owners: BTreeSet<Option<ThreadId>>,
 }
 
 impl Default for MemoryStore {
@@ -86,118 +57,6 @@ impl MemoryStore {
             grown
         });
         Ok(result)
-    }
-}
-
-impl Log {
-    fn read<T>(&self, read: impl FnOnce(&State) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let state = self.state.read();
-        if state.closed {
-            return Err(StoreError::Closed);
-        }
-        read(&state)
-    }
-}
-
-impl State {
-    fn add(&mut self, addition: &Addition) -> Result<Appended, StoreError> {
-        let thread = addition.thread;
-        let head = self.streams.get(&thread).map(|stream| stream.head);
-        let mut recent = self.streams.get(&thread).map(|stream| stream.recent).unwrap_or_default();
-        let before = self.hash_before(thread, addition.expected, addition.fork_of, head)?;
-        let first = Position(self.records.len() as u64);
-        let records = &mut self.records;
-        let next = addition.place(head.as_ref(), before, &recent, first, |record| records.push(Some(record)));
-        recent.push(addition.expected, first);
-        let own = first.0 as usize..self.records.len();
-        self.streams
-            .entry(thread)
-            .and_modify(|stream| {
-                stream.head = next;
-                stream.recent = recent;
-                stream.own.extend(own.clone());
-            })
-            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshot: None });
-        Ok(Appended {
-            first_position: first,
-            last_position: next.last_position,
-            last_seq: next.last_seq,
-            hash: next.hash,
-            group: own.len() as u32,
-        })
-    }
-
-    /// The hash that the next record is chained to, once the expectation was found to hold.
-    fn hash_before(
-        &self,
-        thread: ThreadId,
-        expected: Seq,
-        fork_of: Option<ForkPoint>,
-        head: Option<Head>,
-    ) -> Result<Hash, StoreError> {
-        plan::check(thread, expected, fork_of, head.as_ref())?;
-        match (head, fork_of) {
-            (Some(head), _) => Ok(head.hash),
-            (None, None) => Ok(Hash::ZERO),
-            (None, Some(point)) => {
-                let parent = self.streams.get(&point.parent).map(|stream| &stream.head);
-                plan::check_fork(point, parent)?;
-                self.hash_at(point)
-            }
-        }
-    }
-
-    fn hash_at(&self, point: ForkPoint) -> Result<Hash, StoreError> {
-        let records = self.range(point.parent, point.seq..point.seq.next(), 1)?;
-        records.first().map(|record| record.hash).ok_or_else(|| plan::no_thread(point.parent))
-    }
-
-    fn stream(&self, thread: ThreadId) -> Result<&Stream, StoreError> {
-        self.streams.get(&thread).ok_or_else(|| plan::no_thread(thread))
-    }
-
-    fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let stream = self.stream(thread)?;
-        let mut found = Vec::new();
-        if let Some(point) = stream.head.fork_of
-            && range.start <= point.seq
-        {
-            let end = range.end.min(point.seq.next());
-            found = self.range(point.parent, range.start..end, limit)?;
-        }
-        let first = stream.head.first_own();
-        let skip = range.start.0.saturating_sub(first.0) as usize;
-        let own = stream.own.iter().skip(skip).filter_map(|at| self.records[*at].as_ref());
-        let room = limit - found.len();
-        found.extend(own.take_while(|record| record.seq < range.end).take(room).cloned());
-        Ok(found)
-    }
-
-    fn forks_of(&self, thread: ThreadId) -> Vec<ThreadId> {
-        let inherits = |stream: &Stream| stream.head.fork_of.is_some_and(|point| point.parent == thread);
-        self.streams.iter().filter(|(_, stream)| inherits(stream)).map(|(id, _)| *id).take(16).collect()
-    }
-}
-
-impl Source for Log {
-    fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.read(|state| {
-            let from = usize::try_from(from.0).unwrap_or(usize::MAX).min(state.records.len());
-            Ok(state.records[from..].iter().flatten().take(limit).cloned().collect())
-        })
-    }
-
-    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.read(|state| {
-            let Some(stream) = state.streams.get(&thread) else { return Ok(Vec::new()) };
-            let first = stream.own.partition_point(|at| (*at as u64) < from.0);
-            let own = stream.own[first..].iter().filter_map(|at| state.records[*at].clone());
-            Ok(own.take(limit).collect())
-        })
-    }
-
-    fn in_memory(&self, _from: Position) -> bool {
-        true
     }
 }
 

@@ -12,7 +12,7 @@ use futures::executor::block_on;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 
 pub use faulty::{Fault, FaultyStore};
-pub use power::{PowerCut, copy_as_killed};
+pub use power::{PowerCut, copy_as_killed, wait_for_mark};
 
 use crate::{Append, Appended, ForkPoint, Kind, NewRecord, Store, StoreError, Tag};
 
@@ -73,6 +73,14 @@ impl Random {
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % end
     }
+}
+
+/// What sled holds of a closed log: bytes of keys and values, by tree. Unlike the length of its files it does not
+/// depend on how full the last segment happens to be. Reads all of it.
+///
+/// Errors: as of opening, and whatever reading meets.
+pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {
+    crate::disk::stored(log)
 }
 
 /// Appends and waits.

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use rethread_store::testing::{append, copy_as_killed, put, scratch, thread, write_small_log};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, thread, wait_for_mark, write_small_log};
 use rethread_store::{Options, Record, SledStore, Store, StoreError};
 
 /// What a sound log holds.
@@ -47,18 +47,17 @@ fn make(dir: &Path, clean: bool) -> Sound {
     }
     drop(store);
     let store = SledStore::open(work.path(), Options::default()).unwrap();
+    store.put_value("late", b"value").unwrap();
     for number in 22..28 {
         let next = store.stream(thread(number)).map_or(0, |info| info.last_seq.0 + 1);
         put(&store, append(thread(number), next, &["more text"; 3])).unwrap();
     }
-    store.put_value("late", b"value").unwrap();
     let sound = sound(&store);
     if clean {
         drop(store);
         copy_as_killed(work.path(), dir).unwrap();
     } else {
-        // The mark is written after the acknowledgement, and nothing waits for it.
-        std::thread::sleep(Duration::from_millis(50));
+        wait_for_mark(work.path(), store.next_position());
         copy_as_killed(work.path(), dir).unwrap();
     }
     sound

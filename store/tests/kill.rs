@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use futures::executor::block_on;
 use rethread_events::ids::{Hash, Seq, ThreadId};
@@ -73,20 +72,6 @@ fn a_killed_process_loses_nothing_acknowledged() {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "kill {kill}: it did not open");
         }
-        let reader = std::thread::spawn(move || {
-            let mut acknowledged = Vec::new();
-            let mut line = String::new();
-            // A line that was cut off by the kill was not said.
-            while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
-                let mut words = line.split_whitespace();
-                let n: u64 = words.next().unwrap().parse().unwrap();
-                let seq = Seq(words.next().unwrap().parse().unwrap());
-                let hash: Hash = words.next().unwrap().parse().unwrap();
-                acknowledged.push((thread(n), (seq, hash)));
-                line.clear();
-            }
-            acknowledged
-        });
         if kill == 0 {
             match SledStore::open(dir.path(), options()) {
                 Err(StoreError::Locked { holder, .. }) => {
@@ -95,10 +80,26 @@ fn a_killed_process_loses_nothing_acknowledged() {
                 other => panic!("{other:?}"),
             }
         }
-        std::thread::sleep(Duration::from_micros(random.below(30_000)));
-        child.kill().unwrap();
+        // Somewhere in what it is doing, and not at a time: a slow machine is killed as far along as a fast one.
+        let mut until_kill = random.below(1_200);
+        line.clear();
+        loop {
+            if until_kill == 0 {
+                child.kill().unwrap();
+            }
+            until_kill = until_kill.wrapping_sub(1);
+            // A line that was cut off by the kill was not said.
+            if lines.read_line(&mut line).unwrap() == 0 || !line.ends_with('\n') {
+                break;
+            }
+            let mut words = line.split_whitespace();
+            let n: u64 = words.next().unwrap().parse().unwrap();
+            let seq = Seq(words.next().unwrap().parse().unwrap());
+            let hash: Hash = words.next().unwrap().parse().unwrap();
+            acknowledged.insert(thread(n), (seq, hash));
+            line.clear();
+        }
         child.wait().unwrap();
-        acknowledged.extend(reader.join().unwrap());
 
         let left = scratch();
         rethread_store::testing::copy_as_killed(dir.path(), left.path()).unwrap();

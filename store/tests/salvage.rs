@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
-use std::time::Duration;
 
 use rethread_events::ids::{Position, Seq};
-use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark};
 use rethread_store::{Options, SledStore, Store, StoreError};
 
 /// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
@@ -21,8 +20,7 @@ fn make(dir: &Path) -> SledStore {
         let next = if number < 10 { 3 } else { 0 };
         put(&store, append(thread(number), next, &["recent"; 2])).unwrap();
     }
-    // The mark is written after the acknowledgement, and nothing waits for it.
-    std::thread::sleep(Duration::from_millis(50));
+    wait_for_mark(dir, store.next_position());
     store
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -195,10 +194,56 @@ impl std::fmt::Display for Ran {
 #[derive(Debug)]
 pub struct Running {
     what: String,
-    child: Child,
+    pid: u32,
+    /// Absent when its end is waited for elsewhere.
+    child: Option<Child>,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+/// The lines of one of its pipes.
+#[derive(Debug)]
+struct Lines {
     lines: Receiver<String>,
-    stderr: JoinHandle<String>,
     seen: Vec<String>,
+}
+
+impl Lines {
+    /// Reads a pipe to its end, whoever takes the lines.
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (mut pipe, mut line) = (BufReader::new(pipe), Vec::new());
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        });
+        Self { lines, seen: Vec::new() }
+    }
+
+    /// The next one; nothing at the end and when the time is up.
+    fn next(&mut self, until: Instant) -> Option<&str> {
+        let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
+        self.seen.push(line);
+        self.seen.last().map(String::as_str)
+    }
+
+    fn wait_for(&mut self, part: &str) -> Option<String> {
+        let until = Instant::now() + HANG;
+        while let Some(line) = self.next(until) {
+            if line.contains(part) {
+                return Some(line.to_owned());
+            }
+        }
+        None
+    }
+
+    fn all(self) -> String {
+        self.seen.into_iter().chain(self.lines).collect()
+    }
 }
 
 impl Running {
@@ -210,111 +255,92 @@ impl Running {
             what.truncate(end);
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = mpsc::channel();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            let mut line = Vec::new();
-            while stdout.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                    break;
-                }
-                line.clear();
-            }
-        });
-        let mut stderr = child.stderr.take().unwrap();
-        let stderr = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = stderr.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        Self { what, child, lines, stderr, seen: Vec::new() }
+        let (stdout, stderr) = (Lines::of(child.stdout.take().unwrap()), Lines::of(child.stderr.take().unwrap()));
+        Self { what, pid: child.id(), child: Some(child), stdout, stderr }
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// Writes to its stdin, which must be a pipe.
     pub fn write(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.child.as_mut().unwrap().stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     /// Waits for a line of stdout with this in it.
     #[track_caller]
     pub fn wait_for(&mut self, part: &str) -> String {
-        let until = Instant::now() + HANG;
-        loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    self.seen.push(line.clone());
-                    if line.contains(part) {
-                        return line;
-                    }
-                }
-                Err(error) => panic!("{}: no line with `{part}` ({error}): {:?}", self.what, self.seen),
-            }
+        match self.stdout.wait_for(part) {
+            Some(line) => line,
+            None => panic!("{}: no line with `{part}`: {:?} {:?}", self.what, self.stdout.seen, self.stderr),
+        }
+    }
+
+    /// Waits for a line of stderr with this in it.
+    #[track_caller]
+    pub fn wait_until_said(&mut self, part: &str) -> String {
+        match self.stderr.wait_for(part) {
+            Some(line) => line,
+            None => panic!("{}: it does not say `{part}`: {:?}", self.what, self.stderr.seen),
         }
     }
 
     /// Waits until it has written so many lines, has ended, or the time is up.
     pub fn wait_for_lines(&mut self, n: usize, at_most: Duration) {
         let until = Instant::now() + at_most;
-        while self.seen.len() < n {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.seen.push(line),
-                Err(_) => break,
-            }
-        }
+        while self.stdout.seen.len() < n && self.stdout.next(until).is_some() {}
     }
 
     /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.child.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
     /// Sends it a signal: `INT`, `TERM`, `STOP`.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("sh").args(["-c", &format!("kill -s {name} {}", self.pid())]).status().unwrap();
+        let sent = Command::new("sh").args(["-c", &format!("kill -s {name} {}", self.pid)]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Kills it by force and gives what it wrote until then.
     pub fn kill(mut self) -> Ran {
-        let _ = self.child.kill();
-        self.collect()
+        let mut child = self.child.take().unwrap();
+        let _ = child.kill();
+        self.collect(child.wait().unwrap())
     }
 
     /// Waits for its end.
     #[track_caller]
     pub fn end(mut self) -> Ran {
-        drop(self.child.stdin.take());
-        let until = Instant::now() + HANG;
-        let mut pause = Duration::from_micros(500);
-        while self.child.try_wait().unwrap().is_none() {
-            if Instant::now() > until {
-                let what = self.what.clone();
-                let ran = self.kill();
-                panic!("{what} hangs: {ran}");
+        let mut child = self.child.take().unwrap();
+        let (sender, ended) = mpsc::channel();
+        // Waiting closes its stdin first.
+        std::thread::spawn(move || sender.send(child.wait()));
+        match ended.recv_timeout(HANG) {
+            Ok(status) => self.collect(status.unwrap()),
+            Err(_) => {
+                self.signal("KILL");
+                let status = ended.recv().unwrap().unwrap();
+                panic!("{} hangs: {}", self.what.clone(), self.collect(status));
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(10));
         }
-        self.collect()
     }
 
-    fn collect(mut self) -> Ran {
-        let status: ExitStatus = self.child.wait().unwrap();
-        let mut stdout = self.seen.concat();
-        stdout.extend(self.lines.iter());
-        let stderr = std::mem::replace(&mut self.stderr, std::thread::spawn(String::new)).join().unwrap();
+    fn collect(mut self, status: ExitStatus) -> Ran {
+        let nothing = || Lines::of(std::io::empty());
+        let stdout = std::mem::replace(&mut self.stdout, nothing()).all();
+        let stderr = std::mem::replace(&mut self.stderr, nothing()).all();
         Ran { what: self.what.clone(), code: status.code(), stdout, stderr }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::SpawnHandle;
-use rethread_events::ids::{CallId, Seq};
+use rethread_events::ids::{CallId, Position, Seq};
 use rethread_events::thread::Input;
 use serde::Serialize;
 use tokio_util::sync::DropGuard;
 
 use super::Reply;
 
-/// The most inputs that are kept for one thread: a tool that reports every step must not fill the memory.
+/// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
+/// Beyond so many no progress is kept: a tool that reports every step must leave room for its answer.
+const ASIDES_MAX: usize = 256;
 /// What an input takes beside its texts, in bytes, roughly.
 const INPUT_BYTES: usize = 512;
 
@@ -71,6 +73,8 @@ impl Said {
 pub(super) struct Waiting {
     pub(super) input: Input,
     pub(super) reply: Option<Reply>,
+    /// The event of another thread that it follows from.
+    pub(super) cause: Option<Position>,
     /// Only for what its own work said; who asks from outside is told at once when there is no room.
     pub(super) place: Option<Place>,
 }
@@ -103,9 +107,10 @@ impl Kept {
     /// part of an answer is forgotten is given up, as if the process had ended while it was running.
     pub(super) fn keep(&mut self, said: Said, reply: Option<Reply>, room: &Arc<Room>) {
         let Said { input, place } = said;
-        let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < INPUTS_MAX);
+        let n_max = if is_aside(&input) { ASIDES_MAX } else { INPUTS_MAX };
+        let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < n_max);
         if place.is_some() {
-            return self.waiting.push_back(Waiting { input, reply, place });
+            return self.waiting.push_back(Waiting { input, reply, place, cause: None });
         }
         if let Some(key) = key_of(&input).filter(|_| !is_aside(&input)) {
             self.running.remove(&key);
@@ -140,7 +145,8 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
-        Input::Tick
+        Input::BranchEnded { .. }
+        | Input::Tick
         | Input::Recover
         | Input::Pause { .. }
         | Input::Resume
@@ -175,7 +181,9 @@ fn bytes_of(input: &Input) -> usize {
             Input::ToolProgress { message, .. } => message.len(),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
-            Input::Tick
+            // The log has it in the branch, and it is told again.
+            Input::BranchEnded { .. }
+            | Input::Tick
             | Input::Recover
             | Input::Pause { .. }
             | Input::Resume
@@ -206,3 +214,6 @@ fn json_bytes(value: &impl Serialize) -> usize {
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
+
+#[cfg(test)]
+mod tests;

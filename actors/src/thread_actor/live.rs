@@ -1,6 +1,6 @@
 //! What the actor of a thread knows.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use actix::prelude::*;
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
@@ -38,6 +38,12 @@ pub(super) struct Live {
     pub(super) refused: Option<(Seq, RuntimeError)>,
     /// What was begun; dropping an entry calls the work off.
     pub(super) running: HashMap<Key, DropGuard>,
+    /// The branches that were seen to run; they go on without this actor.
+    pub(super) branches: HashSet<u32>,
+    /// Those of them that are at rest themselves.
+    pub(super) resting: HashSet<u32>,
+    /// Whether the owner of this branch takes it to be at rest.
+    pub(super) told_rests: bool,
     /// When something is next to happen by itself.
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
@@ -80,6 +86,9 @@ impl Live {
             under_way: VecDeque::new(),
             refused: None,
             running: HashMap::new(),
+            branches: HashSet::new(),
+            resting: HashSet::new(),
+            told_rests: false,
             next_due: None,
             alarm: None,
             snapshot,

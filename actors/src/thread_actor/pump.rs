@@ -29,21 +29,25 @@ impl ThreadActor {
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
         let mut next = live.thread.state().next_deadline();
-        if !live.halting && !self.inner.observing && !live.thread.state().is_paused() {
-            for effect in effects {
+        let goes_on = !live.halting && !self.inner.observing && !live.thread.state().is_paused();
+        if goes_on {
+            for effect in &effects {
                 let key = effect.key();
-                if live.running.contains_key(&key) {
+                if live.running.contains_key(&key) || matches!(effect, Effect::RunBranch(_)) {
                     continue;
                 }
                 if effect.not_before() > now {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
                 } else if effect.may_be_repeated() || key.0.0 < live.durable {
                     let token = CancellationToken::new();
-                    if Self::perform(&self.inner, self.id, self.slot, live, effect, token.clone(), ctx) {
+                    if Self::perform(&self.inner, self.id, self.slot, live, effect.clone(), token.clone(), ctx) {
                         live.running.insert(key, token.drop_guard());
                     }
                 }
             }
+        }
+        if goes_on {
+            self.run_branches(&effects);
         }
         self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
         self.rest(ctx);
@@ -74,6 +78,7 @@ impl ThreadActor {
                 let workspace = live.thread.state().workspace().map(str::to_owned);
                 slot.tools.do_send(CallTool { thread, id, run, workspace, cancel });
             }
+            Effect::RunBranch(_) => return false,
             Effect::AskPerson(ask) => {
                 let Some(handler) = &inner.handler else {
                     return false;

@@ -72,12 +72,12 @@ impl ThreadActor {
         let Mode::Away(kept) = &mut self.mode else {
             return;
         };
-        let Waiting { input, reply, place } = waiting;
+        let Waiting { input, reply, place, cause } = waiting;
         if is_work {
             return kept.keep(Said { input, place }, reply, &self.inner.room);
         }
         if reply.is_some() {
-            kept.waiting.push_back(Waiting { input, reply, place });
+            kept.waiting.push_back(Waiting { input, reply, place, cause });
             self.load(ctx);
         }
     }

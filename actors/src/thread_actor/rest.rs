@@ -29,7 +29,17 @@ impl ThreadActor {
         let ended = wait == Wait::Nothing;
         // Whose time is up waits for nobody any more: its alarm is about to say so.
         let settled = |until: Option<Time>| self.inner.observing || until.is_none_or(|at| at > now);
-        if ended || matches!(wait, Wait::Somebody { until } if settled(until)) {
+        let rests = match wait {
+            Wait::Nothing => true,
+            Wait::Somebody { until } => settled(until),
+            Wait::World { until } => settled(until) && self.all_branches_rest(),
+            Wait::Itself => false,
+        };
+        self.tell_owner(rests);
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if rests {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.inner.activity.at_rest(self.id, rest, ended);
         }

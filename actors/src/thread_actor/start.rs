@@ -20,13 +20,13 @@ impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
         let now = Inner::now();
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
-        let (made, fork_of, reply) = match begin {
+        let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
-                (Thread::begin(self.id, workflow, started, &around), None, reply)
+                (Thread::begin(self.id, workflow, started, &around), None, None, reply)
             }
-            Begin::Fork { parent, changes, workflow, reply } => {
+            Begin::Fork { parent, fork, workflow, trace, reply } => {
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
-                (Thread::fork(self.id, &parent, changes, workflow, &around), point, reply)
+                (Thread::fork(self.id, &parent, fork, workflow, &around), point, trace, reply)
             }
         };
         let (thread, events) = match made {
@@ -39,7 +39,7 @@ impl ThreadActor {
         let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
         let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
         self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
-        self.append(Batch { events, now, cause: None, fork_of, reply: Some(reply), said: None }, ctx);
+        self.append(Batch { events, now, cause: None, fork_of, trace, reply: Some(reply), said: None }, ctx);
         self.pump(ctx);
     }
 
@@ -88,7 +88,10 @@ impl ThreadActor {
         match recovered {
             Ok(events) if events.is_empty() => {}
             Ok(events) => {
-                self.append(Batch { events, now, cause: None, fork_of: None, reply: None, said: None }, ctx);
+                self.append(
+                    Batch { events, now, cause: None, fork_of: None, trace: None, reply: None, said: None },
+                    ctx,
+                );
             }
             Err(error) => return self.fail(&RuntimeError::Fold(error), ctx),
         }
@@ -98,7 +101,8 @@ impl ThreadActor {
             self.step(told, is_work, ctx);
         }
         if goes_on {
-            self.step(Waiting { input: Input::Tick, reply: None, place: None }, false, ctx);
+            self.ask_owner();
+            self.step(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
         }
         self.pump(ctx);
     }

@@ -2,11 +2,12 @@
 
 use actix::prelude::*;
 use rethread_events::event::Event;
-use rethread_events::ids::{CallId, Position, Seq, Time};
+use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
 use rethread_events::thread::{StepError, Surroundings};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use tokio_util::sync::CancellationToken;
 
+use super::branches::ForBranches;
 use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
 use super::{Reply, Tell, ThreadActor};
@@ -20,6 +21,7 @@ pub(super) struct Batch {
     pub(super) now: Time,
     pub(super) cause: Option<Cause>,
     pub(super) fork_of: Option<ForkPoint>,
+    pub(super) trace: Option<TraceId>,
     pub(super) reply: Option<Reply>,
     pub(super) said: Option<Said>,
 }
@@ -31,7 +33,12 @@ impl ThreadActor {
         if work.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return;
         }
-        let (waiting, is_work) = (Waiting { input, reply, place: None }, work.is_some());
+        let (waiting, is_work) = (Waiting { input, reply, place: None, cause: None }, work.is_some());
+        self.hear(waiting, is_work, ctx);
+    }
+
+    /// Tells the machine, or keeps it for later.
+    pub(super) fn hear(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
         if matches!(self.mode, Mode::Away(_)) {
             return self.keep(waiting, is_work, ctx);
         }
@@ -44,12 +51,15 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let Waiting { input, reply, place } = told;
+        let Waiting { input, reply, place, cause } = told;
         let now = Inner::now();
-        let cause = key_of(&input).map(|(call, _)| match live.positions.get(&call) {
-            Some(position) => Cause::At(*position),
-            // Its request is still under way, or from before the thread came back: its position is not known here.
-            None => Cause::Own(call.0),
+        let call = key_of(&input).filter(|_| cause.is_none());
+        let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
+            Some(match live.positions.get(&call) {
+                Some(position) => Cause::At(*position),
+                // Its request is still under way, or from before the thread came back: its position is not known here.
+                None => Cause::Own(call.0),
+            })
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
@@ -69,7 +79,7 @@ impl ThreadActor {
             Ok(events) => {
                 // Work wants to hear only that what it said was rejected.
                 let reply = reply.filter(|_| !is_work);
-                self.append(Batch { events, now, cause, fork_of: None, reply, said }, ctx);
+                self.append(Batch { events, now, cause, fork_of: None, trace: None, reply, said }, ctx);
             }
             Err(StepError::Rejected(rejected)) => {
                 if let Some(reply) = reply {
@@ -90,7 +100,7 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let Batch { events, now, cause, fork_of, reply, said } = batch;
+        let Batch { events, now, cause, fork_of, trace, reply, said } = batch;
         live.stirred = true;
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);
@@ -118,13 +128,18 @@ impl ThreadActor {
         }
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
+        let follows = ForBranches::of(&events);
         let tag = Tag(live.thread.state().status().code());
-        let append = Append { thread: self.id, expected, fork_of, trace: None, tag, records };
+        let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
         live.under_way.push_back(UnderWay { end, reply, said });
         let (answer, life) = (self.inner.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
             _ if actor.life != life => {}
-            Ok(appended) => actor.appended(end, &appended, expected, &opened, ctx),
+            Ok(appended) => {
+                // First: a thread that has ended leaves with what follows.
+                actor.branches_follow(follows);
+                actor.appended(end, &appended, expected, &opened, ctx);
+            }
             Err(error) => actor.refused(end, error.into(), ctx),
         }));
     }

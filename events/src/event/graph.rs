@@ -202,7 +202,7 @@ pub struct SubWorkflowStarted {
     pub entry: NodeId,
     /// Its variables, inputs included.
     pub variables: Ordered<Json>,
-    /// How many nodes it may enter.
+    /// How many nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
 }
 
@@ -237,6 +237,15 @@ pub struct ContextProcessingRequested {
     pub config: Ordered<Json>,
     /// When it must have answered.
     pub deadline: Time,
+}
+
+/// CONTEXT_PROCESSING_RETRIED: a context processor is asked again, because its answer was lost in a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextProcessingRetried {
+    /// The call.
+    pub call: CallId,
+    /// The number of this attempt; 1 was the first.
+    pub attempt: u32,
 }
 
 /// CONTEXT_PROCESSED: a context processor changed the conversation; the messages before stay in the log.

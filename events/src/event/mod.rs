@@ -224,6 +224,7 @@ events! {
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
     36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State;
     37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;
+    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 1 State;
     33 ContextProcessed "CONTEXT_PROCESSED" v 1 State;
     38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;

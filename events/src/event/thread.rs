@@ -24,7 +24,8 @@ pub struct ThreadStarted {
     pub entry: NodeId,
     /// When the whole run must have ended.
     pub deadline: Option<Time>,
-    /// How many nodes it may enter.
+    /// How many nodes it may enter outside of loops and sub-workflows; each iteration of a loop may enter as many by
+    /// itself.
     pub max_iterations: u32,
     /// The folder the tools work in.
     pub workspace: Option<String>,
@@ -55,11 +56,12 @@ pub struct BranchOf {
     pub index: u32,
 }
 
-/// A thread in the place of a branch. It forks off from that branch at the moment at which its owner does.
+/// A thread in the place of a branch, or of a branch of that. It forks off from that branch where it stood at the moment
+/// at which its owner does.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ReplacedBranch {
-    /// The number of the branch.
-    pub index: u32,
+    /// The number of the branch; before it those of the branches whose branch it is.
+    pub path: Vec<u32>,
     /// The thread that takes its place.
     pub child: ThreadId,
     /// How far the branch was at that moment; absent when it had not begun.
@@ -172,4 +174,6 @@ pub enum WarningCode {
     UnknownCall,
     /// An answer of an attempt that was given up.
     StaleAttempt,
+    /// A model that judged a condition said neither yes nor no, or nothing: the condition counts as not fulfilled.
+    DoubtfulVerdict,
 }

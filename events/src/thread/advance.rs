@@ -1,29 +1,29 @@
 //! What the machine owes to nobody but itself.
 
 use super::branches::{self, Verdict};
+use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
-use super::state::{NodeRun, Phase, Run, State, Work};
-use super::{Status, Surroundings};
-use super::{nodes, questions};
-use crate::event::{
-    CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted, ThreadFailed,
-};
+use super::state::{NodeRun, Phase, State, Work};
+use super::{Status, Surroundings, judging, nodes, processors, questions};
+use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
-    let run = state.run.as_ref()?;
+    state.run.as_ref()?;
     if state.is_paused() {
         return None;
     }
     match &state.phase {
         Phase::New | Phase::Ended(_) => None,
         Phase::Entering { node, attempt, not_before, .. } => {
-            (*not_before <= around.now).then(|| enter(state, run, workflow, node, *attempt, around.now))
+            (*not_before <= around.now).then(|| enter(state, workflow, node, *attempt, around.now))
         }
         Phase::InNode(node_run) => in_node(state, workflow, node_run, around),
-        Phase::Leaving { node } => Some(leave(state, run, workflow, node, around)),
+        Phase::Leaving { node } => Some(leave(state, workflow, node, around)),
+        Phase::Judging(judging) => judging::advance(state, workflow, judging)
+            .map(|event| event.unwrap_or_else(|error| fail_outwards(state, Some(&judging.node), error))),
         Phase::Failing { node, error } => {
             Some(match state.node_of(workflow, node).and_then(|node| node.on_error.as_ref()) {
                 Some(target) => RouteTaken {
@@ -32,14 +32,10 @@ pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<
                     condition: Some(format!("error {}", error.kind)),
                 }
                 .into(),
-                None => failed(Some(node), error.clone()),
+                None => fail_outwards(state, Some(node), error.clone()),
             })
         }
     }
-}
-
-fn failed(node: Option<&NodeId>, error: ExecutionError) -> Event {
-    ThreadFailed { node: node.cloned(), error }.into()
 }
 
 fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
@@ -47,42 +43,50 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
     ExecutionError::new(ErrorKind::Configuration, message)
 }
 
-fn enter(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
+fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
     if state.ends_as_branch_at(id) {
         return ThreadCompleted { node: id.clone() }.into();
     }
     let Some(node) = state.node_of(workflow, id) else {
-        return failed(Some(id), no_such_node(workflow, id));
+        return fail_outwards(state, Some(id), no_such_node(workflow, id));
     };
-    if attempt == 1 && state.totals.n_iterations >= run.max_iterations {
-        let message = format!("the thread has entered {} nodes (max_iterations)", run.max_iterations);
-        return failed(Some(id), ExecutionError::new(ErrorKind::Limit, message));
+    let (n_entered, n_max) = state.entered_of();
+    if attempt == 1 && n_entered >= n_max {
+        let what = match state.frames().last() {
+            None => "the thread".to_owned(),
+            Some(Frame::Loop(open)) => format!("an iteration of loop `{}`", open.node),
+            Some(Frame::Sub(open)) => format!("sub-workflow `{}`", open.workflow),
+        };
+        let message = format!("{what} has entered {n_max} nodes (max_iterations)");
+        return fail_outwards(state, Some(id), ExecutionError::new(ErrorKind::Limit, message));
     }
     NodeStarted { node: id.clone(), attempt, deadline: node.timeout_ms.map(|ms| now.plus_ms(ms)) }.into()
 }
 
 fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundings<'_>) -> Option<Event> {
     let node = state.node_of(workflow, &run.node);
-    let missing = || give_up(None, run, no_such_node(workflow, &run.node), around.now);
+    let missing = || give_up(state, None, run, no_such_node(workflow, &run.node), around.now);
     match &run.work {
         Work::Ready => Some(match node {
             Some(node) => nodes::begin(state, workflow, node, run, around)
-                .unwrap_or_else(|error| give_up(Some(node), run, error, around.now)),
+                .unwrap_or_else(|error| give_up(state, Some(node), run, error, around.now)),
             None => missing(),
         }),
         // What runs needs no definition: all that decides its course is in its request.
         Work::Llm(agent_loop) => questions::follow_up(state, workflow, around).or_else(|| agent_loop.advance(around)),
         Work::Tool(_) => None,
+        Work::Processing(run) => processors::advance(state, run),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
-            Verdict::Failed(error) => Some(give_up(node, run, error, around.now)),
+            Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,
         }),
         Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Approved(tool) => {
-            Some(nodes::run_approved(node, tool, around).unwrap_or_else(|error| give_up(node, run, error, around.now)))
+            let request = nodes::run_approved(node, tool, around);
+            Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))
         }
         Work::Done { .. } => Some(completed(run, around.now)),
-        Work::Failed(error) => Some(give_up(node, run, error.clone(), around.now)),
+        Work::Failed(error) => Some(give_up(state, node, run, error.clone(), around.now)),
     }
 }
 
@@ -92,11 +96,14 @@ pub(super) fn completed(run: &NodeRun, now: Time) -> Event {
 
 /// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that wrote to the
 /// world could happen twice: another try would make other calls, under other keys.
-fn give_up(node: Option<&Node>, run: &NodeRun, mut error: ExecutionError, now: Time) -> Event {
-    let policy = node.and_then(|node| node.retry).filter(|policy| run.attempt < policy.max_attempts);
-    let policy = policy.filter(|_| may_be_repeated(&error));
+fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: ExecutionError, now: Time) -> Event {
+    let policy = node.and_then(|node| node.retry.as_ref()).filter(|policy| run.attempt < policy.max_attempts);
+    let policy = policy.filter(|policy| match &policy.on {
+        Some(kinds) => kinds.contains(&error.kind),
+        None => may_be_repeated(&error),
+    });
     let retry_at = match (policy, &run.wrote) {
-        (Some(policy), None) => Some(now.plus_ms(policy.wait_ms(run.attempt))),
+        (Some(policy), None) => Some(now.plus_ms(policy.wait_ms(run.attempt, chance(state)))),
         (Some(_), Some(tool)) => {
             let why = format!("not tried again, because `{tool}` wrote to the world in this try, or may have");
             error.cause = Some(error.cause.map_or_else(|| why.clone(), |cause| format!("{cause}; {why}")));
@@ -105,6 +112,13 @@ fn give_up(node: Option<&Node>, run: &NodeRun, mut error: ExecutionError, now: T
         (None, _) => None,
     };
     NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at }.into()
+}
+
+/// A number as good as drawn by lot, and the same whenever this moment of this thread is looked at.
+fn chance(state: &State) -> u64 {
+    let moment = format!("{} {}", state.thread(), state.next_seq().0);
+    let hash = crate::ids::Hash::of(moment.as_bytes());
+    hash.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// A node is repeated after any error that another try can mend. `Indeterminate` is not one: the call may have
@@ -141,39 +155,45 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
     }
 }
 
-fn leave(state: &State, run: &Run, workflow: &Workflow, id: &NodeId, around: &Surroundings<'_>) -> Event {
-    if let Some(label) = checkpoint_due(state, workflow, id) {
+fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Surroundings<'_>) -> Event {
+    if let Some(open) = state.loop_frame()
+        && !open.is_inside
+    {
+        // The moment after its end has a name when it is left for good, the one after its beginning at once.
+        return match checkpoint_due(state, workflow, id).filter(|_| open.n_begun == 0) {
+            Some(label) => CheckpointCreated { label }.into(),
+            None => nodes::next_iteration(state, state.node_of(workflow, &open.node), open),
+        };
+    }
+    let in_loop = state.loop_frame().is_some_and(|open| open.node == *id);
+    if !in_loop && let Some(label) = checkpoint_due(state, workflow, id) {
         return CheckpointCreated { label }.into();
     }
+    let fail = |error| fail_outwards(state, Some(id), error);
     let Some(graph) = state.graph(workflow) else {
-        return failed(Some(id), no_such_node(workflow, id));
+        return fail(no_such_node(workflow, id));
     };
     if graph.is_end(id) {
-        return ThreadCompleted { node: id.clone() }.into();
+        return match state.own_frames().last() {
+            None => ThreadCompleted { node: id.clone() }.into(),
+            Some(Frame::Sub(open)) => nodes::complete_sub_workflow(state, workflow, open),
+            Some(Frame::Loop(open)) => {
+                let message = format!("`{id}` ends the run inside loop `{}`", open.node);
+                fail(ExecutionError::new(ErrorKind::Configuration, message))
+            }
+        };
     }
     if let Some(NodeKind::Fork(fork)) = graph.node(id).map(Node::kind) {
-        return enter(state, run, workflow, &fork.join, 1, around.now);
+        return enter(state, workflow, &fork.join, 1, around.now);
     }
-    let edges = graph.edges_from(id);
+    let mut edges = graph.edges_from(id);
     if edges.len() == 1
-        && let Some(only) = edges.clone().next()
+        && let Some(only) = edges.next()
         && only.is_default()
     {
-        return enter(state, run, workflow, &only.to, 1, around.now);
+        return enter(state, workflow, &only.to, 1, around.now);
     }
-    let context = state.context();
-    for edge in edges {
-        let holds = edge.when.as_ref().map_or(Ok(true), |when| context.holds(when));
-        match holds {
-            Ok(true) => {
-                return RouteTaken { from: id.clone(), to: edge.to.clone(), condition: edge.when.clone() }.into();
-            }
-            Ok(false) => {}
-            Err(e) => return failed(Some(id), ExecutionError::new(ErrorKind::Expression, e.to_string())),
-        }
-    }
-    let message = format!("no condition of the edges from `{id}` holds, and there is no default edge");
-    failed(Some(id), ExecutionError::new(ErrorKind::Expression, message))
+    judging::try_edges(state, workflow, id, 0).unwrap_or_else(fail)
 }
 
 /// The name of the moment after a node that asks for one, unless this visit has it already.

@@ -2,6 +2,7 @@
 //! thread can be folded anywhere.
 
 mod branches;
+mod frames;
 mod node;
 mod whole;
 
@@ -42,7 +43,6 @@ const ENDED: Unfit = Unfit("the thread has ended");
 const OPEN_CALL: Unfit = Unfit("a call is open still");
 const NO_CALL: Unfit = Unfit("no such call is open");
 const NO_QUESTION: Unfit = Unfit("no such question is open");
-const NO_GRAPHS: Unfit = Unfit("this version of the machine runs no branches, loops or sub-workflows");
 
 impl State {
     /// Folds the next event, which happened at that time.
@@ -96,6 +96,10 @@ impl State {
                     self.phase = entering(&e.to, at);
                     Ok(())
                 }
+                Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {
+                    self.phase = entering(&e.to, at);
+                    Ok(())
+                }
                 _ => Err(Unfit("the thread does not leave that node")),
             },
 
@@ -112,6 +116,10 @@ impl State {
                 Ok(())
             }
             Event::LlmCallRequested(e) => self.agent_loop()?.call_requested(seq, at, e),
+            Event::LlmCallRetried(e) if self.judging().is_some() => {
+                let clock = self.clock(at);
+                self.judge_again(at, clock, e.call, e.attempt)
+            }
             Event::LlmCallRetried(e) => {
                 let clock = self.clock(at);
                 self.agent_loop()?.call_retried(at, clock, e)
@@ -119,7 +127,7 @@ impl State {
             Event::LlmCallCompleted(e) => {
                 let messages = self.agent_loop()?.call_completed(e)?;
                 self.conversation_mut().answer(seq, e.call, messages);
-                self.count(e);
+                self.count_call(&e.usage, e.cost_nanousd);
                 Ok(())
             }
             Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
@@ -191,35 +199,32 @@ impl State {
                 self.leave_question(seq, e.interaction, error)
             }
 
-            Event::ContextProcessed(e) => {
-                self.lives()?;
-                for (name, value) in e.variables.iter() {
-                    self.set(name, value.clone());
-                }
-                self.conversation_mut().replace(seq, &e.messages);
-                Ok(())
+            Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),
+            Event::ContextProcessingRetried(e) => {
+                let clock = self.clock(at);
+                self.retry_processor(at, clock, e)
             }
+            Event::ContextProcessed(e) => self.end_processor(seq, e),
+            Event::ContextProcessingFailed(e) => self.fail_processor(e),
             Event::ContextSummarized(e) => {
                 self.lives()?;
                 self.conversation_mut().replace(seq, &e.messages);
                 Ok(())
             }
 
+            Event::ConditionEvaluationRequested(e) => self.judge(seq, at, e),
+            Event::ConditionEvaluationCompleted(e) => self.judged(e),
+            Event::LoopStarted(e) => self.begin_loop(e),
+            Event::LoopIterationStarted(e) => self.begin_iteration(e),
+            Event::LoopEnded(e) => self.end_loop(e),
+            Event::SubWorkflowStarted(e) => self.begin_sub_workflow(at, e),
+            Event::SubWorkflowCompleted(e) => self.complete_sub_workflow(e),
+            Event::SubWorkflowFailed(e) => self.fail_sub_workflow(e),
+
             Event::ForkStarted(e) => self.plan_branches(seq, e),
             Event::BranchStarted(e) => self.start_branch(seq, e),
             Event::BranchEnded(e) => self.end_branch(e),
             Event::JoinCompleted(e) => self.join(e),
-
-            Event::ConditionEvaluationRequested(_)
-            | Event::ConditionEvaluationCompleted(_)
-            | Event::LoopStarted(_)
-            | Event::LoopIterationStarted(_)
-            | Event::LoopEnded(_)
-            | Event::SubWorkflowStarted(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::ContextProcessingRequested(_)
-            | Event::ContextProcessingFailed(_) => Err(NO_GRAPHS),
 
             Event::ThreadRecovered(_)
             | Event::Warning(_)
@@ -237,12 +242,8 @@ impl State {
     }
 
     /// What the thread has said and heard; shared with whoever looks at it, until it changes.
-    fn conversation_mut(&mut self) -> &mut Conversation {
+    pub(super) fn conversation_mut(&mut self) -> &mut Conversation {
         Arc::make_mut(&mut self.conversation)
-    }
-
-    pub(super) fn set(&mut self, name: &str, value: Json) {
-        Arc::make_mut(&mut self.variables).insert(name.to_owned(), value);
     }
 
     fn lives(&self) -> Result<(), Unfit> {
@@ -267,7 +268,7 @@ impl State {
         }
     }
 
-    fn ready(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
+    pub(super) fn ready(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
         match self.work_of(node)? {
             work @ Work::Ready => Ok(work),
             _ => Err(Unfit("the node has begun already")),

@@ -8,9 +8,10 @@ use bincode::{Decode, Encode};
 
 use super::Surroundings;
 use super::agent_loop::Unfit;
+use super::path::Path;
 use super::state::{Phase, State, Totals, Work};
 use crate::bin::Ordered;
-use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed};
+use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -22,10 +23,9 @@ pub struct Fan {
     pub plan: Arc<ForkStarted>,
     /// The event that planned it: branches fork off behind it.
     pub planned_at: Seq,
+    /// Those that were started, in order.
     slots: Vec<Slot>,
     open: BTreeSet<u32>,
-    /// How many were started; they are started in order.
-    n_started: u32,
     n_completed: u32,
     n_failed: u32,
     /// The first failure, by the time it happened.
@@ -35,8 +35,6 @@ pub struct Fan {
 /// How far a branch is.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 enum Slot {
-    /// Not started.
-    Planned,
     /// Running.
     Open(BranchRun),
     /// Ended with this output.
@@ -56,6 +54,8 @@ pub struct BranchRun {
     pub child: ThreadId,
     /// The moment it forks off from: of the thread whose branch it is, or of the branch whose place it takes.
     pub from: (ThreadId, Seq),
+    /// The threads that take the places of the branches that were running in the one whose place it takes.
+    pub inherits: Vec<ReplacedBranch>,
 }
 
 /// How a branch ended.
@@ -82,13 +82,11 @@ pub(super) enum Verdict {
 
 impl Fan {
     pub(super) fn new(plan: &ForkStarted, planned_at: Seq) -> Self {
-        let n = plan.branches.len();
         Self {
             plan: Arc::new(plan.clone()),
             planned_at,
-            slots: vec![Slot::Planned; n],
+            slots: Vec::new(),
             open: BTreeSet::new(),
-            n_started: 0,
             n_completed: 0,
             n_failed: 0,
             first_failed: None,
@@ -104,13 +102,13 @@ impl Fan {
     pub fn run(&self, index: u32) -> Option<&BranchRun> {
         match self.slots.get(index as usize)? {
             Slot::Open(run) => Some(run),
-            Slot::Planned | Slot::Completed(_) | Slot::Failed(_) => None,
+            Slot::Completed(_) | Slot::Failed(_) => None,
         }
     }
 
     /// Whether enough have ended.
     pub(super) fn verdict(&self) -> Verdict {
-        let n = self.slots.len() as u32;
+        let n = self.n();
         let n_left = n - self.n_completed - self.n_failed;
         let needed = self.plan.n_needed.min(n);
         let n_counted = match self.plan.on_failed {
@@ -148,12 +146,21 @@ impl Fan {
             }
             Verdict::Enough => Some(self.joined().into()),
             Verdict::Failed(_) => None,
-            Verdict::Open if self.n_started < self.slots.len() as u32 && self.has_room() => {
+            Verdict::Open if self.n_started() < self.n() && self.has_room() => {
                 let child = ThreadId::of_branch(thread, next, now);
-                Some(BranchStarted { index: self.n_started, child }.into())
+                Some(BranchStarted { index: self.n_started(), child }.into())
             }
             Verdict::Open => None,
         }
+    }
+
+    fn n(&self) -> u32 {
+        self.plan.branches.len() as u32
+    }
+
+    /// How many were started.
+    fn n_started(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     fn has_room(&self) -> bool {
@@ -169,14 +176,13 @@ impl Fan {
     }
 
     pub(super) fn start(&mut self, seq: Seq, owner: ThreadId, event: &BranchStarted) -> Result<(), Unfit> {
-        if event.index != self.n_started {
+        if event.index != self.n_started() || event.index >= self.n() {
             return Err(Unfit("it is not the next branch"));
         }
-        let slot = self.slots.get_mut(event.index as usize).ok_or(Unfit("there is no such branch"))?;
         let from = (owner, self.planned_at);
-        *slot = Slot::Open(BranchRun { call: CallId(seq), index: event.index, child: event.child, from });
+        let (index, child) = (event.index, event.child);
+        self.slots.push(Slot::Open(BranchRun { call: CallId(seq), index, child, from, inherits: Vec::new() }));
         self.open.insert(event.index);
-        self.n_started += 1;
         Ok(())
     }
 
@@ -202,15 +208,21 @@ impl Fan {
     }
 
     /// Other threads take the places of the branches that run.
-    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[crate::event::ReplacedBranch]) -> Result<(), Unfit> {
+    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[ReplacedBranch]) -> Result<(), Unfit> {
         for replaced in replaced {
-            match self.slots.get_mut(replaced.index as usize) {
-                Some(Slot::Open(run)) => {
-                    // One that had not begun forks off where it would have.
-                    run.from = replaced.seq.map_or((owner, self.planned_at), |seq| (run.child, seq));
-                    run.child = replaced.child;
-                }
-                _ => return Err(Unfit("no such branch is running")),
+            let (Some((index, rest)), planned_at) = (replaced.path.split_first(), self.planned_at) else {
+                return Err(Unfit("a branch without a number"));
+            };
+            let Some(Slot::Open(run)) = self.slots.get_mut(*index as usize) else {
+                return Err(Unfit("no such branch is running"));
+            };
+            if rest.is_empty() {
+                // One that had not begun forks off where it would have.
+                run.from = replaced.seq.map_or((owner, planned_at), |seq| (run.child, seq));
+                run.child = replaced.child;
+                run.inherits.clear();
+            } else {
+                run.inherits.push(ReplacedBranch { path: rest.to_vec(), ..replaced.clone() });
             }
         }
         Ok(())
@@ -231,18 +243,19 @@ impl Fan {
             Slot::Failed(error) if self.plan.on_failed == OnFailed::Collect => {
                 serde_json::json!({ "error": error }).into()
             }
-            Slot::Failed(_) | Slot::Planned | Slot::Open(_) => Json::null(),
+            Slot::Failed(_) | Slot::Open(_) => Json::null(),
         };
         match &self.plan.branches {
             Branches::Named(branches) => {
-                let named: Vec<_> =
-                    branches.iter().zip(&self.slots).map(|(branch, slot)| (branch.name.clone(), of(slot))).collect();
+                let slots = self.slots.iter().map(of).chain(std::iter::repeat(Json::null()));
+                let named: Vec<_> = branches.iter().map(|branch| branch.name.clone()).zip(slots).collect();
                 let all: serde_json::Map<_, _> =
                     named.iter().map(|(name, value)| (name.clone(), value.clone().into_value())).collect();
                 (named, serde_json::Value::Object(all).into())
             }
             Branches::Each { .. } => {
-                let all: Vec<_> = self.slots.iter().map(|slot| of(slot).into_value()).collect();
+                let slots = self.slots.iter().map(of).chain(std::iter::repeat(Json::null()));
+                let all: Vec<_> = slots.take(self.plan.branches.len()).map(Json::into_value).collect();
                 (Vec::new(), serde_json::Value::Array(all).into())
             }
         }
@@ -327,7 +340,7 @@ impl State {
 
     /// Whether it ends, as a branch, when it comes to this node.
     pub(super) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
-        self.branch.as_ref().is_some_and(|branch| branch.join == *node)
+        self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
     }
 
     /// What its owner is told of its end; `None` when it has not ended.
@@ -337,7 +350,7 @@ impl State {
             Some(error) => Err(error),
             None => Ok(self.output().cloned().unwrap_or_default()),
         };
-        Some(BranchOutcome { output, globals: Ordered::default(), totals: *self.totals() })
+        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals() })
     }
 
     /// What a branch makes of the state at which its owner forked.
@@ -350,12 +363,15 @@ impl State {
         };
         let plan = fan.plan.clone();
         let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
-        self.branch = Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: 0 });
+        self.branch =
+            Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
         self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
         self.totals = Totals::default();
-        self.path.clear();
+        self.path = Path::default();
+        self.begin_to_count();
+        self.globals.written.clear();
         if let Some((variable, item)) = item {
-            self.set(variable, item.clone());
+            self.set_innermost(variable, item.clone());
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! What is refused before it becomes an event, because it could not be stored, or would make a conversation that no
 //! model accepts.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use super::agent_loop::TOOL_CALLS_MAX;
 use super::input::Rejected;
 use crate::bin::Ordered;
@@ -85,6 +88,55 @@ pub(super) fn result(content: &[Part], value: Option<&Json>) -> Result<(), Execu
     } else {
         malformed("the tool answered with something that is neither text nor a picture nor a document".into())
     }
+}
+
+/// A conversation that a context processor made: no model accepts one in which a tool call has no result right behind
+/// it, or a result no call.
+pub(super) fn context(messages: &[Arc<Message>]) -> Result<(), ExecutionError> {
+    let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));
+    let mut open: VecDeque<&str> = VecDeque::new();
+    for (i, message) in messages.iter().enumerate() {
+        let mut asks = Vec::new();
+        for part in &message.content {
+            match part {
+                Part::ToolResult(result) => {
+                    if message.role != Role::Tool {
+                        return malformed(format!("message {i} holds a tool result and does not have the role tool"));
+                    }
+                    if open.front() != Some(&result.tool_call_id.as_str()) {
+                        return malformed(format!(
+                            "message {i} is the result of `{}`, which is not the call that waits for one",
+                            result.tool_call_id
+                        ));
+                    }
+                    open.pop_front();
+                }
+                Part::ToolCall(call) => {
+                    if message.role != Role::Assistant {
+                        return malformed(format!("message {i} asks for a tool and does not have the role assistant"));
+                    }
+                    if call.arguments.is_too_deep() {
+                        return malformed(too_deep());
+                    }
+                    asks.push(call.id.as_str());
+                }
+                Part::Opaque { data, .. } if data.is_too_deep() => return malformed(too_deep()),
+                _ if !open.is_empty() => return dangling(&open),
+                _ => {}
+            }
+        }
+        if !asks.is_empty() && !open.is_empty() {
+            return dangling(&open);
+        }
+        open.extend(asks);
+    }
+    if open.is_empty() { Ok(()) } else { dangling(&open) }
+}
+
+fn dangling(open: &VecDeque<&str>) -> Result<(), ExecutionError> {
+    let ids: Vec<_> = open.iter().take(20).copied().collect();
+    let message = format!("tool calls without a result right behind them: {}", ids.join(", "));
+    Err(ExecutionError::new(ErrorKind::MalformedResponse, message))
 }
 
 fn too_deep() -> String {

@@ -2,12 +2,14 @@
 
 use super::branches::out_of_time;
 use super::decide::tool_failed;
+use super::frames::close_frames;
+use super::processors::is_built_in;
 use super::questions::closed;
-use super::state::{Phase, State, Work};
-use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread};
+use super::state::{NodeRun, Phase, State, Work};
+use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging};
 use crate::event::{
-    Event, InteractionFailure, LlmCallFailed, LlmCallRetried, NodeFailed, ThreadFailed, ThreadRecovered,
-    ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
+    ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
+    NodeFailed, ThreadFailed, ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -45,7 +47,9 @@ fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: 
     }
     let calls = cut_off.iter().map(|effect| effect.key().0).collect();
     let begun = Event::from(ThreadRecovered { calls });
-    std::iter::once(begun).chain(cut_off.iter().map(|effect| recover_call(effect, clock, around.now))).collect()
+    std::iter::once(begun)
+        .chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around.now)))
+        .collect()
 }
 
 /// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
@@ -61,40 +65,45 @@ fn left_by_fork(state: &State) -> Option<Event> {
 
 fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
-        Effect::CallModel(_) => true,
+        Effect::CallModel(_) | Effect::RunProcessor(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
         // A question outlives the runtime that asked it, and a branch is a thread of its own.
         Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
 }
 
-fn recover_call(effect: &Effect, clock: Time, now: Time) -> Event {
+fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<Event> {
     let (call, attempt) = effect.key();
     let repeated = match effect {
         Effect::CallModel(_) => LlmCallRetried { call, attempt: attempt + 1 }.into(),
         Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
-                "the process ended while `{}` was running: it may or may not have taken effect, and it was not run again",
+                "the answer of `{}` was lost: it may or may not have taken effect, and it was not run again",
                 run.name
             );
-            return close_call(effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
+            return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
+        Effect::RunProcessor(_) => ContextProcessingRetried { call, attempt: attempt + 1 }.into(),
         Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
     };
     if attempt < RECOVERIES_MAX {
-        return repeated;
+        return vec![repeated];
     }
     let message = format!("given up: the process ended {RECOVERIES_MAX} times while the call was running");
-    close_call(effect, &ExecutionError::new(ErrorKind::Limit, message), now)
+    close_call(state, effect, &ExecutionError::new(ErrorKind::Limit, message), now)
 }
 
-/// The terminal event of an open call.
-fn close_call(effect: &Effect, error: &ExecutionError, now: Time) -> Event {
+/// The terminal event of an open call, and what goes with it.
+fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut error = error.clone();
-    match effect {
-        Effect::CallModel(open) => LlmCallFailed { call: open.call, error }.into(),
+    vec![match effect {
+        Effect::CallModel(open) => match judging::of_call(state, open.call) {
+            Some(judging) => return judging::failed(judging, open.call, error, now),
+            None => LlmCallFailed { call: open.call, error }.into(),
+        },
+        Effect::RunProcessor(run) => ContextProcessingFailed { call: run.call, error }.into(),
         Effect::CallTool(run) => {
             // A tool that may have taken effect is not to be tried again, whoever reads this.
             error.retryable &= run.recovery != Recovery::AtMostOnce;
@@ -103,7 +112,7 @@ fn close_call(effect: &Effect, error: &ExecutionError, now: Time) -> Event {
         }
         Effect::AskPerson(ask) => close_question(ask.id, &error),
         Effect::RunBranch(run) => run.ended_with(error).into(),
-    }
+    }]
 }
 
 fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
@@ -116,7 +125,10 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 
 /// The terminal events of everything that is open in the node that runs.
 fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
-    let mut events: Vec<Event> = state.effects().iter().map(|effect| close_call(effect, error, now)).collect();
+    let mut events: Vec<Event> =
+        state.effects().iter().flat_map(|effect| close_call(state, effect, error, now)).collect();
+    // That a judgement was cut off needs no warning: nothing follows from it.
+    events.retain(|event| !matches!(event, Event::Warning(_)));
     if let Phase::InNode(run) = &state.phase {
         // Answers that have not taken effect yet, and will not.
         let answered = || run.work.questions().into_iter().filter(|ask| !ask.is_open());
@@ -133,9 +145,14 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
                 events.push(agent_loop.failed(error.clone()));
             }
             Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
+            // One that is built in is no effect; it never waits, but a thread may be closed right behind its request.
+            Work::Processing(run) if is_built_in(&run.processor) => {
+                events.push(ContextProcessingFailed { call: run.call, error: error.clone() }.into());
+            }
             Work::Ready
             | Work::Tool(_)
             | Work::Approved(_)
+            | Work::Processing(_)
             | Work::Branches(_)
             | Work::Done { .. }
             | Work::Failed(_) => {}
@@ -145,7 +162,7 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
 }
 
 /// Ends everything that is open in the node that runs, and the try of the node.
-pub(super) fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut events = close_work(state, error, now);
     if let Phase::InNode(run) = &state.phase {
         let failed = NodeFailed { node: run.node.clone(), attempt: run.attempt, error: error.clone(), retry_at: None };
@@ -154,12 +171,20 @@ pub(super) fn close_node(state: &State, error: &ExecutionError, now: Time) -> Ve
     events
 }
 
+/// Ends everything that is open: what `close_node` does, and the loops and sub-workflows around the node.
+pub(super) fn close_all(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+    let mut events = close_node(state, error, now);
+    events.extend(close_frames(state, error));
+    events
+}
+
 /// Ends the thread in an error.
 pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> Vec<Event> {
-    let mut events = close_node(state, &error, now);
+    let mut events = close_all(state, &error, now);
     let node = match &state.phase {
         Phase::InNode(run) => Some(run.node.clone()),
         Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node.clone()),
+        Phase::Judging(judging) => Some(judging.node.clone()),
         Phase::New | Phase::Ended(_) => None,
     };
     events.push(ThreadFailed { node, error }.into());
@@ -175,33 +200,34 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     if state.run.as_ref().and_then(|run| run.deadline).is_some_and(|deadline| deadline <= now) {
         return close_thread(state, timeout("the thread"), now);
     }
-    let Phase::InNode(run) = &state.phase else {
-        return Vec::new();
-    };
     if state.is_paused() {
         return Vec::new();
     }
-    if let Work::Branches(fan) = &run.work {
+    if let Phase::InNode(NodeRun { node, deadline, work: Work::Branches(fan), .. }) = &state.phase {
         let is_late = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
-        let error = timeout(&format!("fork `{}`", run.node));
-        return match (is_late(run.deadline), is_late(fan.plan.deadline)) {
+        let error = timeout(&format!("fork `{node}`"));
+        return match (is_late(*deadline), is_late(fan.plan.deadline)) {
             (true, _) => close_node(state, &error, now),
             (false, true) => out_of_time(fan, &error).unwrap_or_else(|| close_node(state, &error, now)),
             (false, false) => Vec::new(),
         };
     }
-    if run.deadline.is_some_and(|deadline| deadline <= now) && !run.work.is_over() {
+    if let Phase::InNode(run) = &state.phase
+        && run.deadline.is_some_and(|deadline| deadline <= now)
+        && !run.work.is_over()
+    {
         // The node's own retry policy decides what follows.
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
     let late = state.effects().into_iter().filter(|effect| match effect {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
+        Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
         Effect::RunBranch(_) => false,
     });
     late.flat_map(|effect| match &effect {
-        Effect::CallModel(_) => vec![close_call(&effect, &timeout("the model"), now)],
+        Effect::CallModel(_) => close_call(state, &effect, &timeout("the model"), now),
         Effect::CallTool(tool) => {
             let mut error = timeout(&format!("tool `{}`", tool.name));
             if tool.recovery == Recovery::AtMostOnce {
@@ -209,11 +235,14 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             }
             vec![tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)]
         }
+        Effect::RunProcessor(run) => {
+            close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
+        }
         Effect::AskPerson(ask) => {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
         }
-        Effect::RunBranch(_) => vec![close_call(&effect, &timeout("the branch"), now)],
+        Effect::RunBranch(_) => close_call(state, &effect, &timeout("the branch"), now),
     })
     .collect()
 }

@@ -122,21 +122,28 @@ impl Conversation {
         }
     }
 
-    /// Puts other messages in the place of all there are. What stays keeps its event.
+    /// Puts other messages in the place of all there are. What stays keeps its event; the last turn begins where the
+    /// first message of it that stays does.
     pub(super) fn replace(&mut self, seq: Seq, items: &[ContextItem]) {
         let old = std::mem::take(self);
+        let turn_from = index(old.turn_from);
+        let mut of_turn = None;
         for item in items {
             match item {
                 ContextItem::Kept { from, to } => {
                     let to = index(*to).min(old.entries.len());
-                    for entry in &old.entries[index(*from).min(to)..to] {
+                    let from = index(*from).min(to);
+                    for (i, entry) in old.entries[from..to].iter().enumerate() {
+                        if from + i >= turn_from {
+                            of_turn.get_or_insert(self.entries.len());
+                        }
                         self.push(entry.clone());
                     }
                 }
                 ContextItem::New(message) => self.say(seq, message.clone()),
             }
         }
-        self.turn_from = old.turn_from.min(self.entries.len() as u64);
+        self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
     }
 }
 

@@ -2,15 +2,15 @@
 
 use super::branches::branch_ended;
 use super::check;
-use super::closing::{close_node, close_thread, recover, tick};
+use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{question_failed, respond};
 use super::state::State;
-use super::{Effect, Surroundings};
+use super::{Effect, Surroundings, judging, processors};
 use crate::event::{
-    CheckpointCreated, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed,
-    MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried, ToolExecutionCompleted,
-    ToolExecutionFailed, ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
+    CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
+    LlmExecutionProgress, LlmTryFailed, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried,
+    ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -31,13 +31,17 @@ pub(super) fn decide(
     around: &Surroundings<'_>,
 ) -> Result<Vec<Event>, Rejected> {
     match input {
-        Input::ModelAnswered { call, attempt, answer } => {
-            Ok(answered(state, Kind::Model, call, attempt, "an answer", |_| model_completed(call, answer)))
-        }
-        Input::ModelFailed { call, attempt, error } => {
-            let detail = error.message.clone();
-            Ok(answered(state, Kind::Model, call, attempt, &detail, |_| LlmCallFailed { call, error }.into()))
-        }
+        Input::ModelAnswered { call, attempt, answer } => Ok(match judging::of_attempt(state, call, attempt) {
+            Some(judging) => judging::answered(judging, call, answer, around.now),
+            None => answered(state, Kind::Model, call, attempt, "an answer", |_| model_completed(call, answer)),
+        }),
+        Input::ModelFailed { call, attempt, error } => Ok(match judging::of_attempt(state, call, attempt) {
+            Some(judging) => judging::failed(judging, call, error, around.now),
+            None => {
+                let detail = error.message.clone();
+                answered(state, Kind::Model, call, attempt, &detail, |_| LlmCallFailed { call, error }.into())
+            }
+        }),
         Input::ModelTryFailed { call, attempt, try_number, error, wait_ms } => {
             Ok(if_open(state, Kind::Model, call, attempt, || LlmTryFailed { call, try_number, error, wait_ms }.into()))
         }
@@ -60,6 +64,17 @@ pub(super) fn decide(
         Input::ToolProgress { call, attempt, message } => {
             Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
         }
+        Input::ContextProcessed { call, attempt, processed } => {
+            Ok(answered(state, Kind::Processor, call, attempt, "a conversation", |_| {
+                processors::answered(state, call, processed)
+            }))
+        }
+        Input::ContextProcessingFailed { call, attempt, error } => {
+            let detail = error.message.clone();
+            Ok(answered(state, Kind::Processor, call, attempt, &detail, |_| {
+                ContextProcessingFailed { call, error }.into()
+            }))
+        }
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
         Input::Tick => Ok(tick(state, around.now)),
         Input::Recover => Ok(recover(state, around)),
@@ -80,7 +95,7 @@ pub(super) fn decide(
         Input::Cancel { reason } => {
             still_running(state)?;
             let why = because("the thread was cancelled", reason.as_deref());
-            let mut events = close_node(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
+            let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
             events.push(ThreadCancelled { reason }.into());
             Ok(events)
         }
@@ -130,6 +145,7 @@ fn cut(text: &str) -> String {
 enum Kind {
     Model,
     Tool,
+    Processor,
 }
 
 fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
@@ -138,6 +154,7 @@ fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
             && match effect {
                 Effect::CallModel(_) => kind == Kind::Model,
                 Effect::CallTool(_) => kind == Kind::Tool,
+                Effect::RunProcessor(_) => kind == Kind::Processor,
                 Effect::AskPerson(_) | Effect::RunBranch(_) => false,
             }
     })
@@ -199,7 +216,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
 fn tool_call_id(effect: &Effect) -> Option<String> {
     match effect {
         Effect::CallTool(run) => run.tool_call_id.clone(),
-        Effect::CallModel(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
+        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use super::agent_loop::{Slot, Stage};
 use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
+use super::processors::{ProcessorRun, is_built_in};
 use super::state::{Interaction, Phase, State, Work};
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
@@ -20,6 +21,8 @@ pub enum Effect {
     CallModel(ModelCall),
     /// Run the tool.
     CallTool(ToolRun),
+    /// Run the context processor; [`State::processor_messages`] says over what.
+    RunProcessor(ProcessorRun),
     /// Ask the person.
     AskPerson(Interaction),
     /// See that the branch runs, and tell how it ends.
@@ -32,6 +35,7 @@ impl Effect {
         match self {
             Self::CallModel(call) => (call.call, call.attempt),
             Self::CallTool(run) => (run.call, run.attempt),
+            Self::RunProcessor(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
             Self::RunBranch(run) => (run.call, 1),
         }
@@ -40,7 +44,7 @@ impl Effect {
     /// Whether it may begin while its request is still being flushed, because doing it again would change nothing.
     pub fn may_be_repeated(&self) -> bool {
         match self {
-            Self::CallModel(_) => true,
+            Self::CallModel(_) | Self::RunProcessor(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
             Self::AskPerson(_) | Self::RunBranch(_) => false,
         }
@@ -51,6 +55,7 @@ impl Effect {
         match self {
             Self::CallModel(call) => call.requested_at,
             Self::CallTool(run) => run.not_before,
+            Self::RunProcessor(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
             Self::RunBranch(_) => Time::default(),
         }
@@ -106,6 +111,9 @@ pub enum Wait {
 impl State {
     /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
     pub fn effects(&self) -> Vec<Effect> {
+        if let Phase::Judging(judging) = &self.phase {
+            return judging.open_call().copied().map(Effect::CallModel).into_iter().collect();
+        }
         let Phase::InNode(run) = &self.phase else {
             return Vec::new();
         };
@@ -120,6 +128,9 @@ impl State {
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
             Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            // What is built in is the machine's own work.
+            Work::Processing(run) if is_built_in(&run.processor) => Vec::new(),
+            Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
             Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
             Work::Asking(question) => ask(question).into_iter().collect(),
         }
@@ -128,6 +139,9 @@ impl State {
     /// What the open model call is made with; `None` when none is open. The same for every attempt of a call: what
     /// the application added after it was first asked for is seen by the next one. Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
+        if let Some(judging) = self.judging() {
+            return self.judging_request(judging);
+        }
         let Work::Llm(agent_loop) = &self.node_run()?.work else {
             return None;
         };
@@ -174,11 +188,13 @@ impl State {
                         all.chain(model.and_then(|call| call.deadline)).min()
                     }
                     Work::Tool(tool) => Some(tool.deadline),
+                    Work::Processing(run) => Some(run.deadline),
                     Work::Asking(ask) => ask.deadline,
                     Work::Branches(fan) => fan.plan.deadline,
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),
+            Phase::Judging(judging) => (None, judging.open_call().and_then(|call| call.deadline)),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
         };
         [of_thread, of_node, of_work].into_iter().flatten().min()

@@ -8,7 +8,7 @@ use crate::ids::{CallId, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
 
-use super::{BranchOutcome, Status};
+use super::{BranchOutcome, Processed, Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +91,24 @@ pub enum Input {
         attempt: u32,
         /// What it says.
         message: String,
+    },
+    /// A context processor answered.
+    ContextProcessed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What it made. A conversation that no model would accept, or a range that is not there, makes the call fail.
+        processed: Processed,
+    },
+    /// A context processor will not answer.
+    ContextProcessingFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: ExecutionError,
     },
     /// A branch ended.
     BranchEnded {

@@ -5,9 +5,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use bincode::{Decode, Encode};
 
 /// Taken names, by what stands before the number: `draft` is number 1 of `draft`, `draft#2` its number 2. Finding the
-/// next free name costs the same however many are taken.
+/// next free name costs the same however many are taken, and the names of a node that is visited again and again take
+/// no more room than one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub(super) struct Labels(BTreeMap<String, BTreeSet<u64>>);
+pub(super) struct Labels(BTreeMap<String, Numbers>);
+
+/// Numbers from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+struct Numbers {
+    /// All up to this one.
+    through: u64,
+    /// Others, given by hand.
+    beyond: BTreeSet<u64>,
+}
+
+impl Numbers {
+    fn insert(&mut self, number: u64) {
+        if number <= self.through {
+            return;
+        }
+        self.beyond.insert(number);
+        while self.through.checked_add(1).is_some_and(|next| self.beyond.remove(&next)) {
+            self.through += 1;
+        }
+    }
+
+    fn contains(&self, number: u64) -> bool {
+        (1..=self.through).contains(&number) || self.beyond.contains(&number)
+    }
+
+    fn last(&self) -> u64 {
+        self.beyond.last().copied().unwrap_or(0).max(self.through)
+    }
+}
 
 impl Labels {
     pub(super) fn take(&mut self, label: &str) {
@@ -17,7 +47,7 @@ impl Labels {
 
     pub(super) fn is_taken(&self, label: &str) -> bool {
         let (base, number) = split(label);
-        self.0.get(base).is_some_and(|numbers| numbers.contains(&number))
+        self.0.get(base).is_some_and(|numbers| numbers.contains(number))
     }
 
     /// The label, or the first free one that is the label and a number.
@@ -27,9 +57,9 @@ impl Labels {
         }
         let next = match self.0.get(label) {
             None => Some(2),
-            Some(numbers) => match numbers.last().and_then(|last| last.max(&1).checked_add(1)) {
+            Some(numbers) => match numbers.last().max(1).checked_add(1) {
                 // Somebody took the largest number there is by hand: the first gap serves.
-                None => (2..u64::MAX).find(|number| !numbers.contains(number)),
+                None => (numbers.through.max(1).saturating_add(1)..u64::MAX).find(|number| !numbers.contains(*number)),
                 next => next,
             },
         };

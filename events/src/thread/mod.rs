@@ -19,9 +19,13 @@ mod closing;
 mod conversation;
 mod decide;
 mod effects;
+mod frames;
 mod input;
+mod judging;
 mod labels;
 mod nodes;
+mod path;
+mod processors;
 mod questions;
 mod state;
 mod variables;
@@ -43,10 +47,14 @@ pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
+pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 pub use input::{Input, ModelAnswer, Rejected};
+pub use judging::{Judging, JudgingStage};
+pub use path::{VISITS_MAX, Visit};
+pub(crate) use processors::check_config as check_processor_config;
+pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
 pub use state::{
-    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Status, Totals, Visit,
-    Work,
+    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Status, Totals, Work,
 };
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.

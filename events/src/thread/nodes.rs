@@ -3,10 +3,15 @@
 mod fork;
 mod interaction;
 mod llm;
+mod loops;
+mod processor;
+mod sub_workflow;
 mod tool;
 
 pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error};
 pub(super) use llm::LLM_TIMEOUT_MS_DEFAULT;
+pub(super) use loops::next as next_iteration;
+pub(super) use sub_workflow::complete as complete_sub_workflow;
 pub(super) use tool::run_approved;
 
 use super::Surroundings;
@@ -28,15 +33,14 @@ pub(super) fn begin(
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
+        NodeKind::ContextProcessor(processor) => processor::begin(state, node, processor, around),
+        NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
+        NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
         NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),
-        NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::Start | NodeKind::End => Ok(completed(run, around.now)),
-        NodeKind::ContextProcessor(_)
-        | NodeKind::Condition(_)
-        | NodeKind::Parallel(_)
-        | NodeKind::LoopStart(_)
-        | NodeKind::LoopEnd(_)
-        | NodeKind::Loop(_)
-        | NodeKind::SubWorkflow(_) => {
+        NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {
+            Ok(completed(run, around.now))
+        }
+        NodeKind::Condition(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
             let message = format!("node `{}` is of a kind that this machine does not run", node.id);
             Err(ExecutionError::new(crate::fault::ErrorKind::Configuration, message))
         }

@@ -10,14 +10,18 @@ use super::agent_loop::AgentLoop;
 use super::branches::{Branch, Fan};
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
+use super::frames::{Frame, Globals};
+use super::judging::Judging;
 use super::labels::Labels;
+use super::path::{Path, Visit};
+use super::processors::ProcessorRun;
 use crate::bin::Ordered;
 use crate::event::{AskedTool, ForkChanges, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::message::Usage;
-use crate::workflow::{Graph, Node, Workflow, WorkflowRef};
+use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
 pub const STATE_VERSION: u16 = 2;
@@ -93,7 +97,12 @@ pub struct State {
     pub(super) phase: Phase,
     pub(super) variables: Arc<Ordered<Json>>,
     pub(super) conversation: Arc<Conversation>,
-    pub(super) path: Vec<Visit>,
+    /// The loops and sub-workflows that are open, innermost last.
+    pub(super) frames: Vec<Frame>,
+    /// Nodes entered outside of loops and sub-workflows.
+    pub(super) n_entered: u32,
+    pub(super) globals: Globals,
+    pub(super) path: Path,
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) labels: Labels,
     pub(super) totals: Totals,
@@ -153,6 +162,8 @@ pub enum Phase {
         /// The node.
         node: NodeId,
     },
+    /// A model judges a condition of the way on.
+    Judging(Box<Judging>),
     /// A node failed for good.
     Failing {
         /// The node.
@@ -216,6 +227,8 @@ pub enum Work {
     Asking(Interaction),
     /// A person approved of the tool call; its request is owed.
     Approved(AskedTool),
+    /// Changes the conversation.
+    Processing(Box<ProcessorRun>),
     /// Waits for its branches.
     Branches(Box<Fan>),
     /// Has its output; to be left.
@@ -241,6 +254,7 @@ impl Work {
             Self::Ready
             | Self::Tool(_)
             | Self::Approved(_)
+            | Self::Processing(_)
             | Self::Branches(_)
             | Self::Done { .. }
             | Self::Failed(_) => false,
@@ -255,6 +269,7 @@ impl Work {
             Self::Ready
             | Self::Tool(_)
             | Self::Approved(_)
+            | Self::Processing(_)
             | Self::Branches(_)
             | Self::Done { .. }
             | Self::Failed(_) => Vec::new(),
@@ -268,6 +283,7 @@ impl Work {
             Self::Ready
             | Self::Tool(_)
             | Self::Approved(_)
+            | Self::Processing(_)
             | Self::Branches(_)
             | Self::Done { .. }
             | Self::Failed(_) => None,
@@ -335,17 +351,6 @@ impl Interaction {
     }
 }
 
-/// A node that was entered.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
-pub struct Visit {
-    /// The event that says so.
-    pub seq: Seq,
-    /// The node.
-    pub node: NodeId,
-    /// The number of the try.
-    pub attempt: u32,
-}
-
 /// A moment with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Checkpoint {
@@ -358,7 +363,7 @@ pub struct Checkpoint {
 /// Sums over the whole thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize)]
 pub struct Totals {
-    /// Nodes entered.
+    /// Nodes entered, inside of loops and sub-workflows too.
     pub n_iterations: u32,
     /// Model calls answered.
     pub n_llm_calls: u64,
@@ -391,7 +396,10 @@ impl State {
             phase: Phase::New,
             variables: Arc::default(),
             conversation: Arc::default(),
-            path: Vec::new(),
+            frames: Vec::new(),
+            n_entered: 0,
+            globals: Globals::default(),
+            path: Path::default(),
             checkpoints: Vec::new(),
             labels: Labels::default(),
             totals: Totals::default(),
@@ -487,9 +495,14 @@ impl State {
         &self.conversation
     }
 
-    /// The nodes it entered.
+    /// The nodes it entered: the last [`super::VISITS_MAX`] of them.
     pub fn path(&self) -> &[Visit] {
-        &self.path
+        self.path.kept()
+    }
+
+    /// How many nodes it entered before those of [`State::path`].
+    pub fn n_visits_dropped(&self) -> u64 {
+        self.path.n_dropped()
     }
 
     /// Its named moments.
@@ -507,17 +520,20 @@ impl State {
         matches!(self.control, Control::Paused { .. })
     }
 
+    /// Why it is paused, if it is and somebody said so.
+    pub fn pause_reason(&self) -> Option<&str> {
+        match &self.control {
+            Control::Running => None,
+            Control::Paused { reason, .. } => reason.as_deref(),
+        }
+    }
+
     /// What the clocks of calls and questions show at a moment: while the thread is paused they stand still.
     pub(super) fn clock(&self, at: Time) -> Time {
         match self.control {
             Control::Running => at,
             Control::Paused { since, .. } => since.min(at),
         }
-    }
-
-    /// The graph it runs on.
-    pub(super) fn graph<'w>(&self, workflow: &'w Workflow) -> Option<&'w Graph> {
-        workflow.graph(None)
     }
 
     /// The configuration of a node of the graph it runs on.
@@ -551,8 +567,9 @@ impl State {
         self.node_run().map(|run| run.work.questions()).unwrap_or_default()
     }
 
-    /// Its final output: the variable `output`.
+    /// Its final output: the variable `output`; while a sub-workflow runs, and in a branch in one, that of the
+    /// sub-workflow.
     pub fn output(&self) -> Option<&Json> {
-        self.variables.get("output")
+        self.output_here()
     }
 }

@@ -1,4 +1,4 @@
-//! What expressions see: the thread's variables, and four that are made from its conversation when they are used:
+//! What expressions see: the variables of all scopes that are open here, innermost first, and four that are made from its conversation when they are used:
 //! `messages` (all of it), `llm_calls` and `tool_calls` (of the model node that ran last), `workspace`.
 
 use std::sync::Arc;
@@ -17,7 +17,8 @@ const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
 
 #[derive(Debug)]
 struct View {
-    variables: Arc<Ordered<Json>>,
+    /// Innermost first.
+    scopes: Vec<Arc<Ordered<Json>>>,
     conversation: Arc<Conversation>,
     input: Option<Json>,
     workspace: Option<String>,
@@ -36,7 +37,7 @@ impl State {
 
     fn context_of(&self, input: Option<Json>) -> Context {
         Context::new(View {
-            variables: self.variables.clone(),
+            scopes: self.scopes(),
             conversation: self.conversation.clone(),
             input,
             workspace: self.workspace().map(str::to_owned),
@@ -61,7 +62,7 @@ impl Variables for View {
         {
             return Some(value_of(&input.0));
         }
-        if let Some(value) = self.variables.get(name) {
+        if let Some(value) = self.scopes.iter().find_map(|scope| scope.get(name)) {
             return Some(value_of(&value.0));
         }
         match name {
@@ -77,7 +78,8 @@ impl Variables for View {
     }
 
     fn names(&self) -> Vec<String> {
-        self.variables.keys().cloned().chain(MADE.iter().map(ToString::to_string)).collect()
+        let names: std::collections::BTreeSet<_> = self.scopes.iter().flat_map(|scope| scope.keys()).collect();
+        names.into_iter().cloned().chain(MADE.iter().map(ToString::to_string)).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::frames::Frame;
 use super::state::{Control, Ending, Phase, State};
 use super::{Effect, Status};
 use crate::fault::ExecutionError;
@@ -27,11 +28,14 @@ impl State {
             "last_at": self.last_at(),
             "node": self.node_name(),
             "variables": variables,
+            "scopes": self.scopes_json(),
+            "globals": self.globals(),
             "messages": messages,
             "pending": self.pending(),
             "usage": self.usage_json(),
             "iterations": self.totals().n_iterations,
             "path": self.path(),
+            "path_dropped": self.n_visits_dropped(),
             "checkpoints": self.checkpoints(),
             "forked_from": self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
             "branch_of": self.branch().and_then(|branch| branch.owner).map(|(thread, index)| {
@@ -76,6 +80,7 @@ impl State {
             Phase::New => None,
             Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node),
             Phase::InNode(run) => Some(&run.node),
+            Phase::Judging(judging) => Some(&judging.node),
             Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
             Phase::Ended(_) => self.path().last().map(|visit| &visit.node),
         }
@@ -103,6 +108,10 @@ impl State {
                 "recovery": run.recovery, "requested_at": run.requested_at, "not_before": run.not_before,
                 "deadline": run.deadline,
             }),
+            Effect::RunProcessor(run) => json!({
+                "kind": "context_processor", "id": id, "attempt": attempt, "name": run.processor,
+                "config": run.config, "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
@@ -113,6 +122,19 @@ impl State {
                 "tool_call": ask.tool_call, "llm_call": ask.llm_call,
             }),
         }
+    }
+
+    /// The loops and sub-workflows that are open, outermost first.
+    fn scopes_json(&self) -> Vec<Value> {
+        let of = |frame: &Frame| match frame {
+            Frame::Loop(open) => json!({
+                "kind": "loop", "node": open.node, "iterations": open.n_begun, "variables": open.variables,
+            }),
+            Frame::Sub(open) => json!({
+                "kind": "subgraph", "node": open.run.node, "workflow": open.workflow, "variables": open.variables,
+            }),
+        };
+        self.frames().iter().map(of).collect()
     }
 
     fn paused_json(&self) -> Option<Value> {

@@ -211,8 +211,8 @@ pub struct LoopNode {
     /// The variable of scope `loop` that holds the element; `item` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
     pub variable: Option<String>,
-    /// The most iterations. A `while` loop must give it: the loop fails when it is reached and the condition still
-    /// holds. Other loops may go round a million times.
+    /// The most iterations. A `while` loop must give it: the loop fails when it is reached and the loop is not over,
+    /// because its condition still holds or its list has more elements. Other loops may go round a million times.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u64>,
 }
@@ -247,7 +247,8 @@ pub struct SubWorkflow {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How many nodes one run of it may enter; 50 when absent. Must be given when its graph has a cycle.
+    /// How many nodes one run of it may enter; 50, or as many as there are, when absent. Must be given when its graph
+    /// has a cycle. Each iteration of a loop in it may enter as many by itself.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
     /// Variables it begins with, beside its inputs.

@@ -1,6 +1,6 @@
 //! The graph that a definition stands for: short forms written out, every edge in its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
@@ -15,6 +15,8 @@ pub struct Graph {
     pub(super) edges: BTreeMap<NodeId, Vec<PlacedEdge>>,
     pub(super) entry: Option<NodeId>,
     pub(super) end_points: Vec<NodeId>,
+    /// The same, to be found in.
+    pub(super) ends: BTreeSet<NodeId>,
     /// Nodes whose id stands there a second time, with their paths.
     pub(super) doubles: Vec<(String, NodeId)>,
 }
@@ -58,7 +60,7 @@ impl Graph {
     pub fn is_end(&self, id: &NodeId) -> bool {
         let leads_on =
             self.node(id).is_some_and(|node| matches!(node.kind(), NodeKind::Fork(_) | NodeKind::LoopStart(_)));
-        !leads_on && (self.edges_from(id).len() == 0 || self.end_points.contains(id))
+        !leads_on && (self.edges_from(id).len() == 0 || self.ends.contains(id))
     }
 
     /// Writes out what stands in a definition. `path` is the place of the nodes' owner in the file, empty at the top.
@@ -69,7 +71,8 @@ impl Graph {
         entry: Option<&NodeId>,
         end_points: &[NodeId],
     ) -> Self {
-        let mut graph = Self { end_points: end_points.to_vec(), ..Self::default() };
+        let ends = end_points.iter().cloned().collect();
+        let mut graph = Self { end_points: end_points.to_vec(), ends, ..Self::default() };
         graph.add_all(path, nodes, edges);
         graph.entry = entry.or_else(|| nodes.first().map(|node| &node.id)).cloned();
         graph
@@ -110,7 +113,7 @@ impl Graph {
             NodeKind::Condition(_) | NodeKind::Fork(_) | NodeKind::End => true,
             _ => false,
         };
-        !says_itself && !self.end_points.contains(leaves)
+        !says_itself && !self.ends.contains(leaves)
     }
 
     /// Adds a node, written out; gives the marker that is left in its place, if it is another one.

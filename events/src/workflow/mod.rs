@@ -30,8 +30,8 @@ pub use flow::{
 };
 pub use graph::Graph;
 pub use node::{
-    InteractionMessage, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode, UserInteractionNode,
-    VariableAssignment,
+    InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
+    UserInteractionNode, VariableAssignment,
 };
 pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;
@@ -44,6 +44,9 @@ pub const MAX_ITERATIONS_DEFAULT: u32 = 50;
 
 /// The most a definition may set, as a guard against a slip of the finger.
 pub const MAX_ITERATIONS_MAX: u32 = 1_000_000;
+
+/// How often a loop may go round when its definition does not say, and the most it may say.
+pub const LOOP_ITERATIONS_MAX: u64 = 1_000_000;
 
 /// What a definition says, as written in a file. Build it into a [`Workflow`] to use it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +65,9 @@ pub struct WorkflowSpec {
     /// The author's own version of it.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "workflowVersion")]
     pub workflow_version: Option<String>,
-    /// How many nodes a thread may enter before it fails; 50 when absent. Must be given when the graph has a cycle.
+    /// How many nodes a thread may enter before it fails; 50, or as many as there are, when absent. Must be given when
+    /// the graph has a cycle. What is entered in a loop does not count: each iteration may enter as many by itself, and
+    /// a sub-workflow has a limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
     /// How long a thread may take in all, waiting for people included; without limit when absent.
@@ -146,6 +151,11 @@ impl PartialEq for Workflow {
 
 impl Eq for Workflow {}
 
+/// A graph without a cycle enters each of its nodes once at most.
+fn max_iterations_of(graph: &Graph) -> u32 {
+    MAX_ITERATIONS_DEFAULT.max(u32::try_from(graph.nodes.len()).unwrap_or(u32::MAX))
+}
+
 impl WorkflowSpec {
     /// The valid definition, or everything that is wrong with this one.
     pub fn build(self) -> Result<Workflow, Faults> {
@@ -210,6 +220,12 @@ impl Workflow {
 
     /// How many nodes a thread may enter.
     pub fn max_iterations(&self) -> u32 {
-        self.spec.max_iterations.unwrap_or(MAX_ITERATIONS_DEFAULT.max(self.spec.nodes.len() as u32))
+        self.spec.max_iterations.unwrap_or_else(|| max_iterations_of(&self.main))
+    }
+
+    /// How many nodes one run of the sub-workflow with this name may enter.
+    pub fn sub_workflow_max_iterations(&self, name: &str) -> u32 {
+        let own = self.spec.workflows.get(name).and_then(|sub| sub.max_iterations);
+        own.unwrap_or_else(|| self.subs.get(name).map_or(MAX_ITERATIONS_DEFAULT, max_iterations_of))
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn branch_of() -> BranchOf {
 }
 
 pub(crate) fn replaced_branch() -> ReplacedBranch {
-    ReplacedBranch { index: 0, child: thread(), seq: Some(Seq(9)) }
+    ReplacedBranch { path: vec![0, 2], child: thread(), seq: Some(Seq(9)) }
 }
 
 pub(crate) fn options() -> ToolCallOptions {
@@ -383,6 +383,7 @@ fn of_graphs() -> Vec<Event> {
             deadline: time(),
         }
         .into(),
+        ContextProcessingRetried { call: CALL, attempt: 2 }.into(),
         ContextProcessed {
             call: CALL,
             messages: vec![ContextItem::Kept { from: 0, to: 2 }, ContextItem::New(message())],

@@ -30,7 +30,7 @@ const KEEP_BUSY_BYTES: u64 = 32 << 20;
 
 /// Beyond this a journal file takes no other group until the one before it is in sled: bounds the memory that the
 /// tail takes when records come faster than they can be moved.
-pub(crate) const FILE_BYTES_MAX: u64 = 128 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = KEEP_BUSY_BYTES;
 
 /// What a file may hold after one more group, the largest import.
 const READ_BYTES_MAX: u64 = 1 << 30;

@@ -1,6 +1,9 @@
 //! Reading: the tail for what is recent, sled for the rest.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod blobs;
+mod position;
+mod streams;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,9 +13,8 @@ use super::cache::{Cache, Key};
 use super::chunk::{self, Row};
 use super::index::{Index, Place};
 use super::tail::{Known, Tail};
-use crate::contract::{ForkPoint, StreamInfo, Tag};
+use crate::contract::ForkPoint;
 use crate::error::{Damage, StoreError};
-use crate::follow::Source;
 use crate::head::Head;
 use crate::plan;
 use crate::record::Record;
@@ -222,223 +224,6 @@ impl Reader {
         }
         Ok(record)
     }
-
-    /// As [`crate::Store::read_all`].
-    pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.try_all(from, limit).or_else(|error| match error {
-            // A delete that reached sled in between looks like damage, and is none the second time.
-            StoreError::Damaged(_) => self.try_all(from, limit),
-            error => Err(error),
-        })
-    }
-
-    fn try_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let (recent, base, deleted) = self.tail.records(from, limit);
-        if from >= base {
-            return Ok(recent);
-        }
-        let (mut found, mut next) = (Vec::new(), from);
-        while next < base && found.len() < limit {
-            let missing = || {
-                StoreError::Damaged(Damage {
-                    position: Some(next),
-                    file: Some(self.index.file_path()),
-                    what: "records are missing".into(),
-                    ..Damage::default()
-                })
-            };
-            let (seal, end, n_chunks) = self.index.seal_at(next)?.ok_or_else(missing)?;
-            if seal > next {
-                return Err(missing());
-            }
-            let rows = self.seal(seal, n_chunks)?;
-            let first = rows.partition_point(|row| row.record.position < next);
-            for row in rows[first..].iter().filter(|row| !deleted.contains(&row.record.thread)) {
-                if found.len() == limit {
-                    break;
-                }
-                found.push(self.whole(row)?);
-            }
-            next = end;
-        }
-        let room = limit - found.len();
-        found.extend(recent.into_iter().take(room));
-        Ok(found)
-    }
-
-    /// All rows of a seal, by position.
-    fn seal(&self, seal: Position, n_chunks: u32) -> Result<Arc<[Row]>, StoreError> {
-        let key = Key::Seal(seal);
-        if let Some(rows) = self.cache.find(key) {
-            return Ok(rows);
-        }
-        let mut rows = Vec::new();
-        for number in 0..n_chunks {
-            rows.extend(self.read_chunk(seal, number)?);
-        }
-        rows.sort_unstable_by_key(|row| row.record.position);
-        let rows = rows.into();
-        self.cache.keep(key, &rows);
-        Ok(rows)
-    }
-
-    /// As [`crate::Store::streams`].
-    pub(crate) fn streams(
-        &self,
-        after: Option<ThreadId>,
-        tags: &[Tag],
-        limit: usize,
-    ) -> Result<Vec<StreamInfo>, StoreError> {
-        let wanted = |head: &Head| tags.is_empty() || tags.contains(&head.tag);
-        let recent = self.recent_heads(after);
-        let mut found = BTreeMap::new();
-        for (thread, head) in &recent {
-            if let Some(head) = head.filter(|head| wanted(head)) {
-                found.insert(*thread, head);
-            }
-        }
-        let mut after = after;
-        loop {
-            let listed = self.index.listed(after, tags, limit.saturating_add(1));
-            let (ids, complete_to) = match listed {
-                Err(StoreError::Damaged(_)) if self.is_salvage => break,
-                listed => listed?,
-            };
-            for thread in ids {
-                if recent.contains_key(&thread) {
-                    continue;
-                }
-                // Read one by one: the answer is short, and the list of a tag holds only ids.
-                if let Some(head) = self.index.head(thread)?.filter(|head| wanted(head)) {
-                    found.insert(thread, head);
-                }
-            }
-            let Some(complete_to) = complete_to else { break };
-            if found.range(..=complete_to).count() >= limit {
-                break;
-            }
-            after = Some(complete_to);
-        }
-        Ok(found.into_iter().take(limit).map(|(thread, head)| head.info(thread)).collect())
-    }
-
-    fn recent_heads(&self, after: Option<ThreadId>) -> BTreeMap<ThreadId, Option<Head>> {
-        let state = self.tail.state.read();
-        let mut heads = BTreeMap::new();
-        for segment in state.segments() {
-            for (thread, part) in &segment.streams {
-                if after.is_none_or(|after| *thread > after) {
-                    heads.insert(*thread, part.head);
-                }
-            }
-        }
-        heads
-    }
-
-    /// Up to 16 streams that inherit from this one.
-    pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
-        let recent = self.recent_heads(None);
-        let mut forks: BTreeSet<ThreadId> = recent
-            .iter()
-            .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
-            .map(|(child, _)| *child)
-            .collect();
-        let sealed = self.index.forks(thread)?;
-        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
-        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
-        Ok(forks.into_iter().take(16).collect())
-    }
-
-    /// Whether the blob is there and this owner already named it.
-    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
-        let state = self.tail.state.read();
-        let names = |blob: &super::tail::TailBlob| blob.owners.contains(&owner);
-        if state.segments().any(|segment| segment.blobs.get(&hash).is_some_and(names)) {
-            return Ok(true);
-        }
-        if state.has_deletes() {
-            return Ok(false);
-        }
-        drop(state);
-        Ok(self.index.has_owner(hash, owner)? && self.index.has_blob(hash)?)
-    }
-
-    /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
-    fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
-        let sealed = {
-            let state = self.tail.state.read();
-            if !state.has_deletes() || state.names(hash) {
-                return Ok(true);
-            }
-            drop(state);
-            self.index.owners(hash)?
-        };
-        let state = self.tail.state.read();
-        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(owner, true)))
-    }
-
-    pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
-        if self.tail.state.read().blob(hash).is_some() {
-            return Ok(true);
-        }
-        self.index.has_blob(hash)
-    }
-
-    pub(crate) fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
-        if !self.is_named(hash)? {
-            return Err(StoreError::NotFound { what: "blob", name: hash.to_string() });
-        }
-        if let Some(bytes) = self.tail.state.read().blob(hash) {
-            return Ok(bytes.to_vec());
-        }
-        let missing = || StoreError::NotFound { what: "blob", name: hash.to_string() };
-        let bytes = match self.index.pieces(|trees| &trees.blobs, hash.as_bytes()) {
-            Ok(bytes) => bytes.ok_or_else(missing)?,
-            // A delete takes the owners first: without any, this one is just being taken away.
-            Err(StoreError::Damaged(_)) if self.index.owners(hash)?.is_empty() => {
-                return Err(missing());
-            }
-            Err(error) => return Err(error),
-        };
-        if Hash::of(&bytes) != hash {
-            return Err(self.index.damaged(format!("blob {hash} is not what was written")));
-        }
-        Ok(bytes)
-    }
-
-    pub(crate) fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        {
-            let state = self.tail.state.read();
-            if let Some(value) = state.segments().rev().find_map(|segment| segment.values.get(name)) {
-                return Ok(value.clone());
-            }
-        }
-        self.index.pieces(|trees| &trees.values, &super::index::value_key(name))
-    }
-
-    pub(crate) fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let mut recent = BTreeMap::new();
-        {
-            let state = self.tail.state.read();
-            for segment in state.segments() {
-                let from = segment.values.range(prefix.to_string()..);
-                let named = from.take_while(|(name, _)| name.starts_with(prefix));
-                recent.extend(named.map(|(name, value)| (name.clone(), value.clone())));
-            }
-        }
-        let mut found = BTreeMap::new();
-        for name in self.index.value_names(prefix)? {
-            if recent.contains_key(&name) {
-                continue;
-            }
-            let key = super::index::value_key(&name);
-            if let Some(value) = self.index.pieces(|trees| &trees.values, &key)? {
-                found.insert(name, value);
-            }
-        }
-        found.extend(recent.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        Ok(found.into_iter().collect())
-    }
 }
 
 struct RunRows {
@@ -455,35 +240,4 @@ impl std::ops::Deref for RunRows {
 
 fn lost(thread: ThreadId, seq: Seq, position: Option<Position>, what: String) -> StoreError {
     StoreError::Damaged(Damage { thread: Some(thread), seq: Some(seq), position, file: None, what })
-}
-
-impl Source for Reader {
-    fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.all(from, limit)
-    }
-
-    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let (recent, older) = self.tail.range_from(thread, from, limit);
-        if !older {
-            return Ok(recent);
-        }
-        // Somewhere before the place that is looked for; from there on it is a walk along the stream.
-        let Some(head) = self.find_head(thread)? else { return Ok(Vec::new()) };
-        let near = self.index.run_before(thread, from)?;
-        let mut next = near.map_or(head.first_own(), |place| place.first);
-        let mut found: Vec<Record> = Vec::new();
-        while found.len() < limit {
-            let records = self.range(thread, next..Seq(u64::MAX), limit)?;
-            let Some(last) = records.last() else { break };
-            next = last.seq.next();
-            let n_before = found.len();
-            let room = limit - n_before;
-            found.extend(records.into_iter().filter(|record| record.position >= from).take(room));
-        }
-        Ok(found)
-    }
-
-    fn in_memory(&self, from: Position) -> bool {
-        from >= self.tail.base()
-    }
 }

@@ -1,10 +1,15 @@
 //! Sealing: moving a segment from the journal into sled. Done again from the start after a crash in the middle, so
 //! every step may meet what an earlier attempt left.
 
+mod delete;
+mod snapshots;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_events::ids::{Hash, Position, ThreadId};
+
+pub(crate) use snapshots::{decode_snapshot, write_snapshots};
 
 use super::chunk::{self, Link, pack};
 use super::index::{
@@ -17,7 +22,7 @@ use super::tail::{Part, Segment};
 use crate::contract::Snapshot;
 use crate::error::StoreError;
 use crate::head::Head;
-use crate::wire::Put;
+use delete::{delete, remove_orphan};
 
 /// Writes a segment to sled, durable when it returns.
 pub(crate) fn seal(
@@ -60,18 +65,6 @@ pub(crate) fn seal(
     Ok(())
 }
 
-/// Writes snapshots to sled, not durable yet when it returns.
-pub(crate) fn write_snapshots(reader: &Reader, snapshots: &[(ThreadId, Arc<Snapshot>)]) -> Result<(), StoreError> {
-    for (thread, snapshot) in snapshots {
-        // One of a stream that was deleted meanwhile would stay for ever.
-        if reader.find_head(*thread)?.is_some() {
-            let bytes = encode_snapshot(snapshot);
-            reader.index.with(|trees| pieces::write(&trees.snapshots, thread.as_bytes(), &bytes))?;
-        }
-    }
-    Ok(())
-}
-
 /// Takes away what an attempt that did not finish left behind.
 fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
     index.with(|trees| {
@@ -83,74 +76,6 @@ fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
         }
         Ok(())
     })
-}
-
-/// Takes a stream and all that belongs to it out of sled; hashes of blobs that it owned are added to `orphans`.
-fn delete(reader: &Reader, thread: ThreadId, base: Position, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
-    let index = &reader.index;
-    let mut seq = Seq(0);
-    let mut seen = BTreeSet::new();
-    loop {
-        let places = index.runs(thread, seq, 256)?;
-        let Some(last) = places.last() else { break };
-        for place in &places {
-            // Places at or after the base are leftovers, whose chunks are gone already.
-            if place.seal < base && seen.insert((place.seal, place.chunk)) {
-                remove_from_chunk(reader, thread, place)?;
-            }
-        }
-        if places.len() < 256 {
-            break;
-        }
-        seq = last.first.next();
-    }
-    let head = index.head(thread)?;
-    let id = thread.as_bytes();
-    let owned = index.with(|trees| {
-        for key in trees.runs.range(run_key(thread, Seq(0))..=run_key(thread, Seq(u64::MAX))).keys() {
-            trees.runs.remove(key?)?;
-        }
-        pieces::remove(&trees.snapshots, id)?;
-        if let Some(head) = head {
-            trees.tags.remove(pair_key(&[head.tag.0], id))?;
-            if let Some(point) = head.fork_of {
-                trees.forks.remove(pair_key(point.parent.as_bytes(), id))?;
-            }
-        }
-        let owned = trees.owned.scan_prefix(id).keys().collect::<sled::Result<Vec<_>>>()?;
-        for key in &owned {
-            let hash = key.get(16..).unwrap_or_default();
-            trees.owners.remove(pair_key(hash, id))?;
-            trees.owned.remove(key)?;
-        }
-        trees.heads.remove(id)?;
-        Ok(owned)
-    })?;
-    orphans.extend(owned.iter().filter_map(|key| {
-        let hash: [u8; 32] = key.get(16..)?.try_into().ok()?;
-        Some(Hash::from_bytes(hash))
-    }));
-    Ok(())
-}
-
-/// Writes a chunk again without the records of one stream.
-fn remove_from_chunk(reader: &Reader, thread: ThreadId, place: &Place) -> Result<(), StoreError> {
-    let rows = match reader.read_chunk(place.seal, place.chunk) {
-        Ok(rows) => rows,
-        // What is in a chunk that cannot be read is lost either way; a delete must always work.
-        Err(StoreError::Damaged(damage)) => {
-            tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    let links: Vec<Link<'_>> = rows
-        .iter()
-        .filter(|row| row.record.thread != thread)
-        .map(|row| Link { record: &row.record, before: row.before, blob: row.blob })
-        .collect();
-    let bytes = chunk::pack_one(&links);
-    reader.index.with(|trees| trees.chunks.insert(chunk_key(place.seal, place.chunk), bytes)).map(|_| ())
 }
 
 /// Cuts the records into seals and those into chunks.
@@ -264,38 +189,4 @@ fn write_blob(
         }
         Ok(())
     })
-}
-
-fn remove_orphan(index: &Index, hash: Hash) -> Result<(), StoreError> {
-    index.with(|trees| {
-        if trees.owners.scan_prefix(hash.as_bytes()).next().transpose()?.is_none() {
-            pieces::remove(&trees.blobs, hash.as_bytes())?;
-        }
-        Ok(())
-    })
-}
-
-fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
-    let mut out = Vec::with_capacity(snapshot.state.len() + 48);
-    out.var(snapshot.seq.0);
-    out.bytes(snapshot.hash.as_bytes());
-    out.var(snapshot.version.into());
-    let packed = lz4_flex::block::compress(&snapshot.state);
-    out.var(snapshot.state.len() as u64);
-    out.bytes(&packed);
-    out
-}
-
-/// The snapshot behind these bytes, `None` when they are not one.
-pub(crate) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
-    let mut take = crate::wire::Take(bytes);
-    let seq = Seq(take.var().ok()?);
-    let hash = Hash::from_bytes(take.array().ok()?);
-    let version = take.narrow().ok()?;
-    let n: usize = take.narrow().ok()?;
-    if n > crate::plan::PAYLOAD_BYTES_MAX {
-        return None;
-    }
-    let state = lz4_flex::block::decompress(take.0, n).ok()?;
-    Some(Snapshot { seq, hash, version, state })
 }

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rethread_events::ids::Position;
 
 use crate::Watcher;
 
@@ -137,6 +139,20 @@ pub fn copy_as_killed(from: &Path, to: &Path) -> io::Result<()> {
         std::fs::write(target, bytes)?;
     }
     Ok(())
+}
+
+/// Waits until the mark says that the log had reached `next`. It is written after the acknowledgement, and nothing
+/// but a test waits for it.
+pub fn wait_for_mark(log: &Path, next: Position) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let reached = crate::disk::marked(log).unwrap();
+        if reached == Some(next) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the mark stays at {reached:?}, before {next}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn read_tree(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {

@@ -4,6 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
+use rethread_events::ids::Position;
+use rethread_store::testing::stored_bytes;
+use rethread_store::{Options, SledStore, Store};
 
 use crate::work::{self, Result};
 use crate::{Size, say};
@@ -17,11 +20,38 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
             &format!("{:.0} B (limit {limit} B)", bytes as f64 / n_runs as f64),
         );
     }
-    let few = bytes_of(&folder.join("short"), 20, size.of(1_000)).await? as f64 / (20 * size.of(1_000)) as f64;
-    let many = bytes_of(&folder.join("long"), 1_000, size.of(20 * 100) / 100).await? as f64
-        / (1_000 * (size.of(20 * 100) / 100).max(1)) as f64;
-    say("a turn of a thread of 20 turns, and of one of 1 000", &format!("{few:.0} B and {many:.0} B"));
+    // As many turns of each, so that sled's file is as far along.
+    for (n_turns, n_runs) in [(20, size.of(1_000)), (1_000, size.of(20 * 100) / 100)] {
+        let folder = folder.join(format!("turns-{n_turns}"));
+        let files = bytes_of(&folder, n_turns, n_runs).await?;
+        let payloads = payload_bytes(&folder)?;
+        let stored: u64 = stored_bytes(&folder)?.into_iter().map(|(_, bytes)| bytes).sum();
+        let each = |bytes: u64| bytes as f64 / (n_turns * n_runs.max(1)) as f64;
+        say(
+            &format!("a turn of a thread of {n_turns} turns"),
+            &format!(
+                "{:.1} B of events, {:.1} B packed, {:.0} B in the files",
+                each(payloads),
+                each(stored),
+                each(files)
+            ),
+        );
+    }
     Ok(())
+}
+
+/// The events alone, before anything is packed: depends on nothing but what was recorded.
+fn payload_bytes(folder: &Path) -> Result<u64> {
+    let store = SledStore::open(folder, Options::default())?;
+    let (mut next, mut bytes) = (Position(0), 0);
+    loop {
+        let records = store.read_all(next, 4_096)?;
+        let Some(last) = records.last() else { break };
+        next = last.position.next();
+        bytes += records.iter().map(|record| record.payload.len() as u64).sum::<u64>();
+    }
+    store.close()?;
+    Ok(bytes)
 }
 
 async fn bytes_of(folder: &Path, n_turns: usize, n_runs: usize) -> Result<u64> {

@@ -1,7 +1,6 @@
 //! Threads that are steered from outside: interrupted, paused, cancelled, forked, followed, moved.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use rethread_tests::binary::Running;
 use serde_json::json;
@@ -43,10 +42,8 @@ fn a_second_interrupt_ends_at_once() {
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_CALL_REQUESTED");
     running.signal("INT");
-    std::thread::sleep(Duration::from_millis(100));
-    if !running.has_ended() {
-        running.signal("INT");
-    }
+    running.wait_until_said("Ctrl-C again ends at once");
+    running.signal("INT");
     running.end().code(130);
     scene.run("verify").ok();
 }

@@ -17,13 +17,17 @@ use crate::support::{Tally, World, block_on, print_log, scripted, workflow};
 #[derive(Default)]
 struct Disk {
     full: AtomicBool,
+    /// One write in so many finds no room; 0 for none.
+    one_in: AtomicUsize,
+    n_writes: AtomicUsize,
     n_refused: AtomicUsize,
     refused: tokio::sync::Notify,
 }
 
 impl Watcher for Disk {
     fn write(&self, _path: &Path, _offset: u64, _bytes: &[u8]) -> std::io::Result<()> {
-        if !self.full.load(SeqCst) {
+        let (nth, one_in) = (self.n_writes.fetch_add(1, SeqCst), self.one_in.load(SeqCst));
+        if !self.full.load(SeqCst) && (one_in == 0 || nth % one_in != 0) {
             return Ok(());
         }
         self.n_refused.fetch_add(1, SeqCst);
@@ -114,12 +118,17 @@ fn with_each_append_refused_once(workflow: &Arc<Workflow>, check: impl AsyncFn(&
     assert!(reached[2] && !reached[15], "{reached:?}");
 }
 
-#[test]
-fn an_append_that_was_refused_once_costs_no_answer() {
+/// Tools that write, side by side and one after the other.
+fn writing() -> Arc<Workflow> {
     let side_by_side = "{tool_calls: [{name: pay, arguments: {text: a}}, {name: put, arguments: {text: b}}, \
                         {name: pay, arguments: {text: c}}]}, {tool_calls: [{name: pay, arguments: {text: d}}]}, \
                         {text: done}";
-    with_each_append_refused_once(&scripted("put, pay", side_by_side), async |world, _| {
+    scripted("put, pay", side_by_side)
+}
+
+#[test]
+fn an_append_that_was_refused_once_costs_no_answer() {
+    with_each_append_refused_once(&writing(), async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
     });
 }
@@ -127,7 +136,7 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 #[test]
 fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
     with_each_append_refused_once(&approval(), async |_, thread| {
-        assert_eq!(thread.state().await.unwrap().variables()["approved"].0, true);
+        assert_eq!(*thread.state().await.unwrap().variables()["approved"].0, true);
     });
 }
 
@@ -168,6 +177,26 @@ fn calls_go_on_and_answer_while_the_disk_is_full() {
         disk.full.store(false, SeqCst);
         nothing_was_lost(&thread).await;
         assert_eq!((world.tally.of("report"), world.tally.of("wait_pay")), ((1, 1), (1, 1)));
+        world.end().await;
+    });
+}
+
+#[test]
+fn many_threads_outlast_a_disk_that_is_full_now_and_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, store) = log(&folder);
+    block_on(async {
+        let world = World::on(store, &Tally::default()).await;
+        let workflow = writing();
+        let start = async || world.start(&workflow, "go").await;
+        let threads = futures::future::join_all((0..100).map(|_| start())).await;
+        disk.one_in.store(7, SeqCst);
+        for thread in &threads {
+            nothing_was_lost(thread).await;
+        }
+        disk.one_in.store(0, SeqCst);
+        assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((300, 300), (100, 100)));
+        assert!(disk.n_refused.load(SeqCst) > 3, "the disk was full now and then");
         world.end().await;
     });
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod answers;
+mod branches;
 mod control;
 mod crash;
 mod embedding;

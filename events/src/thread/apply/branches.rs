@@ -23,6 +23,9 @@ impl State {
         self.totals.n_tool_calls += e.n_tool_calls;
         self.totals.usage.add(&e.usage);
         self.totals.add_cost(e.cost_nanousd);
+        for (name, value) in e.globals.iter() {
+            self.set_global(name, value.clone());
+        }
         Ok(())
     }
 
@@ -34,7 +37,7 @@ impl State {
         let (named, all) = fan.results();
         *self.work()? = Work::Done { output: all };
         for (name, value) in named {
-            self.set(&name, value);
+            self.set_here(&name, value);
         }
         Ok(())
     }

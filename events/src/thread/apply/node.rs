@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use super::super::agent_loop::{Unfit, decided_without};
-use super::super::state::{NodeRun, Phase, State, Visit, Work};
+use super::super::path::Visit;
+use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
-use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, Scope, UserInteractionProcessed};
+use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
+
+/// How many closed questions are known, so that the same answer twice is accepted once.
+const QUESTIONS_MAX: usize = 4_096;
 
 impl State {
     pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), Unfit> {
@@ -18,6 +22,7 @@ impl State {
                 *conversation_from
             }
             Phase::Leaving { .. } if e.attempt == 1 => None,
+            Phase::Judging(judging) if e.attempt == 1 && judging.open_call().is_none() => None,
             _ => return Err(Unfit("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
@@ -29,7 +34,13 @@ impl State {
             }
             None => conversation.mark(),
         };
-        self.totals.n_iterations += u32::from(e.attempt == 1);
+        if e.attempt == 1 {
+            self.count_entered();
+        }
+        // No question is open between nodes: an old one is known no longer, and an answer to it finds none.
+        while self.questions.len() > QUESTIONS_MAX {
+            self.questions.pop_first();
+        }
         self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
         self.phase = Phase::InNode(NodeRun {
             node: e.node.clone(),
@@ -52,14 +63,16 @@ impl State {
             | Work::Tool(_)
             | Work::Asking(_)
             | Work::Approved(_)
+            | Work::Processing(_)
             | Work::Branches(_)
             | Work::Failed(_) => {
                 return Err(Unfit("the node has not done its work"));
             }
         };
         if let Some(output) = output {
-            self.set("output", output);
+            self.set_here("output", output);
         }
+        self.end_iteration(node);
         self.phase = Phase::Leaving { node: node.clone() };
         Ok(())
     }
@@ -74,7 +87,9 @@ impl State {
         match run.work {
             Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
             Work::Branches(ref fan) if fan.running().next().is_none() => {}
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Branches(_) => return Err(OPEN_CALL),
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing(_) | Work::Branches(_) => {
+                return Err(OPEN_CALL);
+            }
         }
         self.phase = match e.retry_at {
             Some(not_before) => Phase::Entering {
@@ -137,12 +152,8 @@ impl State {
             work => *work = decided(work, input, e.decision.as_ref())?,
         }
         for update in &e.variables {
-            match update.scope {
-                // The root thread is its own global scope; sub-workflows and loops are refused when the definition
-                // is built.
-                Scope::Global | Scope::Thread | Scope::Subgraph | Scope::Loop => {
-                    self.set(&update.name, update.value.clone());
-                }
+            if !self.set_in(update.scope, &update.name, update.value.clone()) {
+                return Err(Unfit("there is no such scope here"));
             }
         }
         if let Some(text) = &e.message {

@@ -6,10 +6,9 @@ use super::super::agent_loop::Unfit;
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
-use crate::event::{
-    CheckpointCreated, ForkChanges, LlmCallCompleted, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted,
-};
+use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
 use crate::ids::{Seq, ThreadId, Time};
+use crate::message::Usage;
 
 impl State {
     pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), Unfit> {
@@ -83,6 +82,7 @@ impl State {
             Work::Ready
             | Work::Asking(_)
             | Work::Approved(_)
+            | Work::Processing(_)
             | Work::Branches(_)
             | Work::Done { .. }
             | Work::Failed(_) => {}
@@ -101,6 +101,9 @@ impl State {
         }
         if let Some(profile) = &changes.profile {
             self.changes.profile = Some(profile.clone());
+            if let Phase::Judging(judging) = &mut self.phase {
+                judging.use_profile(profile);
+            }
             if let Phase::InNode(run) = &mut self.phase
                 && let Work::Llm(agent_loop) = &mut run.work
             {
@@ -142,11 +145,13 @@ impl State {
                 match &mut run.work {
                     Work::Llm(agent_loop) => agent_loop.shift(ms),
                     Work::Tool(tool) => tool.shift(ms),
+                    Work::Processing(run) => run.shift(ms),
                     Work::Asking(ask) => ask.shift(ms),
                     Work::Branches(fan) => fan.shift(ms),
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
                 }
             }
+            Phase::Judging(judging) => judging.shift(ms),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => {}
         }
     }
@@ -156,6 +161,9 @@ impl State {
             Phase::New => return Err(NOT_BEGUN),
             Phase::Ended(_) => return Err(ENDED),
             Phase::InNode(_) => return Err(OPEN_CALL),
+            Phase::Judging(judging) if judging.open_call().is_some() => return Err(OPEN_CALL),
+            _ if !self.own_frames().is_empty() => return Err(Unfit("a loop or a sub-workflow is open still")),
+            Phase::Judging(_) => {}
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}
         }
         self.control = Control::Running;
@@ -171,9 +179,9 @@ impl State {
     }
 
     /// Adds the figures of a model call to the sums.
-    pub(super) fn count(&mut self, e: &LlmCallCompleted) {
+    pub(in super::super) fn count_call(&mut self, usage: &Usage, cost_nanousd: Option<u64>) {
         self.totals.n_llm_calls += 1;
-        self.totals.usage.add(&e.usage);
-        self.totals.add_cost(e.cost_nanousd);
+        self.totals.usage.add(usage);
+        self.totals.add_cost(cost_nanousd);
     }
 }

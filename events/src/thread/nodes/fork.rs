@@ -65,12 +65,7 @@ pub(in super::super) fn list_of(
     expression: &str,
 ) -> Result<Vec<crate::json::Json>, ExecutionError> {
     let in_expression = |message: String| ExecutionError::new(ErrorKind::Expression, message);
-    let context = state.context();
-    // `{{ items }}` and `items` mean the same.
-    let value = match expression.contains("{{") {
-        true => context.fill(&serde_json::Value::from(expression)),
-        false => context.evaluate(expression).map(crate::json::Json::into_value),
-    };
+    let value = state.context().evaluate_text(expression).map(crate::json::Json::into_value);
     match value.map_err(|e| in_expression(e.to_string()))? {
         serde_json::Value::Array(items) => Ok(items.into_iter().map(Into::into).collect()),
         other => {

@@ -44,6 +44,15 @@ pub(in super::super) fn evaluate(
     let context = state.context_with_input(input.clone());
     let mut variables = Vec::new();
     for variable in &ask.variables {
+        if !state.has_scope(variable.scope) {
+            return Err(ExpressionError {
+                message: format!(
+                    "no scope for `{}` is open: it stands in no loop or sub-workflow",
+                    variable.variable_name
+                ),
+                source_text: variable.expression.clone(),
+            });
+        }
         let value = context.fill(&serde_json::Value::from(variable.expression.as_str()))?;
         variables.push(VariableUpdate {
             scope: variable.scope,

@@ -160,6 +160,18 @@ impl Bench {
         self.give(Input::Respond { interaction, data: data.into() });
     }
 
+    /// The open context processor answers.
+    pub(super) fn processor_answers(&mut self, processed: Processed) {
+        let (call, attempt) = self.open();
+        self.give(Input::ContextProcessed { call, attempt, processed });
+    }
+
+    /// Everything that is seen from here, by name.
+    pub(super) fn note_value(&mut self, expression: &str) {
+        let value = self.state().context().evaluate(expression);
+        self.note(format_args!("{expression} = {}", value.map_or_else(|e| e.to_string(), |value| value.0.to_string())));
+    }
+
     pub(super) fn person_says(&mut self, data: serde_json::Value) {
         let (interaction, _) = self.open();
         self.give(Input::Respond { interaction, data: data.into() });
@@ -288,6 +300,10 @@ fn line_of(event: &Event) -> String {
         "interaction",
         "name",
         "llm_call",
+        "workflow",
+        "n_iterations",
+        "processor",
+        "verdict",
         "output",
         "n_needed",
         "n_completed",
@@ -295,6 +311,7 @@ fn line_of(event: &Event) -> String {
     ] {
         match &data[key] {
             serde_json::Value::Null => {}
+            value if key == "workflow" && !value.is_string() => {}
             value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
             _ => {}
         }
@@ -318,6 +335,14 @@ fn line_of(event: &Event) -> String {
         if let Some(source) = error.get("source") {
             write!(line, " ({})", plain(source)).unwrap();
         }
+    }
+    if let Event::ContextProcessed(e) = event {
+        write!(line, " {}", serde_json::to_string(&e.messages).unwrap()).unwrap();
+    }
+    if matches!(event, Event::SubWorkflowStarted(_) | Event::SubWorkflowCompleted(_) | Event::ContextProcessed(_))
+        && data["variables"].as_object().is_some_and(|variables| !variables.is_empty())
+    {
+        write!(line, " {}", data["variables"]).unwrap();
     }
     for key in ["retry_at", "not_before"] {
         if let Some(time) = data[key].as_str() {

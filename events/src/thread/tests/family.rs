@@ -113,7 +113,7 @@ impl Family {
         let branches = open.iter().map(|run| {
             let name = child_name("-", run.index);
             let child = ThreadId::from_bytes([100 + u8::try_from(run.index).unwrap(); 16]);
-            ReplacedBranch { index: run.index, child, seq: seqs(&name).map(Seq) }
+            ReplacedBranch { path: vec![run.index], child, seq: seqs(&name).map(Seq) }
         });
         let fork = Fork { branches: branches.collect(), ..Fork::default() };
         self.root().fork_as(ThreadId::from_bytes([9; 16]), seq, fork, self.now)

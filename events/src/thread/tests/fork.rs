@@ -10,6 +10,7 @@ fn run_on(bench: &mut Bench) {
             Some(Effect::CallModel(_)) => bench.says("the end"),
             Some(Effect::CallTool(_)) => bench.tool_says("42"),
             Some(Effect::AskPerson(_)) => bench.person_says(serde_json::json!(true)),
+            Some(Effect::RunProcessor(_)) => bench.processor_answers(Processed::default()),
             Some(Effect::RunBranch(_)) | None => return,
         }
     }

@@ -88,21 +88,37 @@ fn every_tool_call_has_one_result(state: &State) {
 fn every_call_ends_once(bench: &Bench) {
     let mut open: BTreeMap<u64, &str> = BTreeMap::new();
     let mut ended: BTreeMap<u64, usize> = BTreeMap::new();
-    let mut node = None;
+    let mut nodes: Vec<&crate::ids::NodeId> = Vec::new();
+    let mut frames: Vec<&crate::ids::NodeId> = Vec::new();
     let mut agent_loop = None;
     let mut branches = BTreeMap::new();
+    let mut n_inherited = (0, 0);
     let mut ends = |call: CallId| *ended.entry(call.0.0).or_default() += 1;
     for (seq, (_, event)) in bench.log.iter().enumerate() {
         let seq = seq as u64;
         match event {
-            Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_) => {
+            Event::LlmCallRequested(_)
+            | Event::ToolExecutionRequest(_)
+            | Event::UserInteractionRequested(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::ContextProcessingRequested(_) => {
                 open.insert(seq, event.event_type().name);
             }
             Event::LlmExecutionRequest(_) => agent_loop = Some(CallId(Seq(seq))),
-            Event::NodeStarted(_) => node = Some(CallId(Seq(seq))),
-            // A branch begins outside of all nodes.
+            Event::NodeStarted(e) => nodes.push(&e.node),
+            Event::LoopStarted(e) => frames.push(&e.node),
+            Event::SubWorkflowStarted(e) => frames.push(&e.node),
+            Event::LoopEnded(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::SubWorkflowCompleted(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::SubWorkflowFailed(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
+            Event::ConditionEvaluationCompleted(e) => ends(e.call),
+            Event::ContextProcessed(e) => ends(e.call),
+            Event::ContextProcessingFailed(e) => ends(e.call),
+            // A branch begins outside of all nodes, but for those that run the sub-workflows it is in.
             Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => {
-                (node, agent_loop) = (None, None);
+                nodes.pop();
+                agent_loop = None;
+                n_inherited = (nodes.len(), frames.len());
                 branches.clear();
             }
             Event::BranchStarted(e) => assert!(branches.insert(e.index, seq).is_none()),
@@ -115,7 +131,8 @@ fn every_call_ends_once(bench: &Bench) {
             Event::UserInteractionProcessed(e) => ends(e.interaction),
             Event::UserInteractionFailed(e) => ends(e.interaction),
             Event::LlmExecutionCompleted(_) | Event::LlmExecutionFailed(_) => assert!(agent_loop.take().is_some()),
-            Event::NodeCompleted(_) | Event::NodeFailed(_) => assert!(node.take().is_some()),
+            Event::NodeCompleted(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
+            Event::NodeFailed(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
             _ => {}
         }
     }
@@ -126,7 +143,8 @@ fn every_call_ends_once(bench: &Bench) {
     if bench.state().is_ended() {
         assert!(open.is_empty(), "open at the end: {open:?}\n{}", bench.out);
         assert!(branches.is_empty(), "branches that run at the end: {branches:?}\n{}", bench.out);
-        assert!(agent_loop.is_none() && node.is_none(), "a loop or a node is open at the end\n{}", bench.out);
+        let n_open = (nodes.len(), frames.len());
+        assert!(agent_loop.is_none() && n_open == n_inherited, "open at the end: {nodes:?} {frames:?}\n{}", bench.out);
     }
 }
 

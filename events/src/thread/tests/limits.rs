@@ -105,7 +105,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             TOOL_CALL_RETRIED does not fit: no such call is open
             TOOL_EXECUTION_FAILED does not fit: no such call is open
             USER_INTERACTION_RESPONDED does not fit: no such question is open
-            LOOP_ENDED does not fit: this version of the machine runs no branches, loops or sub-workflows
+            LOOP_ENDED does not fit: no such loop is open
             thread 07070707-0707-0707-0707-070707070707, seq 0: THREAD_PAUSED does not fit: the thread has not begun
             thread 07070707-0707-0707-0707-070707070707, seq 0: THREAD_CANCELLED does not fit: the thread has not begun
             thread 07070707-0707-0707-0707-070707070707, seq 0: CHECKPOINT_CREATED does not fit: the thread has not begun

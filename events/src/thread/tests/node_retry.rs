@@ -263,3 +263,65 @@ edges: []
         => completed, waits for nothing
     "#]]);
 }
+
+fn with_retry(retry: &str) -> String {
+    RETRIED.replace("{max_attempts: 3, backoff_ms: 100, backoff_ms_max: 150}", retry)
+}
+
+#[test]
+fn a_policy_names_the_errors_after_which_it_holds() {
+    let yaml = with_retry("{max_attempts: 3, on: [authentication, timeout]}");
+    let mut bench = Bench::new(&yaml, "hello");
+    bench.model_fails(ErrorKind::Authentication);
+    bench.model_fails(ErrorKind::Server);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_FAILED call=3 authentication
+          5 LLM_EXECUTION_FAILED node=ask authentication
+          6 NODE_FAILED node=ask attempt=1 authentication retry_at=+0
+          7 NODE_STARTED node=ask attempt=2
+          8 LLM_EXECUTION_REQUEST node=ask
+          9 LLM_CALL_REQUESTED 1
+         10 LLM_CALL_FAILED call=9 server
+         11 LLM_EXECUTION_FAILED node=ask server
+         12 NODE_FAILED node=ask attempt=2 server
+         13 THREAD_FAILED node=ask server
+        => error, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn chance_takes_its_part_of_the_wait_and_is_the_same_in_every_replay() {
+    let waits = |jitter: &str, id: u8| {
+        let yaml =
+            with_retry(&format!("{{max_attempts: 100, backoff_ms: 1000, backoff_ms_max: 1000, jitter: {jitter}}}"));
+        let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
+        let mut around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox };
+        let started = Thread::started(&workflow, "hello".into(), None, around.now);
+        let (mut thread, _) = Thread::begin(ThreadId::from_bytes([id; 16]), workflow, started, &around).unwrap();
+        let mut waits = Vec::new();
+        for _ in 0..50 {
+            let (call, attempt) = thread.effects()[0].key();
+            let error = ExecutionError::new(ErrorKind::Server, "down");
+            let events = thread.step(Input::ModelFailed { call, attempt, error }, &around).unwrap();
+            let retry_at = events.iter().find_map(|event| match event {
+                Event::NodeFailed(e) => e.retry_at,
+                _ => None,
+            });
+            waits.push(retry_at.unwrap().ms_since(around.now));
+            around.now = retry_at.unwrap();
+            thread.step(Input::Tick, &around).unwrap();
+        }
+        waits
+    };
+    assert!(waits("none", 1).iter().all(|wait| *wait == 1_000));
+    let (full, equal) = (waits("full", 1), waits("equal", 1));
+    assert_eq!(full, waits("full", 1));
+    assert_ne!(full, waits("full", 2));
+    assert!(full.iter().all(|wait| *wait <= 1_000) && full.iter().any(|wait| *wait < 500));
+    assert!(equal.iter().all(|wait| (500..=1_000).contains(wait)));
+    assert!(equal.iter().any(|wait| *wait != equal[0]));
+}

@@ -164,20 +164,90 @@ fn node() -> impl Strategy<Value = String> {
     (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}"))
 }
 
-/// A line of nodes with a way back by a condition, and a last node.
+/// Changes a conversation, or fails to.
+fn processor() -> impl Strategy<Value = String> {
+    let kind = prop_oneof![
+        Just("truncate, processor_config: {head: 1, tail: 2}"),
+        Just("filter, processor_config: {drop: [tool]}"),
+        Just("extract, processor_config: {variable: w, expression: v}"),
+        Just("inject, processor_config: {content: 'so {{ v }}'}"),
+        Just("own"),
+    ];
+    kind.prop_map(|kind| format!("context_processor: {{processor_name: {kind}}}"))
+}
+
+/// A node by itself, in a loop, or in a loop in a loop; or a sub-workflow.
+fn step(id: String) -> impl Strategy<Value = String> {
+    let repeat = prop_oneof![
+        Just("times: 2"),
+        Just("for_each: '[1, 2, v]'\n      as: v"),
+        Just("while: v % 2 == 1\n      max_iterations: 2"),
+        Just("times: 0"),
+        Just("for_each: v"),
+    ];
+    let caught = prop_oneof![2 => Just(""), 1 => Just("    on_error: last\n")];
+    let body = |id: &str, node: &str| {
+        // What fails inside goes outwards.
+        let node = node.replace("\n    on_error: last", "").replace('\n', "\n        ");
+        format!("      body:\n        nodes:\n          - id: {id}.body\n            {node}\n")
+    };
+    let own = id.clone();
+    prop_oneof![
+        4 => prop_oneof![4 => node(), 1 => processor()].prop_map(move |node| format!("  - id: {id}\n    {node}\n")),
+        2 => (prop_oneof![3 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())], repeat, caught.clone())
+            .prop_map({
+                let id = own.clone();
+                move |(node, repeat, caught)| {
+                    format!("  - id: {id}\n{caught}    loop:\n      {repeat}\n{}", body(&id, &node))
+                }
+            }),
+        2 => caught.prop_map(move |caught| {
+            let inputs = "inputs: {v: '{{ v }}'}, outputs: {w: 'v', output: 'output is defined'}";
+            format!("  - id: {own}\n{caught}    sub_workflow: {{workflow: inner, {inputs}}}\n")
+        }),
+    ]
+}
+
+/// What the sub-workflow does: a node, a loop around one, itself again.
+fn inner() -> impl Strategy<Value = String> {
+    (prop_oneof![3 => node(), 1 => processor()], 0..4_u8).prop_map(|(node, form)| {
+        let node = node.replace("\n    on_error: last", "").replace('\n', "\n    ");
+        let judged = "route: {conditions: [{judge: is it so, to: deeper}], default: enough}";
+        match form {
+            0 => format!("      - id: only\n        {node}\n"),
+            1 => {
+                let node = node.replace('\n', "\n        ");
+                format!(
+                    "      - id: round\n        loop:\n          times: 2\n          body:\n            nodes:\n              \
+                     - id: only\n                {node}\n"
+                )
+            }
+            2 => format!(
+                "      - id: only\n        {node}\n      - id: which\n        {judged}\n      - id: deeper\n        \
+                 sub_workflow: {{workflow: inner}}\n      - id: enough\n        end: {{}}\n"
+            ),
+            _ => "      - id: down\n        sub_workflow: {workflow: inner}\n".to_owned(),
+        }
+    })
+}
+
+/// A line of steps with a way back by a condition, and a last node.
 fn definition() -> impl Strategy<Value = String> {
-    (prop::collection::vec(node(), 1..4), any::<bool>(), any::<bool>()).prop_map(|(nodes, back, timeout)| {
-        let n = nodes.len();
-        let listed: String = nodes.iter().enumerate().map(|(i, node)| format!("  - id: n{i}\n    {node}\n")).collect();
+    let steps = (1..4_usize).prop_flat_map(|n| (0..n).map(|i| step(format!("n{i}"))).collect::<Vec<_>>());
+    let back = prop_oneof![2 => Just(None), 1 => Just(Some("when: v % 2 == 1")), 1 => Just(Some("judge: again"))];
+    (steps, inner(), back, any::<bool>()).prop_map(|(steps, inner, back, timeout)| {
+        let n = steps.len();
+        let listed: String = steps.concat();
         let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
-        if back {
-            edges += &format!("  - {{from: n{}, to: n0, when: v % 2 == 1}}\n", n - 1);
+        if let Some(back) = back {
+            edges += &format!("  - {{from: n{}, to: n0, {back}}}\n", n - 1);
         }
         edges += &format!("  - {{from: n{}, to: last}}\n", n - 1);
         let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
         format!(
             "version: '1'\nname: any\nmax_iterations: 12\n{timeout}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
-             end: {{}}\nedges:\n{edges}"
+             end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n    \
+             variables: {{v: 1}}\n    nodes:\n{inner}"
         )
     })
 }
@@ -204,13 +274,22 @@ impl Bench {
                         3 => FinishReason::Length,
                         _ => FinishReason::Stop,
                     };
-                    let answer = bench::answer(open.call, "so", &tools, reason);
+                    let text = ["so", "yes", "no"][which % 3];
+                    let answer = bench::answer(open.call, text, &tools, reason);
                     self.give(Input::ModelAnswered { call: open.call, attempt: open.attempt, answer });
                 }
                 Some(Effect::CallTool(run)) => {
                     let content = vec![Part::text("done")];
                     let (call, attempt) = (run.call, run.attempt);
                     self.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 1 });
+                }
+                Some(Effect::RunProcessor(run)) => {
+                    let (call, attempt) = (run.call, run.attempt);
+                    let to = self.state().processor_messages().len() as u64;
+                    // Sometimes all of it, sometimes a part that may cut a call off from its result.
+                    let messages = vec![ContextItem::Kept { from: 0, to: to.saturating_sub(*n_tools as u64) }];
+                    let processed = Processed { messages, ..Processed::default() };
+                    self.give(Input::ContextProcessed { call, attempt, processed });
                 }
                 Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
             },
@@ -223,6 +302,10 @@ impl Bench {
                     Some(Effect::CallTool(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(Input::ToolFailed { call, attempt, error, duration_ms: 1 });
+                    }
+                    Some(Effect::RunProcessor(run)) => {
+                        let (call, attempt) = (run.call, run.attempt);
+                        self.give(Input::ContextProcessingFailed { call, attempt, error });
                     }
                     Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
                 }

@@ -75,7 +75,7 @@ fn tools_are_treated_as_they_declared() {
             assistant: read(c3_0) put(c3_1) send(c3_2)
             tool: c3_0: read
             tool: c3_1: put
-            tool: c3_2! Error (indeterminate): the process ended while `send` was running: it may or may not have taken effect, and it was not run again
+            tool: c3_2! Error (indeterminate): the answer of `send` was lost: it may or may not have taken effect, and it was not run again
         => running, waits for the world until +120000
     "#]]);
 }

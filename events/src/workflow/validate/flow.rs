@@ -2,22 +2,26 @@
 
 use super::node::check_node;
 use super::parts::{
-    check_condition as check_either, check_depth, check_name, check_range, check_template, check_timeout,
-    check_variable,
+    check_condition as check_either, check_depth, check_name, check_range, check_text, check_timeout, check_variable,
 };
 use crate::expression;
+use crate::thread::check_processor_config;
 use crate::workflow::{
-    Body, ConditionNode, ContextProcessorNode, Fault, ForkNode, JoinMode, JoinNode, LoopNode, ParallelNode, RouteNode,
-    SubWorkflowNode,
+    Body, ConditionNode, ContextProcessorNode, Fault, ForkNode, JoinMode, JoinNode, LOOP_ITERATIONS_MAX, LoopNode,
+    ParallelNode, RouteNode, SubWorkflowNode,
 };
 
-/// The most iterations of a loop, and the most branches of a fork.
-pub(super) const ROUNDS_MAX: u64 = 1_000_000;
+/// The most branches of a fork.
+const BRANCHES_MAX: u64 = 1_000_000;
 /// The most branches that may run at once.
 const CONCURRENCY_MAX: u64 = 10_000;
 
 pub(super) fn check_processor(path: &str, processor: &ContextProcessorNode, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.processor_name"), "processor's name", &processor.processor_name, faults);
+    if let Err((key, what)) = check_processor_config(&processor.processor_name, &processor.processor_config) {
+        let key = if key.is_empty() { String::new() } else { format!(".processor_config.{key}") };
+        faults.push(Fault::new(format!("{path}{key}"), what));
+    }
     for (name, value) in processor.processor_config.iter() {
         let path = format!("{path}.processor_config.{name}");
         check_depth(&path, value, faults);
@@ -96,10 +100,14 @@ fn check_branches<'a>(
 
 fn check_list(path: &str, for_each: Option<&String>, variable: Option<&String>, faults: &mut Vec<Fault>) {
     if let Some(list) = for_each {
-        check_template(&format!("{path}.for_each"), list, faults);
+        check_text(&format!("{path}.for_each"), list, faults);
     }
     if let Some(variable) = variable {
         check_variable(&format!("{path}.as"), variable, faults);
+        if variable == "loop" {
+            let hint = "choose another name";
+            faults.push(Fault::new(format!("{path}.as"), "`loop` tells about the loop itself").hint(hint));
+        }
         if for_each.is_none() {
             faults.push(Fault::new(format!("{path}.as"), "there is no list whose elements it could name"));
         }
@@ -114,7 +122,7 @@ fn check_concurrency(path: &str, concurrency: Option<u32>, faults: &mut Vec<Faul
 
 fn check_mode(path: &str, mode: JoinMode, n: Option<u32>, faults: &mut Vec<Fault>) {
     match (mode, n) {
-        (JoinMode::NOfM, Some(n)) => check_range(&format!("{path}.n"), u64::from(n), 1, ROUNDS_MAX, faults),
+        (JoinMode::NOfM, Some(n)) => check_range(&format!("{path}.n"), u64::from(n), 1, BRANCHES_MAX, faults),
         (JoinMode::NOfM, None) => {
             faults.push(Fault::new(path, "mode n_of_m needs `n`").hint("give the number of branches to wait for"));
         }
@@ -142,8 +150,16 @@ pub(super) fn check_loop(path: &str, repeat: &LoopNode, is_short: bool, faults: 
     }
     for (key, n) in [("times", times), ("max_iterations", max_iterations)] {
         if let Some(n) = n {
-            check_range(&format!("{path}.{key}"), *n, u64::from(key != "times"), ROUNDS_MAX, faults);
+            check_range(&format!("{path}.{key}"), *n, u64::from(key != "times"), LOOP_ITERATIONS_MAX, faults);
         }
+    }
+    if let (Some(times), Some(most)) = (times, max_iterations)
+        && times > most
+        && condition.is_none()
+        && for_each.is_none()
+    {
+        faults
+            .push(Fault::new(format!("{path}.times"), format!("the loop may go round {most} times (max_iterations)")));
     }
     if let Some(condition) = condition {
         if let Err(e) = expression::check(condition) {
@@ -178,6 +194,6 @@ pub(super) fn check_sub_workflow(path: &str, sub: &SubWorkflowNode, faults: &mut
     for (name, expression) in sub.outputs.iter() {
         let path = format!("{path}.outputs.{name}");
         check_variable(&path, name, faults);
-        check_template(&path, expression, faults);
+        check_text(&path, expression, faults);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::ProfileId;
+use crate::thread::is_built_in_processor;
 use crate::workflow::{Fault, NodeKind, Workflow};
 
 /// What is there to be used where the workflow will run.
@@ -14,7 +15,7 @@ pub struct Surroundings {
     pub profiles: BTreeSet<String>,
     /// The names of the providers.
     pub providers: BTreeSet<String>,
-    /// The names of the context processors.
+    /// The names of the context processors, beside those that are built in.
     pub processors: BTreeSet<String>,
 }
 
@@ -49,9 +50,10 @@ impl Workflow {
                     }
                 }
                 NodeKind::ContextProcessor(node) => {
-                    if !surroundings.processors.contains(&node.processor_name) {
+                    let name = &node.processor_name;
+                    if !is_built_in_processor(name) && !surroundings.processors.contains(name) {
                         let path = format!("{path}.context_processor.processor_name");
-                        faults.push(unknown(path, "context processor", &node.processor_name, &surroundings.processors));
+                        faults.push(unknown(path, "context processor", name, &surroundings.processors));
                     }
                 }
                 NodeKind::UserInteraction(_)

@@ -6,6 +6,7 @@ use super::parts::{
 };
 use crate::event::ToolMode;
 use crate::expression;
+use crate::fault::ErrorKind;
 use crate::workflow::{Fault, LlmNode, Node, NodeKind, NodeOperation, ToolNode, UserInteractionNode};
 
 /// Checks a node as it stands in the file, and the nodes inside it.
@@ -58,6 +59,19 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
     if let Some(retry) = &node.retry {
         check_range(&format!("{path}.retry.max_attempts"), u64::from(retry.max_attempts), 1, 100, faults);
         check_range(&format!("{path}.retry.backoff_ms"), retry.backoff_ms, 0, WAIT_MS_MAX, faults);
+        for (i, kind) in retry.on.iter().flatten().enumerate() {
+            if matches!(kind, ErrorKind::Indeterminate | ErrorKind::Cancelled) {
+                let why = "whether it happened is not known, or somebody called it off";
+                let message = format!("a node is never tried again after `{kind}`: {why}");
+                faults.push(Fault::new(format!("{path}.retry.on[{i}]"), message));
+            }
+        }
+        if retry.on.as_ref().is_some_and(Vec::is_empty) {
+            faults.push(
+                Fault::new(format!("{path}.retry.on"), "after no error is it tried again")
+                    .hint("name kinds of errors, or leave `on` away"),
+            );
+        }
         check_range(&format!("{path}.retry.backoff_ms_max"), retry.backoff_ms_max.unwrap_or(0), 0, WAIT_MS_MAX, faults);
     }
     if let Some(label) = &node.checkpoint {

@@ -61,6 +61,13 @@ pub(super) fn check_template(path: &str, template: &str, faults: &mut Vec<Fault>
     }
 }
 
+/// An expression that may stand in `{{ }}`.
+pub(super) fn check_text(path: &str, text: &str, faults: &mut Vec<Fault>) {
+    if let Err(e) = expression::check_text(text) {
+        faults.push(Fault::new(path, e.to_string()));
+    }
+}
+
 /// The model of a node: a profile, or provider and model.
 pub(super) fn check_model(
     path: &str,

@@ -1,5 +1,7 @@
 //! The shape of a graph: what is reached, what leads to an end, what comes round, what opens and closes.
 
+mod regions;
+
 use std::collections::BTreeSet;
 
 use super::{at, no_node};
@@ -23,7 +25,7 @@ pub(super) fn check(path: &str, graph: &Graph, is_bounded: bool, in_sub_workflow
     }
     let shape = Shape::new(graph);
     shape.check_ways(path, is_bounded, faults);
-    let in_loop = shape.check_regions(faults);
+    let in_loop = regions::check(&shape, faults);
     check_scopes(graph, &in_loop, in_sub_workflow, faults);
 }
 
@@ -165,7 +167,7 @@ impl<'a> Shape<'a> {
     /// ends on an end point whatever edges lead on from it.
     fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
         let mut ids: Vec<&NodeId> = node.on_error.iter().collect();
-        if !self.graph.end_points.contains(&node.id) {
+        if !self.graph.ends.contains(&node.id) {
             ids.extend(self.graph.edges_from(&node.id).map(|edge| &edge.to));
         }
         match node.kind() {
@@ -188,9 +190,9 @@ impl<'a> Shape<'a> {
                 previous[to].push(i);
             }
         }
-        let reached = reach(self.number(entry).into_iter().collect(), &self.next, None);
+        let reached = reach(self.number(entry).into_iter().collect(), &self.next);
         let is_end = |i: &usize| self.placed(*i).is_some_and(|placed| self.graph.is_end(&placed.node.id));
-        let ending = reach((0..self.next.len()).filter(is_end).collect(), &previous, None);
+        let ending = reach((0..self.next.len()).filter(is_end).collect(), &previous);
         for (i, Placed { path, node }) in self.graph.nodes.values().enumerate() {
             if !reached[i] {
                 let message = format!("node `{}` cannot be reached from `{entry}`", node.id);
@@ -208,101 +210,57 @@ impl<'a> Shape<'a> {
             );
         }
     }
-
-    /// What stands between a fork and its join, or in a loop, is entered and left by them alone. Gives the nodes that
-    /// stand in a loop.
-    fn check_regions(&self, faults: &mut Vec<Fault>) -> Vec<bool> {
-        let mut in_loop = vec![false; self.next.len()];
-        for (opener, Placed { path, node }) in self.graph.nodes.values().enumerate() {
-            let (closer, first): (&NodeId, Vec<&NodeId>) = match node.kind() {
-                NodeKind::Fork(fork) => (&fork.join, fork.branches.values().chain(&fork.entry).collect()),
-                NodeKind::LoopStart(repeat) => match &repeat.end {
-                    Some(end) => (end, self.graph.edges_from(&node.id).map(|edge| &edge.to).collect()),
-                    None => continue,
-                },
-                _ => continue,
-            };
-            let Some(closer) = self.number(closer) else { continue };
-            let first: Vec<_> = first.into_iter().filter_map(|id| self.number(id)).collect();
-            let inside = self.region(first, closer);
-            let outside = self.outside(opener, closer);
-            let is_loop = matches!(node.kind(), NodeKind::LoopStart(_));
-            let what = if is_loop { "loop" } else { "fork" };
-            for (i, placed) in self.graph.nodes.values().enumerate().filter(|(i, _)| inside[*i]) {
-                in_loop[i] |= is_loop;
-                let id = &placed.node.id;
-                if outside[i] {
-                    let message = format!("`{id}` stands in {what} `{}` and is reached past it too", node.id);
-                    let hint = "a fork or loop is entered at its beginning and left at its end";
-                    faults.push(Fault::new(&placed.path, message).hint(hint));
-                } else if self.graph.is_end(id) {
-                    let message = format!("`{id}` ends the run inside {what} `{}`", node.id);
-                    let hint = if is_loop { "lead it to the loop_end" } else { "lead it to the join" };
-                    faults.push(Fault::new(&placed.path, message).hint(hint));
-                }
-            }
-            if inside[opener] {
-                faults.push(Fault::new(path, format!("{what} `{}` is entered again from inside", node.id)));
-            }
-        }
-        in_loop
-    }
-
-    fn region(&self, first: Vec<usize>, closer: usize) -> Vec<bool> {
-        let mut inside = reach(first, &self.next, Some(closer));
-        inside[closer] = false;
-        inside
-    }
-
-    /// What is reached without going through the opener's inside.
-    fn outside(&self, opener: usize, closer: usize) -> Vec<bool> {
-        let entry = self.graph.entry.as_ref().and_then(|entry| self.number(entry));
-        let mut seen = vec![false; self.next.len()];
-        let mut todo: Vec<_> = entry.into_iter().collect();
-        while let Some(i) = todo.pop() {
-            if !std::mem::replace(&mut seen[i], true) {
-                if i == opener {
-                    todo.push(closer);
-                    let on_error = self.placed(i).and_then(|placed| placed.node.on_error.as_ref());
-                    todo.extend(on_error.and_then(|id| self.number(id)));
-                } else {
-                    todo.extend(&self.next[i]);
-                }
-            }
-        }
-        seen
-    }
 }
 
-/// Which nodes can be reached from these, without going on from `stop`.
-fn reach(from: Vec<usize>, next: &[Vec<usize>], stop: Option<usize>) -> Vec<bool> {
+/// Which nodes can be reached from these.
+fn reach(from: Vec<usize>, next: &[Vec<usize>]) -> Vec<bool> {
     let mut seen = vec![false; next.len()];
     let mut todo = from;
     while let Some(i) = todo.pop() {
-        if !std::mem::replace(&mut seen[i], true) && Some(i) != stop {
+        if !std::mem::replace(&mut seen[i], true) {
             todo.extend(&next[i]);
         }
     }
     seen
 }
 
-/// A node that lies on a cycle: what is left when nodes that nothing leads to are taken away again and again
-/// (Kahn, 1962), and from there as far forward as it takes to stand on the cycle itself.
+/// A node that lies on a cycle: one that is met again on the way down from itself, depth first.
 fn on_a_cycle(next: &[Vec<usize>]) -> Option<usize> {
-    let mut n_in = vec![0_usize; next.len()];
-    for &to in next.iter().flatten() {
-        n_in[to] += 1;
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        OnTheWay,
+        Done,
     }
-    let mut free: Vec<usize> = (0..next.len()).filter(|&i| n_in[i] == 0).collect();
-    while let Some(i) = free.pop() {
-        for &to in &next[i] {
-            n_in[to] -= 1;
-            if n_in[to] == 0 {
-                free.push(to);
+    let mut marks = vec![Mark::New; next.len()];
+    for first in 0..next.len() {
+        // The way down: nodes, and how many of their ways on were looked at.
+        let mut way = vec![(first, 0)];
+        while let Some((i, n_seen)) = way.last_mut() {
+            let i = *i;
+            if *n_seen == 0 {
+                if marks[i] != Mark::New {
+                    way.pop();
+                    continue;
+                }
+                marks[i] = Mark::OnTheWay;
+            }
+            match next[i].get(*n_seen) {
+                Some(&to) if marks[to] == Mark::OnTheWay => return Some(to),
+                Some(&to) => {
+                    *n_seen += 1;
+                    if marks[to] == Mark::New {
+                        way.push((to, 0));
+                    }
+                }
+                None => {
+                    marks[i] = Mark::Done;
+                    way.pop();
+                }
             }
         }
     }
-    (0..next.len()).find(|&i| n_in[i] > 0 && reach(next[i].clone(), next, None)[i])
+    None
 }
 
 /// Variables of scope `loop` are set in loops, those of scope `subgraph` in sub-workflows.

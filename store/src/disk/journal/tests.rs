@@ -115,3 +115,33 @@ fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
     group(&mut journal, &["B"]).unwrap();
     assert_eq!(open(dir.path(), &files, 0).1, [["a", "B"]]);
 }
+
+#[test]
+fn a_file_that_grew_stays_while_much_is_written_and_is_cut_after_that() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let (mut journal, _) = open(dir.path(), &files, 0);
+    let bytes = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    let write = |journal: &mut Journal, bytes: u64| {
+        let mut out = Vec::new();
+        let stamp = journal.begin_group(Position(0), &mut out);
+        write_value("name", Some(&vec![7; bytes as usize]), &stamp, &mut out);
+        journal.commit(&mut out).unwrap();
+    };
+    write(&mut journal, KEEP_BYTES * 2);
+    journal.switch();
+    write(&mut journal, KEEP_BUSY_BYTES + 1);
+    journal.switch();
+    assert!(bytes(NAMES[0]) > KEEP_BYTES * 2, "kept as it was");
+    write(&mut journal, 1);
+    journal.tidy(false);
+    assert_eq!(bytes(NAMES[0]), KEEP_BYTES, "cut behind what it holds");
+    assert!(bytes(NAMES[1]) > KEEP_BUSY_BYTES, "it may hold what is not in sled yet");
+    journal.switch();
+    assert_eq!(bytes(NAMES[1]), KEEP_BUSY_BYTES, "cut when it is used again");
+    journal.switch();
+    journal.tidy(true);
+    assert_eq!((bytes(NAMES[0]), bytes(NAMES[1])), (KEEP_BYTES, KEEP_BYTES));
+    // What is written after that comes back whole.
+    group(&mut journal, &["a"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 4).1, [["a"]]);
+}

@@ -1,0 +1,152 @@
+//! What events of loops and sub-workflows make of the state of their thread.
+
+use std::sync::Arc;
+
+use super::super::agent_loop::Unfit;
+use super::super::frames::{Frame, LoopFrame, SubFrame};
+use super::super::state::{Phase, State, Work};
+use super::{NO_NODE, entering};
+use crate::bin::Ordered;
+use crate::event::{
+    LoopEnded, LoopIterationStarted, LoopStarted, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted,
+};
+use crate::ids::{NodeId, Time};
+use crate::json::Json;
+
+const NO_LOOP: Unfit = Unfit("no such loop is open");
+const NO_SUB: Unfit = Unfit("no such sub-workflow runs");
+const STILL_IN_A_NODE: Unfit = Unfit("a node is being run still");
+
+impl State {
+    pub(super) fn begin_loop(&mut self, e: &LoopStarted) -> Result<(), Unfit> {
+        self.ready(&e.node)?;
+        self.frames.push(Frame::Loop(LoopFrame {
+            node: e.node.clone(),
+            end: e.end.clone(),
+            items: e.items.clone().map(Arc::new),
+            variable: e.variable.clone(),
+            n_iterations_max: e.n_iterations_max,
+            n_begun: 0,
+            is_inside: false,
+            n_entered: 0,
+            variables: Arc::default(),
+        }));
+        Ok(())
+    }
+
+    pub(super) fn begin_iteration(&mut self, e: &LoopIterationStarted) -> Result<(), Unfit> {
+        let Phase::Leaving { node } = &mut self.phase else {
+            return Err(NO_NODE);
+        };
+        let Some(Frame::Loop(open)) = self.frames.last_mut() else {
+            return Err(NO_LOOP);
+        };
+        if open.node != e.node || open.is_inside || open.n_begun != e.index || (*node != open.node && *node != open.end)
+        {
+            return Err(Unfit("no such iteration is due"));
+        }
+        node.clone_from(&open.node);
+        open.variables = Arc::new(iteration_variables(open));
+        open.n_begun += 1;
+        open.n_entered = 0;
+        open.is_inside = true;
+        Ok(())
+    }
+
+    /// A node did its work; when it was the end of the innermost loop, an iteration is over.
+    pub(super) fn end_iteration(&mut self, node: &NodeId) {
+        if let Some(Frame::Loop(open)) = self.frames.last_mut()
+            && open.end == *node
+        {
+            open.is_inside = false;
+            open.variables = Arc::default();
+        }
+    }
+
+    pub(super) fn end_loop(&mut self, e: &LoopEnded) -> Result<(), Unfit> {
+        let Some(open) = self.loop_frame().filter(|open| open.node == e.node) else {
+            return Err(NO_LOOP);
+        };
+        let (node, end, is_inside) = (open.node.clone(), open.end.clone(), open.is_inside);
+        let phase = match &e.error {
+            Some(error) => {
+                self.between_nodes()?;
+                Phase::Failing { node, error: error.clone() }
+            }
+            None => match &self.phase {
+                Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end },
+                _ => return Err(Unfit("an iteration runs still")),
+            },
+        };
+        self.frames.pop();
+        self.phase = phase;
+        Ok(())
+    }
+
+    pub(super) fn begin_sub_workflow(&mut self, at: Time, e: &SubWorkflowStarted) -> Result<(), Unfit> {
+        self.ready(&e.node)?;
+        let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
+            return Err(NO_NODE);
+        };
+        self.frames.push(Frame::Sub(SubFrame {
+            run: Box::new(run),
+            workflow: e.workflow.clone(),
+            max_iterations: e.max_iterations,
+            n_entered: 0,
+            variables: Arc::new(e.variables.clone()),
+        }));
+        Ok(())
+    }
+
+    pub(super) fn complete_sub_workflow(&mut self, e: &SubWorkflowCompleted) -> Result<(), Unfit> {
+        if !matches!(self.phase, Phase::Leaving { .. }) {
+            return Err(NO_NODE);
+        }
+        self.leave_sub_workflow(&e.node, Work::Done { output: e.output.clone().unwrap_or(Json::null()) })?;
+        for (name, value) in e.variables.iter() {
+            self.set_here(name, value.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn fail_sub_workflow(&mut self, e: &SubWorkflowFailed) -> Result<(), Unfit> {
+        self.between_nodes()?;
+        self.leave_sub_workflow(&e.node, Work::Failed(e.error.clone()))
+    }
+
+    /// The node that runs the innermost sub-workflow goes on.
+    fn leave_sub_workflow(&mut self, node: &NodeId, work: Work) -> Result<(), Unfit> {
+        match self.frames.pop() {
+            Some(Frame::Sub(open)) if open.run.node == *node => {
+                let mut run = *open.run;
+                run.work = work;
+                self.phase = Phase::InNode(run);
+                Ok(())
+            }
+            _ => Err(NO_SUB),
+        }
+    }
+
+    fn between_nodes(&self) -> Result<(), Unfit> {
+        match &self.phase {
+            Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => Ok(()),
+            Phase::Judging(judging) if judging.open_call().is_none() => Ok(()),
+            Phase::New | Phase::InNode(_) | Phase::Judging(_) | Phase::Ended(_) => Err(STILL_IN_A_NODE),
+        }
+    }
+}
+
+/// What is in the scope of an iteration when it begins: the element, and `loop`.
+fn iteration_variables(open: &LoopFrame) -> Ordered<Json> {
+    let index = usize::try_from(open.n_begun).unwrap_or(usize::MAX);
+    let item = open.items.as_ref().and_then(|items| items.get(index));
+    let about = serde_json::json!({
+        "index": open.n_begun,
+        "iteration": open.n_begun + 1,
+        "first": open.n_begun == 0,
+        "last": open.n_begun + 1 >= open.n_iterations_max,
+        "n": open.n_iterations_max,
+    });
+    let item = item.map(|item| (open.variable.clone(), item.clone()));
+    item.into_iter().chain([("loop".to_owned(), about.into())]).collect()
+}

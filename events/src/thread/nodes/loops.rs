@@ -1,0 +1,70 @@
+//! A loop: its list is made once, when it begins; whether it goes round again is asked before each iteration.
+
+use super::super::Surroundings;
+use super::super::advance::completed;
+use super::super::frames::LoopFrame;
+use super::super::state::{NodeRun, State};
+use super::fork::list_of;
+use crate::event::{Event, LoopEnded, LoopIterationStarted, LoopStarted};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::workflow::{LOOP_ITERATIONS_MAX, LoopNode, Node, NodeKind};
+
+/// How the element of a list is called when the node does not say.
+const VARIABLE_DEFAULT: &str = "item";
+
+pub(super) fn begin(
+    state: &State,
+    node: &Node,
+    repeat: &LoopNode,
+    run: &NodeRun,
+    around: &Surroundings<'_>,
+) -> Result<Event, ExecutionError> {
+    if state.loop_frame().is_some_and(|open| open.node == node.id && open.n_begun == 0) {
+        return Ok(completed(run, around.now));
+    }
+    let Some(end) = &repeat.end else {
+        let message = format!("loop `{}` names no end", node.id);
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    };
+    let items = repeat.for_each.as_ref().map(|list| list_of(state, &node.id, list)).transpose()?;
+    let bounds = [repeat.times, items.as_ref().map(|items| items.len() as u64), Some(most(repeat))];
+    Ok(LoopStarted {
+        node: node.id.clone(),
+        end: end.clone(),
+        items,
+        variable: repeat.variable.clone().unwrap_or_else(|| VARIABLE_DEFAULT.to_owned()),
+        n_iterations_max: bounds.into_iter().flatten().min().unwrap_or(0),
+    }
+    .into())
+}
+
+fn most(repeat: &LoopNode) -> u64 {
+    repeat.max_iterations.unwrap_or(LOOP_ITERATIONS_MAX)
+}
+
+/// The next iteration of the loop, or its end.
+pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFrame) -> Event {
+    let ended = |error| LoopEnded { node: open.node.clone(), n_iterations: open.n_begun, error }.into();
+    let Some(NodeKind::LoopStart(repeat)) = node.map(Node::kind) else {
+        let message = format!("`{}` begins no loop in this definition", open.node);
+        return ended(Some(ExecutionError::new(ErrorKind::Configuration, message)));
+    };
+    let is_over = repeat.times.is_some_and(|times| open.n_begun >= times)
+        || open.items.as_ref().is_some_and(|items| open.n_begun >= items.len() as u64);
+    if is_over {
+        return ended(None);
+    }
+    if let Some(condition) = &repeat.condition {
+        match state.context().holds(condition) {
+            Ok(true) => {}
+            Ok(false) => return ended(None),
+            Err(e) => return ended(Some(ExecutionError::new(ErrorKind::Expression, e.to_string()))),
+        }
+    }
+    if open.n_begun >= most(repeat) {
+        let message =
+            format!("loop `{}` went round {} times and is not over (max_iterations)", open.node, open.n_begun);
+        return ended(Some(ExecutionError::new(ErrorKind::Limit, message)));
+    }
+    LoopIterationStarted { node: open.node.clone(), index: open.n_begun }.into()
+}

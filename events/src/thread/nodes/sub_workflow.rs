@@ -1,0 +1,76 @@
+//! A workflow inside a workflow: sees its inputs, its own variables, and those of the thread.
+
+use super::super::frames::{Frame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
+use super::super::state::State;
+use crate::bin::Ordered;
+use crate::event::{Event, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
+use crate::expression::ExpressionError;
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::json::Json;
+use crate::workflow::{Node, NodeKind, SubWorkflowNode, Workflow};
+
+pub(super) fn begin(
+    state: &State,
+    workflow: &Workflow,
+    node: &Node,
+    sub: &SubWorkflowNode,
+) -> Result<Event, ExecutionError> {
+    let depth = state.frames().iter().filter(|frame| matches!(frame, Frame::Sub(_))).count();
+    if depth >= SUB_WORKFLOWS_DEPTH_MAX {
+        let message = format!("sub-workflows run {depth} deep inside each other: no deeper is allowed");
+        return Err(ExecutionError::new(ErrorKind::Limit, message));
+    }
+    let name = sub.workflow.as_str();
+    let (Some(inner), Some(graph)) = (workflow.spec().workflows.get(name), workflow.graph(Some(name))) else {
+        let message = format!("there is no workflow `{name}`");
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    };
+    let Some(entry) = graph.entry() else {
+        return Err(ExecutionError::new(ErrorKind::Configuration, format!("workflow `{name}` has no node")));
+    };
+    let context = state.context();
+    let mut variables = inner.variables.clone();
+    for (name, value) in sub.inputs.iter() {
+        variables.insert(name.clone(), context.fill(&value.0).map_err(in_value)?.into());
+    }
+    Ok(SubWorkflowStarted {
+        node: node.id.clone(),
+        workflow: name.to_owned(),
+        entry: entry.clone(),
+        variables,
+        max_iterations: workflow.sub_workflow_max_iterations(name),
+    }
+    .into())
+}
+
+/// The inner workflow reached an end: what it gives to the one around it.
+pub(in super::super) fn complete(state: &State, workflow: &Workflow, open: &SubFrame) -> Event {
+    let node = open.run.node.clone();
+    match outputs(state, workflow, open) {
+        Ok(mut variables) => {
+            let output = variables.shift_remove("output").or_else(|| state.output_here().cloned());
+            let output = output.filter(|output| !output.0.is_null());
+            SubWorkflowCompleted { node, output, variables }.into()
+        }
+        Err(e) => SubWorkflowFailed { node, error: in_value(e) }.into(),
+    }
+}
+
+fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<Ordered<Json>, ExpressionError> {
+    let i = state.frames().iter().rposition(|frame| matches!(frame, Frame::Sub(_))).unwrap_or(0);
+    let caller = state.frames()[..i].iter().rev().find_map(|frame| match frame {
+        Frame::Sub(outer) => Some(outer.workflow.as_str()),
+        Frame::Loop(_) => None,
+    });
+    let node = workflow.graph(caller).and_then(|graph| graph.node(&open.run.node));
+    let Some(NodeKind::SubWorkflow(sub)) = node.map(Node::kind) else {
+        return Ok(Ordered::default());
+    };
+    let context = state.context();
+    sub.outputs.iter().map(|(name, text)| Ok((name.clone(), context.evaluate_text(text)?))).collect()
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn in_value(error: ExpressionError) -> ExecutionError {
+    ExecutionError::new(ErrorKind::Expression, error.to_string())
+}

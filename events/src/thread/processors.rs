@@ -1,0 +1,200 @@
+//! Context processors: they change the conversation, and set variables. Those that are built in are part of the machine
+//! and pure; any other name is the application's own.
+//!
+//! What a processor leaves is a conversation that every model accepts: no tool call without its result, no result
+//! without its call.
+
+mod built_in;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::agent_loop::Unfit;
+use super::check;
+use super::conversation::Entry;
+use super::input::Rejected;
+use super::state::{Phase, State, Work};
+use crate::bin::Ordered;
+use crate::event::{
+    ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, ContextProcessingRetried, Event,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Seq, Time};
+use crate::json::Json;
+use crate::message::Message;
+
+pub(crate) use built_in::check_config;
+pub use built_in::is_built_in;
+
+/// The most messages and ranges that a changed conversation is made of.
+pub const CONTEXT_ITEMS_MAX: usize = 100_000;
+
+/// A context processor at work.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct ProcessorRun {
+    /// Which call.
+    pub call: CallId,
+    /// The processor.
+    pub processor: String,
+    /// What it is told, expressions filled in.
+    pub config: Ordered<Json>,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When this attempt was asked for.
+    pub requested_at: Time,
+    /// When this attempt must have been answered.
+    pub deadline: Time,
+}
+
+impl ProcessorRun {
+    pub(super) fn shift(&mut self, ms: u64) {
+        self.deadline = self.deadline.plus_ms(ms);
+    }
+}
+
+/// What a context processor of the application made.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Processed {
+    /// The conversation from here on: messages that stay, by their places in what the processor was shown, and new ones.
+    pub messages: Vec<ContextItem>,
+    /// Variables that are set, in the sub-workflow that runs or in the thread.
+    pub variables: Ordered<Json>,
+    /// The output of the node; null when absent.
+    pub output: Option<Json>,
+}
+
+/// The next event of a built-in processor; `None` for one of the application.
+pub(super) fn advance(state: &State, run: &ProcessorRun) -> Option<Event> {
+    let shown = state.conversation.before(run.call);
+    let processed = built_in::run(&run.processor, &run.config, shown)?;
+    Some(match processed.and_then(|processed| event_of(state, run, processed)) {
+        Ok(event) => event,
+        Err(error) => ContextProcessingFailed { call: run.call, error }.into(),
+    })
+}
+
+/// What a processor of the application answered.
+pub(super) fn answered(state: &State, call: CallId, processed: Processed) -> Event {
+    let none = || ExecutionError::new(ErrorKind::Internal, "no context processor runs");
+    match state.processor_run().ok_or_else(none).and_then(|run| event_of(state, run, processed)) {
+        Ok(event) => event,
+        Err(error) => ContextProcessingFailed { call, error }.into(),
+    }
+}
+
+/// The event, when what was made can be stored and used. What the application added in the meantime stays.
+fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<Event, ExecutionError> {
+    let malformed = |what: String| ExecutionError::new(ErrorKind::MalformedResponse, what);
+    let shown = state.conversation.before(run.call);
+    let Processed { mut messages, variables, output } = processed;
+    if messages.len() > CONTEXT_ITEMS_MAX {
+        return Err(malformed(format!("it made {} pieces, at most {CONTEXT_ITEMS_MAX} are taken", messages.len())));
+    }
+    check::context(&whole(shown, &messages)?)?;
+    let fits = |e: Rejected| malformed(e.to_string());
+    check::variables(&variables).map_err(fits)?;
+    output.as_ref().map_or(Ok(()), check::value).map_err(fits)?;
+    let (from, to) = (shown.len() as u64, state.conversation.entries.len() as u64);
+    if from < to {
+        messages.push(ContextItem::Kept { from, to });
+    }
+    let output = output.filter(|output| !output.0.is_null());
+    Ok(ContextProcessed { call: run.call, messages, variables, output }.into())
+}
+
+/// The messages that these items stand for.
+fn whole(shown: &[Entry], items: &[ContextItem]) -> Result<Vec<Arc<Message>>, ExecutionError> {
+    let mut messages = Vec::new();
+    let mut n_before = 0;
+    for item in items {
+        match item {
+            ContextItem::Kept { from, to } => {
+                let range = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+                let kept = range.filter(|(from, _)| *from >= n_before).and_then(|(from, to)| shown.get(from..to));
+                let Some(kept) = kept else {
+                    let message = format!(
+                        "it keeps the messages {from} to {to} of {}: ranges lie in the conversation, one behind the other",
+                        shown.len()
+                    );
+                    return Err(ExecutionError::new(ErrorKind::MalformedResponse, message));
+                };
+                n_before = usize::try_from(*to).unwrap_or(usize::MAX);
+                messages.extend(kept.iter().map(|entry| entry.message.clone()));
+            }
+            ContextItem::New(message) if message.content.is_empty() => {
+                return Err(ExecutionError::new(ErrorKind::MalformedResponse, "it made a message without content"));
+            }
+            ContextItem::New(message) => messages.push(message.clone()),
+        }
+    }
+    Ok(messages)
+}
+
+impl State {
+    /// The context processor that runs.
+    pub fn processor_run(&self) -> Option<&ProcessorRun> {
+        match &self.node_run()?.work {
+            Work::Processing(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The messages that the context processor that runs is shown: those that were there when it was asked for. The
+    /// same for every attempt.
+    pub fn processor_messages(&self) -> Vec<Arc<Message>> {
+        let shown = self.processor_run().map(|run| self.conversation.before(run.call));
+        shown.unwrap_or_default().iter().map(|entry| entry.message.clone()).collect()
+    }
+
+    fn processor_run_mut(&mut self, call: CallId) -> Result<&mut Work, Unfit> {
+        match &mut self.phase {
+            Phase::InNode(run) if matches!(&run.work, Work::Processing(open) if open.call == call) => Ok(&mut run.work),
+            _ => Err(Unfit("no such call is open")),
+        }
+    }
+
+    pub(super) fn begin_processor(&mut self, seq: Seq, at: Time, e: &ContextProcessingRequested) -> Result<(), Unfit> {
+        let run = ProcessorRun {
+            call: CallId(seq),
+            processor: e.processor.clone(),
+            config: e.config.clone(),
+            attempt: 1,
+            requested_at: at,
+            deadline: e.deadline,
+        };
+        *self.ready(&e.node)? = Work::Processing(Box::new(run));
+        Ok(())
+    }
+
+    /// The processor is asked again, because its answer was lost. `clock` is what the clocks of calls show.
+    pub(super) fn retry_processor(&mut self, at: Time, clock: Time, e: &ContextProcessingRetried) -> Result<(), Unfit> {
+        match self.processor_run_mut(e.call)? {
+            Work::Processing(run) if e.attempt == run.attempt + 1 => {
+                let ms = run.deadline.ms_since(run.requested_at);
+                run.attempt = e.attempt;
+                run.requested_at = at;
+                run.deadline = clock.plus_ms(ms);
+                Ok(())
+            }
+            _ => Err(Unfit("it is not the next attempt of the call")),
+        }
+    }
+
+    pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), Unfit> {
+        *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
+        for (name, value) in e.variables.iter() {
+            self.set_here(name, value.clone());
+        }
+        self.conversation_mut().replace(seq, &e.messages);
+        Ok(())
+    }
+
+    pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), Unfit> {
+        *self.processor_run_mut(e.call)? = Work::Failed(e.error.clone());
+        Ok(())
+    }
+}

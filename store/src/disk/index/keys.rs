@@ -1,0 +1,90 @@
+//! How keys and small values are written.
+
+use rethread_events::ids::{Position, Seq, ThreadId};
+
+use crate::wire::{Malformed, Put, Take};
+
+/// How far sled holds the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Watermark {
+    /// The last life of a journal file that is all in sled.
+    pub(crate) epoch: u64,
+    /// The first position that is not in sled.
+    pub(crate) position: Position,
+    /// The last group that is in sled.
+    pub(crate) group: u64,
+}
+
+pub(crate) fn write_watermark(watermark: &Watermark) -> Vec<u8> {
+    let mut out = Vec::with_capacity(24);
+    out.u64(watermark.epoch);
+    out.u64(watermark.position.0);
+    out.u64(watermark.group);
+    out
+}
+
+/// A place of a run of records of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) first: Seq,
+    pub(crate) seal: Position,
+    pub(crate) chunk: u32,
+    pub(crate) n: u64,
+}
+
+pub(crate) fn run_key(thread: ThreadId, seq: Seq) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..16].copy_from_slice(thread.as_bytes());
+    key[16..].copy_from_slice(&seq.0.to_be_bytes());
+    key
+}
+
+/// What the pieces of a value are kept under; names hold no zero byte.
+pub(crate) fn value_key(name: &str) -> Vec<u8> {
+    pair_key(name.as_bytes(), &[0])
+}
+
+pub(crate) fn chunk_key(seal: Position, chunk: u32) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&seal.0.to_be_bytes());
+    key[8..].copy_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+/// Two ids after each other: a fork, an owner's blob.
+pub(crate) fn pair_key(first: &[u8], second: &[u8]) -> Vec<u8> {
+    [first, second].concat()
+}
+
+pub(crate) fn write_place(place: &Place) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16);
+    out.var(place.seal.0);
+    out.var(place.chunk.into());
+    out.var(place.n);
+    out
+}
+
+pub(super) fn read_run(key: &[u8], value: &[u8]) -> Result<Place, Malformed> {
+    let mut take = Take(key);
+    take.bytes(16)?;
+    let first = Seq(u64::from_be_bytes(take.array()?));
+    let mut take = Take(value);
+    let place = Place { first, seal: Position(take.var()?), chunk: take.narrow()?, n: take.var()? };
+    take.end()?;
+    Ok(place)
+}
+
+pub(crate) fn write_seal(end: Position, n_chunks: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(12);
+    out.var(end.0);
+    out.var(n_chunks.into());
+    out
+}
+
+pub(super) fn read_seal(key: &[u8], value: &[u8]) -> Result<(Position, Position, u32), Malformed> {
+    let seal = Position(u64::from_be_bytes(key.try_into().map_err(|_| Malformed)?));
+    let mut take = Take(value);
+    let found = (seal, Position(take.var()?), take.narrow()?);
+    take.end()?;
+    Ok(found)
+}

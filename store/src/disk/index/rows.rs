@@ -1,0 +1,199 @@
+//! What is looked up in the trees.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use super::keys::{Place, Watermark, chunk_key, pair_key, read_run, read_seal, run_key};
+use super::{Index, Trees};
+use crate::contract::Tag;
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::wire::{Malformed, Take};
+
+impl Index {
+    pub(crate) fn watermark(&self) -> Result<Option<Watermark>, StoreError> {
+        let Some(bytes) = self.with(|trees| trees.meta.get("watermark"))? else { return Ok(None) };
+        let read = || {
+            let mut take = Take(&bytes);
+            let watermark = Watermark { epoch: take.u64()?, position: Position(take.u64()?), group: take.u64()? };
+            take.end().map(|()| watermark)
+        };
+        read().map(Some).map_err(self.malformed("the watermark"))
+    }
+
+    pub(crate) fn head(&self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
+        let bytes = self.with(|trees| trees.heads.get(thread.as_bytes()))?;
+        bytes.map(|bytes| Head::decode(thread, &bytes)).transpose().map_err(self.malformed("the head of a thread"))
+    }
+
+    /// The run that holds `seq` or, if none does, the first after it; then those that follow, up to `n_max`.
+    pub(crate) fn runs(&self, thread: ThreadId, seq: Seq, n_max: usize) -> Result<Vec<Place>, StoreError> {
+        let rows = self.with(|trees| {
+            let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
+            let at = run_key(thread, seq);
+            let from = match trees.runs.range(low..=at).next_back() {
+                Some(row) => row?.0.to_vec(),
+                None => at.to_vec(),
+            };
+            trees.runs.range(from..=high.to_vec()).take(n_max).collect::<sled::Result<Vec<_>>>()
+        })?;
+        rows.iter()
+            .map(|(key, value)| read_run(key, value))
+            .collect::<Result<_, _>>()
+            .map_err(self.malformed("the place of a run"))
+    }
+
+    /// The last run of the stream whose seal begins at or before `position`, from the end backwards.
+    pub(crate) fn run_before(&self, thread: ThreadId, position: Position) -> Result<Option<Place>, StoreError> {
+        self.with(|trees| {
+            let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
+            for row in trees.runs.range(low..=high).rev() {
+                let (key, value) = row?;
+                match read_run(&key, &value) {
+                    Ok(place) if place.seal <= position => return Ok(Ok(Some(place))),
+                    Ok(_) => {}
+                    Err(malformed) => return Ok(Err(malformed)),
+                }
+            }
+            Ok(Ok(None))
+        })?
+        .map_err(self.malformed("the place of a run"))
+    }
+
+    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<sled::IVec>, StoreError> {
+        self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))
+    }
+
+    /// The seal that holds `position`, or the first after it: its first position, its end, its number of chunks.
+    pub(crate) fn seal_at(&self, position: Position) -> Result<Option<(Position, Position, u32)>, StoreError> {
+        let row = self.with(|trees| trees.seals.range(..=position.0.to_be_bytes()).next_back().transpose())?;
+        let read = |row: Option<(sled::IVec, sled::IVec)>| {
+            row.map(|(key, value)| read_seal(&key, &value)).transpose().map_err(self.malformed("a seal"))
+        };
+        match read(row)? {
+            Some(seal) if seal.1 > position => Ok(Some(seal)),
+            _ => {
+                let from = position.next().0.to_be_bytes();
+                read(self.with(|trees| trees.seals.range(from..).next().transpose())?)
+            }
+        }
+    }
+
+    /// Up to 16 streams that fork off this one.
+    pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
+        let keys = self.with(|trees| {
+            trees.forks.scan_prefix(thread.as_bytes()).keys().take(16).collect::<sled::Result<Vec<_>>>()
+        })?;
+        let child = |key: &sled::IVec| {
+            let mut take = Take(key);
+            take.bytes(16)?;
+            take.array().map(ThreadId::from_bytes)
+        };
+        keys.iter().map(child).collect::<Result<_, _>>().map_err(self.malformed("a fork"))
+    }
+
+    /// The bytes that were cut into pieces under this key; `None` when there are none.
+    pub(crate) fn pieces(
+        &self,
+        tree: impl Fn(&Trees) -> &sled::Tree,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.with(|trees| crate::disk::pieces::read(tree(trees), key))?;
+        found.map_err(self.malformed("what was cut into pieces"))
+    }
+
+    /// Ids of streams after `after`, about `n_max` for each tag, those of all tags for an empty list; and, when that
+    /// may not be all of them, up to which id it is.
+    pub(crate) fn listed(
+        &self,
+        after: Option<ThreadId>,
+        tags: &[Tag],
+        n_max: usize,
+    ) -> Result<(BTreeSet<ThreadId>, Option<ThreadId>), StoreError> {
+        let (mut ids, mut complete_to) = (BTreeSet::new(), None::<ThreadId>);
+        let prefixes: Vec<Vec<u8>> = match tags {
+            [] => vec![Vec::new()],
+            tags => tags.iter().map(|tag| vec![tag.0]).collect(),
+        };
+        for prefix in prefixes {
+            let keys = self.with(|trees| {
+                let tree = if tags.is_empty() { &trees.heads } else { &trees.tags };
+                let from = match after {
+                    Some(after) => Bound::Excluded(pair_key(&prefix, after.as_bytes())),
+                    None => Bound::Included(prefix.clone()),
+                };
+                let to = Bound::Included(pair_key(&prefix, &[0xff; 16]));
+                tree.range((from, to)).keys().take(n_max).collect::<sled::Result<Vec<_>>>()
+            })?;
+            let mut last = None;
+            for key in &keys {
+                let id = key.get(prefix.len()..).and_then(|id| <[u8; 16]>::try_from(id).ok());
+                let id = id.ok_or(Malformed).map_err(self.malformed("the list of threads"))?;
+                last = Some(ThreadId::from_bytes(id));
+                ids.extend(last);
+            }
+            if keys.len() == n_max {
+                complete_to = match (complete_to, last) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+        if let Some(complete_to) = complete_to {
+            ids.retain(|id| *id <= complete_to);
+        }
+        Ok((ids, complete_to))
+    }
+
+    /// The names of all values with that prefix.
+    pub(crate) fn value_names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let keys = self.with(|trees| trees.values.scan_prefix(prefix).keys().collect::<sled::Result<Vec<_>>>())?;
+        let mut names = Vec::new();
+        for key in keys {
+            let (name, piece) = key.split_at(key.len().saturating_sub(5));
+            if piece == [0; 5] {
+                let name = String::from_utf8(name.to_vec()).map_err(|_| Malformed);
+                names.push(name.map_err(self.malformed("the name of a value"))?);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The hashes of all blobs that are there or that somebody names.
+    pub(crate) fn blob_hashes(&self) -> Result<BTreeSet<Hash>, StoreError> {
+        let keys = self.with(|trees| {
+            let keys = trees.blobs.iter().keys().chain(trees.owners.iter().keys());
+            keys.collect::<sled::Result<Vec<_>>>()
+        })?;
+        let hash = |key: &sled::IVec| Take(key).array().map(Hash::from_bytes);
+        keys.iter().map(hash).collect::<Result<_, _>>().map_err(self.malformed("a blob"))
+    }
+
+    /// Who names the blob.
+    pub(crate) fn owners(&self, hash: Hash) -> Result<Vec<Option<ThreadId>>, StoreError> {
+        let keys =
+            self.with(|trees| trees.owners.scan_prefix(hash.as_bytes()).keys().collect::<sled::Result<Vec<_>>>())?;
+        let owner = |key: &sled::IVec| match key.get(32..) {
+            Some([]) => Ok(None),
+            Some(id) => id.try_into().map(|id| Some(ThreadId::from_bytes(id))).map_err(|_| Malformed),
+            None => Err(Malformed),
+        };
+        keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
+    }
+
+    /// Whether sled holds records of the stream.
+    pub(crate) fn has_runs(&self, thread: ThreadId) -> Result<bool, StoreError> {
+        Ok(!self.runs(thread, Seq(0), 1)?.is_empty())
+    }
+
+    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
+        let id = owner.as_ref().map_or(&[][..], |owner| owner.as_bytes());
+        self.with(|trees| trees.owners.contains_key(pair_key(hash.as_bytes(), id)))
+    }
+
+    pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
+        self.with(|trees| crate::disk::pieces::is_there(&trees.blobs, hash.as_bytes()))
+    }
+}

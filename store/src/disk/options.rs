@@ -1,0 +1,44 @@
+//! What the log in a folder may be told.
+
+use std::sync::Arc;
+
+use super::files::Watcher;
+
+/// How a log is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// What is said to another process that finds the log locked, with the process id added; for example
+    /// `rethread serve`.
+    pub label: String,
+    /// How many bytes of unpacked records are kept in memory for readers.
+    pub read_cache_bytes: usize,
+    /// How many bytes sled may keep in memory.
+    pub index_cache_bytes: u64,
+    /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
+    /// this is taken when nothing else waits.
+    pub queue_bytes_max: usize,
+    /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
+    /// brings records of one stream closer together, less makes opening after a crash faster.
+    pub tail_bytes: usize,
+    /// Sees writes and syncs, for tests.
+    pub watcher: Option<Arc<dyn Watcher>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            label: "rethread".into(),
+            read_cache_bytes: 32 << 20,
+            index_cache_bytes: 16 << 20,
+            queue_bytes_max: 128 << 20,
+            tail_bytes: 1 << 20,
+            watcher: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("label", &self.label).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! Reading the whole log by position, and following it.
+
+use std::sync::Arc;
+
+use rethread_events::ids::{Position, Seq, ThreadId};
+
+use super::Reader;
+use crate::disk::cache::Key;
+use crate::disk::chunk::Row;
+use crate::error::{Damage, StoreError};
+use crate::follow::Source;
+use crate::record::Record;
+
+impl Reader {
+    /// As [`crate::Store::read_all`].
+    pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.try_all(from, limit).or_else(|error| match error {
+            // A delete that reached sled in between looks like damage, and is none the second time.
+            StoreError::Damaged(_) => self.try_all(from, limit),
+            error => Err(error),
+        })
+    }
+
+    fn try_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let (recent, base, deleted) = self.tail.records(from, limit);
+        if from >= base {
+            return Ok(recent);
+        }
+        let (mut found, mut next) = (Vec::new(), from);
+        while next < base && found.len() < limit {
+            let missing = || {
+                StoreError::Damaged(Damage {
+                    position: Some(next),
+                    file: Some(self.index.file_path()),
+                    what: "records are missing".into(),
+                    ..Damage::default()
+                })
+            };
+            let (seal, end, n_chunks) = self.index.seal_at(next)?.ok_or_else(missing)?;
+            if seal > next {
+                return Err(missing());
+            }
+            let rows = self.seal(seal, n_chunks)?;
+            let first = rows.partition_point(|row| row.record.position < next);
+            for row in rows[first..].iter().filter(|row| !deleted.contains(&row.record.thread)) {
+                if found.len() == limit {
+                    break;
+                }
+                found.push(self.whole(row)?);
+            }
+            next = end;
+        }
+        let room = limit - found.len();
+        found.extend(recent.into_iter().take(room));
+        Ok(found)
+    }
+
+    /// All rows of a seal, by position.
+    fn seal(&self, seal: Position, n_chunks: u32) -> Result<Arc<[Row]>, StoreError> {
+        let key = Key::Seal(seal);
+        if let Some(rows) = self.cache.find(key) {
+            return Ok(rows);
+        }
+        let mut rows = Vec::new();
+        for number in 0..n_chunks {
+            rows.extend(self.read_chunk(seal, number)?);
+        }
+        rows.sort_unstable_by_key(|row| row.record.position);
+        let rows = rows.into();
+        self.cache.keep(key, &rows);
+        Ok(rows)
+    }
+}
+
+impl Source for Reader {
+    fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.all(from, limit)
+    }
+
+    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let (recent, older) = self.tail.range_from(thread, from, limit);
+        if !older {
+            return Ok(recent);
+        }
+        // Somewhere before the place that is looked for; from there on it is a walk along the stream.
+        let Some(head) = self.find_head(thread)? else { return Ok(Vec::new()) };
+        let near = self.index.run_before(thread, from)?;
+        let mut next = near.map_or(head.first_own(), |place| place.first);
+        let mut found: Vec<Record> = Vec::new();
+        while found.len() < limit {
+            let records = self.range(thread, next..Seq(u64::MAX), limit)?;
+            let Some(last) = records.last() else { break };
+            next = last.seq.next();
+            let n_before = found.len();
+            let room = limit - n_before;
+            found.extend(records.into_iter().filter(|record| record.position >= from).take(room));
+        }
+        Ok(found)
+    }
+
+    fn in_memory(&self, from: Position) -> bool {
+        from >= self.tail.base()
+    }
+}

@@ -1,0 +1,79 @@
+//! Which streams there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_events::ids::ThreadId;
+
+use super::Reader;
+use crate::contract::{StreamInfo, Tag};
+use crate::error::StoreError;
+use crate::head::Head;
+
+impl Reader {
+    /// As [`crate::Store::streams`].
+    pub(crate) fn streams(
+        &self,
+        after: Option<ThreadId>,
+        tags: &[Tag],
+        limit: usize,
+    ) -> Result<Vec<StreamInfo>, StoreError> {
+        let wanted = |head: &Head| tags.is_empty() || tags.contains(&head.tag);
+        let recent = self.recent_heads(after);
+        let mut found = BTreeMap::new();
+        for (thread, head) in &recent {
+            if let Some(head) = head.filter(|head| wanted(head)) {
+                found.insert(*thread, head);
+            }
+        }
+        let mut after = after;
+        loop {
+            let listed = self.index.listed(after, tags, limit.saturating_add(1));
+            let (ids, complete_to) = match listed {
+                Err(StoreError::Damaged(_)) if self.is_salvage => break,
+                listed => listed?,
+            };
+            for thread in ids {
+                if recent.contains_key(&thread) {
+                    continue;
+                }
+                // Read one by one: the answer is short, and the list of a tag holds only ids.
+                if let Some(head) = self.index.head(thread)?.filter(|head| wanted(head)) {
+                    found.insert(thread, head);
+                }
+            }
+            let Some(complete_to) = complete_to else { break };
+            if found.range(..=complete_to).count() >= limit {
+                break;
+            }
+            after = Some(complete_to);
+        }
+        Ok(found.into_iter().take(limit).map(|(thread, head)| head.info(thread)).collect())
+    }
+
+    fn recent_heads(&self, after: Option<ThreadId>) -> BTreeMap<ThreadId, Option<Head>> {
+        let state = self.tail.state.read();
+        let mut heads = BTreeMap::new();
+        for segment in state.segments() {
+            for (thread, part) in &segment.streams {
+                if after.is_none_or(|after| *thread > after) {
+                    heads.insert(*thread, part.head);
+                }
+            }
+        }
+        heads
+    }
+
+    /// Up to 16 streams that inherit from this one.
+    pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
+        let recent = self.recent_heads(None);
+        let mut forks: BTreeSet<ThreadId> = recent
+            .iter()
+            .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
+            .map(|(child, _)| *child)
+            .collect();
+        let sealed = self.index.forks(thread)?;
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
+        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
+        Ok(forks.into_iter().take(16).collect())
+    }
+}

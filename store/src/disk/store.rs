@@ -1,0 +1,153 @@
+//! The contract of [`Store`], on the disk.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use tokio::sync::oneshot;
+
+use super::queue::{Answer, Op};
+use super::{SledStore, seal, verify};
+use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::error::StoreError;
+use crate::fence::Refusal;
+use crate::follow::follow;
+use crate::plan::{self, Addition};
+use crate::record::Record;
+use crate::subscription::Subscription;
+
+impl Store for SledStore {
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let bytes = match plan::measure(&append.records) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let refusal = self.queue.refuse(append.thread, error);
+                return async move { Err(refusal.into_error()) }.boxed();
+            }
+        };
+        let addition = Addition::from(append);
+        let (sender, receiver) = oneshot::channel();
+        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
+        receiver
+            .map(|answer| match answer {
+                Ok(answer) => answer.map_err(Refusal::into_error),
+                Err(_) => Err(StoreError::Closed),
+            })
+            .boxed()
+    }
+
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.open_reader()?.range(thread, range, limit)
+    }
+
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.open_reader()?.all(from, limit)
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        Ok(self.open_reader()?.head(thread)?.info(thread))
+    }
+
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+        self.open_reader()?.streams(after, tags, limit)
+    }
+
+    fn next_position(&self) -> Position {
+        self.progress.borrow().next
+    }
+
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+        follow(Arc::clone(&self.reader), self.progress.subscribe(), from, filter)
+    }
+
+    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+        plan::payload_fits(bytes.len())?;
+        let hash = Hash::of(bytes);
+        if !self.open_reader()?.has_owner(hash, owner)? {
+            self.write(Op::Blob { owner, hash, bytes: bytes.into() }, bytes.len() + 128)?;
+        }
+        Ok(hash)
+    }
+
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        self.open_reader()?.blob(hash)
+    }
+
+    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+        plan::payload_fits(snapshot.state.len())?;
+        self.open_reader()?.head(thread)?;
+        self.sealer.put_snapshot(thread, snapshot);
+        Ok(())
+    }
+
+    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+        let reader = self.open_reader()?;
+        if let Some(snapshot) = self.sealer.snapshot(thread) {
+            return Ok(Some(Snapshot::clone(&snapshot)));
+        }
+        if reader.find_head(thread)?.is_none() {
+            return Ok(None);
+        }
+        match reader.index.pieces(|trees| &trees.snapshots, thread.as_bytes()) {
+            Ok(bytes) => Ok(bytes.and_then(|bytes| seal::decode_snapshot(&bytes))),
+            Err(StoreError::Damaged(damage)) => {
+                tracing::warn!(%thread, %damage, "a snapshot cannot be read");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        plan::value_fits(name, value)?;
+        let bytes = name.len() + value.len() + 128;
+        self.write(Op::Value { name: name.into(), value: Some(value.into()) }, bytes).map(|_| ())
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.open_reader()?.value(name)
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.open_reader()?.values(prefix)
+    }
+
+    fn remove_value(&self, name: &str) -> Result<(), StoreError> {
+        plan::value_fits(name, &[])?;
+        self.write(Op::Value { name: name.into(), value: None }, name.len() + 128).map(|_| ())
+    }
+
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+        self.write(Op::Delete { thread }, 128).map(|_| ())
+    }
+
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
+        let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
+        plan::import_fits(bytes)?;
+        let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;
+        appended.ok_or(StoreError::Closed)
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        let mut found = verify::verify(self.open_reader()?)?;
+        found.faults.extend(self.mended.iter().cloned());
+        Ok(found)
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        if !self.queue.close() {
+            return Err(StoreError::Closed);
+        }
+        match self.threads.lock().take() {
+            Some(threads) => self.finish(threads),
+            None => {
+                self.progress.send_modify(|progress| progress.closed = true);
+                let closed = self.reader.index.close();
+                drop(self.lock.lock().take());
+                closed
+            }
+        }
+    }
+}

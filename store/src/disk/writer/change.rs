@@ -1,0 +1,184 @@
+//! What waits, checked and encoded: from an operation to the change that its group will make.
+
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+
+use super::{Change, GROUP_BYTES_MAX, Group, Known, Writer};
+use crate::contract::ForkPoint;
+use crate::disk::frame::{Stamp, write_append, write_blob, write_delete, write_value};
+use crate::disk::queue::Op;
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::plan::{self, Addition, Recent};
+
+impl Writer {
+    pub(super) fn plan(
+        &mut self,
+        op: Op,
+        ticket: u64,
+        stamp: &Stamp,
+        group: &mut Group,
+        out: &mut Vec<u8>,
+    ) -> Result<Change, StoreError> {
+        match op {
+            Op::Append(addition) => {
+                let thread = addition.thread;
+                let head = self.head(thread)?;
+                if !self.fenced.is_empty()
+                    && let Some(until) = self.fenced.get(&thread)
+                {
+                    if ticket < *until {
+                        let actual = head.map_or(Seq(0), |head| head.last_seq.next());
+                        let expected = addition.expected;
+                        return Err(StoreError::Conflict { thread, expected, actual });
+                    }
+                    self.fenced.remove(&thread);
+                }
+                let before = self.before(thread, addition.expected, addition.fork_of, head)?;
+                Ok(self.add(&addition, before, head, stamp, group, out))
+            }
+            Op::Import { fork_of, tag, records } => {
+                let Some(thread) = records.first().map(|record| record.thread) else {
+                    return Err(plan::nothing());
+                };
+                let head = self.head(thread)?;
+                let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
+                let before = self.before(thread, expected, fork_of, head)?;
+                let addition = plan::import(fork_of, before, tag, records)?;
+                self.import(addition, before, stamp, group, out).ok_or_else(plan::nothing)
+            }
+            Op::Blob { owner, hash, bytes } => {
+                // A delete that is still on its way into sled may take the bytes that are there.
+                let is_there = self.has_blob(hash)?;
+                let bytes = (!is_there).then_some(bytes);
+                write_blob(owner, hash, bytes.as_deref(), &at(stamp, group.next), out);
+                Ok(Change::Blob { owner, hash, bytes })
+            }
+            Op::Value { name, value } => {
+                write_value(&name, value.as_deref(), &at(stamp, group.next), out);
+                Ok(Change::Value { name, value })
+            }
+            Op::Delete { thread } => {
+                self.head(thread)?.ok_or_else(|| plan::no_thread(thread))?;
+                let forks = self.reader.forks(thread)?;
+                if !forks.is_empty() {
+                    return Err(StoreError::InUse { thread, forks });
+                }
+                write_delete(thread, &at(stamp, group.next), out);
+                let known = self.change(thread, stamp, group);
+                (known.head, known.recent) = (None, Recent::default());
+                Ok(Change::Delete { thread })
+            }
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        addition: &Addition,
+        before: Hash,
+        head: Option<Head>,
+        stamp: &Stamp,
+        group: &mut Group,
+        out: &mut Vec<u8>,
+    ) -> Change {
+        let (thread, first, n) = (addition.thread, group.next, addition.items.len());
+        let n_before = group.records.len();
+        let known = self.change(thread, stamp, group);
+        let next = addition.place(head.as_ref(), before, &known.recent, first, |record| group.records.push(record));
+        known.head = Some(next);
+        known.recent.push(addition.expected, first);
+        let cause = group.records[n_before].cause;
+        write_append(addition, &Stamp { before, trace: next.trace, cause, ..at(stamp, first) }, out);
+        group.next = next.last_position.next();
+        Change::Append { thread, before, head: next, n, first }
+    }
+
+    /// An import is written in one group and in several frames, because it may be larger than one may be.
+    pub(super) fn import(
+        &mut self,
+        addition: Addition,
+        before: Hash,
+        stamp: &Stamp,
+        group: &mut Group,
+        out: &mut Vec<u8>,
+    ) -> Option<Change> {
+        let begin = group.next;
+        let (mut before, mut head, mut last) = (before, None, None);
+        for part in addition.split(begin, GROUP_BYTES_MAX) {
+            let change = self.add(&part, before, head, stamp, group, out);
+            if let Change::Append { head: next, .. } = &change {
+                (before, head) = (next.hash, Some(*next));
+            }
+            group.changes.extend(last.replace(change).map(|earlier| (earlier, None)));
+        }
+        if let Some(Change::Append { first, .. }) = &mut last {
+            *first = begin;
+        }
+        last
+    }
+
+    pub(super) fn before(
+        &mut self,
+        thread: ThreadId,
+        expected: Seq,
+        fork_of: Option<ForkPoint>,
+        head: Option<Head>,
+    ) -> Result<Hash, StoreError> {
+        plan::check(thread, expected, fork_of, head.as_ref())?;
+        match (head, fork_of) {
+            (Some(head), _) => Ok(head.hash),
+            (None, None) => Ok(Hash::ZERO),
+            (None, Some(point)) => {
+                let parent = self.head(point.parent)?;
+                plan::check_fork(point, parent.as_ref())?;
+                match parent {
+                    Some(parent) if parent.last_seq == point.seq => Ok(parent.hash),
+                    _ => self.reader.hash_at(point),
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
+        let state = self.reader.tail.state.read();
+        if state.active.blobs.get(&hash).is_some_and(|blob| blob.bytes.is_some()) {
+            return Ok(true);
+        }
+        if state.has_deletes() {
+            return Ok(false);
+        }
+        drop(state);
+        self.reader.has_blob(hash)
+    }
+
+    pub(super) fn head(&mut self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
+        if let Some(known) = self.heads.get(&thread) {
+            return Ok(known.head);
+        }
+        let head = self.reader.find_head(thread)?;
+        self.heads
+            .insert(thread, Known { head, recent: Recent::default(), epoch: self.sealer.sealed_epoch(), group: 0 });
+        Ok(head)
+    }
+
+    /// What is remembered of a stream, to be changed by a group.
+    pub(super) fn change(&mut self, thread: ThreadId, stamp: &Stamp, group: &mut Group) -> &mut Known {
+        let known = self.heads.entry(thread).or_default();
+        if known.group != stamp.group {
+            group.undo.push((thread, *known));
+            (known.group, known.epoch) = (stamp.group, stamp.epoch);
+        }
+        known
+    }
+}
+
+pub(super) fn at(stamp: &Stamp, position: Position) -> Stamp {
+    Stamp { position, ..*stamp }
+}
+
+pub(super) fn needs_all_before(op: &Op) -> bool {
+    match op {
+        Op::Append(addition) => addition.fork_of.is_some(),
+        Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } => true,
+        Op::Value { .. } => false,
+    }
+}

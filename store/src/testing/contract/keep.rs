@@ -1,0 +1,150 @@
+//! Deletes, and what is kept beside the records: blobs, values, snapshots.
+
+use rethread_events::ids::{Hash, Position, Seq};
+
+use super::{Backend, all};
+use crate::testing::{append, fork, put, texts, thread};
+use crate::{Snapshot, StoreError, VALUE_BYTES_MAX};
+
+/// With everything that was its own; positions stay empty.
+pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
+    for number in 1..4 {
+        put(backend.store(), append(thread(number), 0, &["a", "b"])).unwrap();
+    }
+    backend.reopen();
+    put(backend.store(), append(thread(2), 2, &["c"])).unwrap();
+    let info = backend.store().stream(thread(2)).unwrap();
+    let snapshot = Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: b"state".to_vec() };
+    backend.store().put_snapshot(thread(2), snapshot).unwrap();
+    backend.store().delete(thread(2)).unwrap();
+    for _ in 0..3 {
+        let store = backend.store();
+        let gone = store.read_stream(thread(2), Seq(0)..Seq(9), 9);
+        assert!(matches!(gone, Err(StoreError::NotFound { .. })), "{gone:?}");
+        assert!(matches!(store.stream(thread(2)), Err(StoreError::NotFound { .. })));
+        assert_eq!(store.snapshot(thread(2)).unwrap(), None);
+        let ids: Vec<_> = store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
+        assert_eq!(ids, [thread(1), thread(3)]);
+        let positions: Vec<_> = all(store).iter().map(|record| record.position.0).collect();
+        assert_eq!(positions, [0, 1, 4, 5]);
+        assert_eq!(store.next_position(), Position(7));
+        assert_eq!(store.verify().unwrap().faults, []);
+        assert!(matches!(store.delete(thread(2)), Err(StoreError::NotFound { .. })));
+        backend.reopen();
+    }
+    assert_eq!(texts(backend.store(), thread(3)), ["a", "b"]);
+}
+
+/// Until the forks are deleted.
+pub fn a_stream_with_forks_is_not_deleted(backend: &mut dyn Backend) {
+    put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
+    put(backend.store(), fork(thread(2), thread(1), 0, &["x"])).unwrap();
+    backend.reopen();
+    put(backend.store(), fork(thread(3), thread(1), 1, &["y"])).unwrap();
+    for rest in [vec![thread(2), thread(3)], vec![thread(3)]] {
+        match backend.store().delete(thread(1)) {
+            Err(StoreError::InUse { thread: of, forks }) => {
+                assert_eq!((of, forks), (thread(1), rest.clone()));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(texts(backend.store(), rest[0])[0], "a");
+        backend.store().delete(rest[0]).unwrap();
+        backend.reopen();
+    }
+    backend.store().delete(thread(1)).unwrap();
+    assert!(all(backend.store()).is_empty());
+}
+
+/// At seq 0, with nothing of its former life.
+pub fn a_deleted_stream_can_begin_anew(backend: &mut dyn Backend) {
+    put(backend.store(), append(thread(1), 0, &["a", "b", "c"])).unwrap();
+    backend.reopen();
+    backend.store().delete(thread(1)).unwrap();
+    put(backend.store(), append(thread(1), 0, &["A", "B"])).unwrap();
+    for _ in 0..3 {
+        assert_eq!(texts(backend.store(), thread(1)), ["A", "B"]);
+        let positions: Vec<_> = all(backend.store()).iter().map(|r| r.position.0).collect();
+        assert_eq!(positions, [3, 4]);
+        assert_eq!(backend.store().verify().unwrap().faults, []);
+        backend.reopen();
+    }
+    put(backend.store(), append(thread(1), 2, &["C"])).unwrap();
+    backend.store().delete(thread(1)).unwrap();
+    backend.reopen();
+    assert!(all(backend.store()).is_empty());
+}
+
+/// Stored once however many name it, gone with the last that does.
+pub fn blobs_live_as_long_as_an_owner(backend: &mut dyn Backend) {
+    for number in 1..3 {
+        put(backend.store(), append(thread(number), 0, &["x"])).unwrap();
+    }
+    let shared = vec![1; 70_000];
+    let hash = backend.store().put_blob(Some(thread(1)), &shared).unwrap();
+    assert_eq!(hash, Hash::of(&shared));
+    assert_eq!(backend.store().put_blob(Some(thread(1)), &shared).unwrap(), hash);
+    backend.reopen();
+    assert_eq!(backend.store().put_blob(Some(thread(2)), &shared).unwrap(), hash);
+    let kept = backend.store().put_blob(None, b"kept").unwrap();
+    backend.store().put_blob(Some(thread(1)), b"kept").unwrap();
+    let empty = backend.store().put_blob(None, b"").unwrap();
+    let own = backend.store().put_blob(Some(thread(2)), b"own").unwrap();
+    backend.reopen();
+    backend.store().delete(thread(1)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(backend.store().blob(hash).unwrap(), shared);
+        assert_eq!(backend.store().blob(kept).unwrap(), b"kept");
+        assert_eq!(backend.store().blob(empty).unwrap(), b"");
+        backend.reopen();
+    }
+    backend.store().delete(thread(2)).unwrap();
+    backend.reopen();
+    backend.reopen();
+    for gone in [hash, own] {
+        assert!(matches!(backend.store().blob(gone), Err(StoreError::NotFound { .. })));
+    }
+    assert_eq!(backend.store().blob(kept).unwrap(), b"kept");
+    assert_eq!(backend.store().put_blob(None, &shared).unwrap(), hash);
+    assert_eq!(backend.store().blob(hash).unwrap(), shared);
+}
+
+/// Put, replace, list by prefix, remove.
+pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
+    backend.store().put_value("cursor/a", b"1").unwrap();
+    backend.store().put_value("cursor/b", &[5; VALUE_BYTES_MAX]).unwrap();
+    backend.store().put_value("cursorless", b"").unwrap();
+    backend.reopen();
+    backend.store().put_value("cursor/a", b"2").unwrap();
+    backend.store().put_value("other", b"3").unwrap();
+    backend.store().remove_value("cursor/b").unwrap();
+    backend.store().remove_value("never there").unwrap();
+    for _ in 0..3 {
+        let store = backend.store();
+        assert_eq!(store.value("cursor/a").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(store.value("cursor/b").unwrap(), None);
+        assert_eq!(store.value("cursorless").unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(store.value("nothing").unwrap(), None);
+        let names: Vec<_> = store.values("cursor").unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["cursor/a", "cursorless"]);
+        assert_eq!(store.values("cursor/").unwrap(), [("cursor/a".to_string(), b"2".to_vec())]);
+        assert_eq!(store.values("").unwrap().len(), 3);
+        backend.reopen();
+    }
+}
+
+/// And is given back as long as nothing happens to it.
+pub fn a_snapshot_replaces_the_one_before(backend: &mut dyn Backend) {
+    let info = put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
+    let snapshot =
+        |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: vec![seq as u8; n] };
+    assert_eq!(backend.store().snapshot(thread(1)).unwrap(), None);
+    backend.store().put_snapshot(thread(1), snapshot(0, 200_000)).unwrap();
+    backend.store().put_snapshot(thread(1), snapshot(1, 100)).unwrap();
+    assert_eq!(backend.store().snapshot(thread(1)).unwrap(), Some(snapshot(1, 100)));
+    backend.reopen();
+    let found = backend.store().snapshot(thread(1)).unwrap();
+    assert!(found.is_none() || found == Some(snapshot(1, 100)), "{found:?}");
+    let nobody = backend.store().put_snapshot(thread(2), snapshot(0, 1));
+    assert!(matches!(nobody, Err(StoreError::NotFound { .. })), "{nobody:?}");
+}

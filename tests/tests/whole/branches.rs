@@ -1,0 +1,167 @@
+//! Forks whose branches are threads of their own.
+
+use std::sync::Arc;
+
+use rethread::{ForkRequest, Seq, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
+
+use crate::support::{World, block_on, llm, print_log, workflow};
+
+fn two_branches(join: &str) -> Arc<Workflow> {
+    workflow(&format!(
+        "nodes:\n- id: both\n  parallel:\n    {join}\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n",
+        llm("l", "look, pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: L}"),
+        llm("r", "", "{text: R}"),
+    ))
+}
+
+fn each() -> Arc<Workflow> {
+    workflow(&format!(
+        "nodes: [{{id: all, parallel: {{for_each: input, as: word, body: {{nodes: [{}]}}}}}}]",
+        "{id: say, tool: {tool_name: look, parameters: {text: '{{ word }}'}}}"
+    ))
+}
+
+fn asking() -> Arc<Workflow> {
+    workflow(&format!(
+        "nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n",
+        llm("l", "", "{text: L}"),
+        "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+         variables: [{variable_name: output, expression: '{{ input }}'}]}}",
+    ))
+}
+
+async fn waiting(world: &World) -> Vec<ThreadHandle> {
+    let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+    let waiting = threads.into_iter().filter(|thread| thread.status == Status::Waiting);
+    waiting.map(|thread| world.runtime.thread(thread.thread_id)).collect()
+}
+
+#[test]
+fn branches_are_threads_and_their_results_come_together() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, outcome) = world.run(&two_branches("concurrency: 2"), "hello").await;
+        assert_eq!(outcome.output, Some(serde_json::json!({ "left": "L", "right": "R" })));
+        assert_eq!(outcome.totals.n_llm_calls, 3);
+        let family = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+        assert_eq!(family.len(), 3);
+        let log = print_log(&thread).await;
+        assert!(log.contains("FORK_STARTED") && log.contains("JOIN_COMPLETED"), "{log}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_list_of_five_hundred_is_done_in_its_order() {
+    block_on(async {
+        let world = World::new().await;
+        let input: Vec<_> = (0..500).map(|i| format!("w{i}")).collect();
+        let thread = world.runtime.start_thread(each(), serde_json::json!(input)).await.unwrap();
+        let outcome = thread.outcome().await.unwrap();
+        let output = outcome.output.unwrap();
+        let words: Vec<_> = output.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+        assert!(words.iter().zip(&input).all(|(said, word)| said.contains(word.as_str())), "{words:?}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_thread_whose_branches_wait_for_people_is_at_rest() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, outcome) = world.run(&asking(), "hello").await;
+        assert_eq!(outcome.status, Status::Waiting);
+        let branch = waiting(&world).await.remove(0);
+        let question = branch.state().await.unwrap().interaction().unwrap().id;
+        branch.respond(question, "yes").await.unwrap();
+        let outcome = thread.outcome().await.unwrap();
+        assert_eq!(outcome.output.unwrap()["right"], "yes");
+        world.end().await;
+    });
+}
+
+#[test]
+fn losers_are_cancelled() {
+    block_on(async {
+        let world = World::new().await;
+        let workflow = workflow(&format!(
+            "nodes:\n- id: race\n  parallel:\n    mode: any\n    branches:\n      quick: {{nodes: [{}]}}\n      slow: {{nodes: [{}]}}\n",
+            llm("q", "", "{text: Q}"),
+            "{id: wait, tool: {tool_name: wait_look, parameters: {text: x}}}",
+        ));
+        let (_, outcome) = world.run(&workflow, "hello").await;
+        assert_eq!(outcome.output, Some(serde_json::json!({ "quick": "Q", "slow": null })));
+        let loser = loop {
+            let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+            if let Some(loser) = threads.into_iter().find(|thread| thread.status == Status::Cancelled) {
+                break loser;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(world.runtime.thread(loser.thread_id).outcome().await.unwrap().status, Status::Cancelled);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_pause_and_a_cancel_reach_the_branches() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&asking(), "hello").await;
+        let branch = waiting(&world).await.remove(0);
+        thread.pause(None).await.unwrap();
+        until(&branch, Status::Paused).await;
+        thread.resume().await.unwrap();
+        until(&branch, Status::Waiting).await;
+        thread.cancel(None).await.unwrap();
+        until(&branch, Status::Cancelled).await;
+        world.end().await;
+    });
+}
+
+async fn until(thread: &ThreadHandle, status: Status) {
+    while thread.state().await.unwrap().status() != status {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_fork_of_a_thread_in_a_fork_has_branches_of_its_own() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&asking(), "hello").await;
+        let fork = thread.fork(ForkRequest::default()).await.unwrap();
+        let outcome = fork.at_rest().await.unwrap();
+        assert_eq!(outcome.status, Status::Waiting);
+        let asked = waiting(&world).await;
+        assert_eq!(asked.len(), 2, "each has its own question");
+        for (i, branch) in asked.iter().enumerate() {
+            let question = branch.state().await.unwrap().interaction().unwrap().id;
+            branch.respond(question, format!("answer {i}")).await.unwrap();
+        }
+        let (old, new) = (thread.outcome().await.unwrap(), fork.outcome().await.unwrap());
+        assert_ne!(old.output, new.output);
+        assert_eq!(old.output.unwrap()["left"], "L");
+        assert_eq!(new.output.unwrap()["left"], "L");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_checkpoint_of_the_owner_names_a_moment_of_its_branches() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&asking(), "hello").await;
+        thread.checkpoint("asked").await.unwrap();
+        let branch = waiting(&world).await.remove(0);
+        let before = branch.state().await.unwrap();
+        let question = before.interaction().unwrap().id;
+        branch.respond(question, "yes").await.unwrap();
+        thread.outcome().await.unwrap();
+        let seq = thread.checkpoint_seq("asked").await.unwrap().unwrap();
+        let family = thread.family_at(seq).await.unwrap();
+        let then: Vec<(ThreadId, Option<Seq>)> = family.iter().map(|member| (member.thread, member.seq)).collect();
+        assert!(then.contains(&(branch.id(), before.last_seq())), "{then:?}");
+        world.end().await;
+    });
+}
