@@ -219,6 +219,7 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::LlmExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ToolExecutionRequest(e) => format!("{} {}", e.name, cut(&e.arguments.0.to_string())),
         Event::ToolCallRetried(e) => format!("attempt {}", e.attempt),
+        Event::ContextProcessingRetried(e) => format!("attempt {}", e.attempt),
         Event::ToolExecutionProgress(e) => cut(&e.message),
         Event::ToolExecutionCompleted(e) => {
             let text: String = e.content.iter().filter_map(|part| part.as_text()).collect();

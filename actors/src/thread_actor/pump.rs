@@ -78,7 +78,7 @@ impl ThreadActor {
                 let workspace = live.thread.state().workspace().map(str::to_owned);
                 slot.tools.do_send(CallTool { thread, id, run, workspace, cancel });
             }
-            Effect::RunBranch(_) => return false,
+            Effect::RunBranch(_) | Effect::RunProcessor(_) => return false,
             Effect::AskPerson(ask) => {
                 let Some(handler) = &inner.handler else {
                     return false;

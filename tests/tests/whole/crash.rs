@@ -66,8 +66,11 @@ async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<
         if outcome.status != Status::Waiting {
             return Ok(outcome);
         }
-        if let Some(question) = outcome.state.interaction() {
-            thread.respond(question.id, true).await?;
+        for member in thread.family_at(outcome.state.last_seq().unwrap()).await? {
+            let branch = world.runtime.thread(member.thread);
+            if let Some(question) = branch.state().await?.interaction() {
+                branch.respond(question.id, true).await?;
+            }
         }
     }
 }
@@ -177,6 +180,28 @@ fn a_person_as_the_model_survives_a_crash_at_every_append() {
         format!("{{id: {id}, llm: {{provider: human, model: some-chat, user_prompt: 'How much is {{{{ input }}}}?'}}}}")
     };
     check_crashes(&workflow(&format!("nodes: [{}, {}]", node("first"), node("second"))));
+}
+
+#[test]
+fn branches_survive_a_crash_at_every_append() {
+    check_crashes(&workflow(&format!(
+        "nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n- {}\n",
+        llm("l", "pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: L}"),
+        "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+         variables: [{variable_name: output, expression: '{{ input }}'}]}}",
+        "{id: put, tool: {tool_name: put, parameters: {text: '{{ left }} {{ right }}'}}}",
+    )));
+}
+
+#[test]
+fn a_race_survives_a_crash_at_every_append() {
+    check_crashes(&workflow(&format!(
+        "nodes:\n- id: race\n  parallel:\n    mode: any\n    branches:\n      quick: {{nodes: [{}]}}\n      \
+         slow: {{nodes: [{}]}}\n",
+        llm("q", "", "{text: Q}"),
+        "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+         variables: [{variable_name: never, expression: '{{ input }}'}]}}",
+    )));
 }
 
 #[test]

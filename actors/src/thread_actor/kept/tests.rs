@@ -99,7 +99,7 @@ fn only_who_is_outside_is_told_that_there_is_no_room() {
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    kept.waiting.push_back(Waiting { input: Input::Resume, reply: Some(reply), place: None });
+    kept.waiting.push_back(Waiting { input: Input::Resume, reply: Some(reply), place: None, cause: None });
     assert_eq!(kept.take_asking().len(), 1);
     assert!(kept.knows((CALL, 1)) && kept.waiting.len() == 1);
 }
