@@ -83,7 +83,7 @@ impl Judging {
 
     pub(super) fn shift(&mut self, ms: u64) {
         if let JudgingStage::Asking(call) = &mut self.stage {
-            call.deadline = call.deadline.plus_ms(ms);
+            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
         }
     }
 
@@ -263,7 +263,7 @@ impl State {
             Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {}
             _ => return Err(Unfit("the thread does not leave that node")),
         }
-        let deadline = at.plus_ms(e.timeout_ms);
+        let deadline = Some(at.plus_ms(e.timeout_ms));
         let request = LlmExecutionRequest {
             node: e.from.clone(),
             prompt: self.question_about(&e.condition),
@@ -274,7 +274,10 @@ impl State {
             tool_catalog: None,
             max_iterations: 1,
             concurrent_tools_max: 1,
-            llm_timeout_ms: e.timeout_ms,
+            llm_timeout_ms: Some(e.timeout_ms),
+            approve_tools: Vec::new(),
+            person_tools: Vec::new(),
+            relay: false,
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.from.clone(),
@@ -324,7 +327,8 @@ impl State {
             Some(Judging { stage: JudgingStage::Asking(open), request, .. })
                 if open.call == call && attempt == open.attempt + 1 =>
             {
-                *open = ModelCall { call, attempt, requested_at: at, deadline: clock.plus_ms(request.llm_timeout_ms) };
+                let deadline = request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
+                *open = ModelCall { call, attempt, requested_at: at, deadline };
                 Ok(())
             }
             _ => Err(Unfit("no such model call is open")),
