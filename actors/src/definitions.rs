@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dashmap::{DashMap, DashSet};
 use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::message::ToolSpec;
 use rethread_events::thread::State;
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use rethread_store::{Store, StoreError};
@@ -72,6 +73,15 @@ impl Definitions {
         let workflow = Arc::new(Workflow::from_json(&text).map_err(RuntimeError::Workflow)?);
         self.workflows.insert(reference.hash, workflow.clone());
         Ok(workflow)
+    }
+
+    /// The tools of a catalogue that models were shown. Blocks.
+    pub(crate) fn catalogue(&self, hash: Hash) -> Result<Arc<[ToolSpec]>, RuntimeError> {
+        let bytes = self.store.blob(hash)?;
+        let specs: Vec<ToolSpec> = serde_json::from_slice(&bytes).map_err(|error| {
+            RuntimeError::Store(StoreError::Invalid(format!("the blob {hash} is no catalogue of tools: {error}")))
+        })?;
+        Ok(specs.into())
     }
 
     /// Keeps the catalogue that models are shown. Blocks the first time.

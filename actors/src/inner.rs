@@ -7,8 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use actix::Addr;
 use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
+use rethread_events::event::ModelChoice;
 use rethread_events::ids::{Hash, Seq, ThreadId, Time, ToolName};
-use rethread_events::thread::{ToolFacts, Tools};
+use rethread_events::json::Json;
+use rethread_events::message::ToolSpec;
+use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
 use rethread_tools::{Registry, Workspace};
 use tokio::sync::{OnceCell, Semaphore};
@@ -222,6 +225,7 @@ impl Tools for Inner {
             timeout_ms: limits.timeout_ms,
             retries: limits.retries,
             retry_delay_ms: limits.retry_delay_ms,
+            person: tool.person_role(),
         })
     }
 
@@ -232,5 +236,40 @@ impl Tools for Inner {
     fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
         let catalogue = self.tools.catalogue(names).ok()?;
         self.definitions.keep_catalogue(&catalogue).ok()
+    }
+}
+
+impl thread::Models for Inner {
+    fn is_person(&self, model: &ModelChoice) -> bool {
+        self.models.is_person(model)
+    }
+
+    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
+        let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
+        self.models.read(request, tools, brought)
+    }
+}
+
+// Where a person stands for the model.
+impl Inner {
+    /// What the person is to carry to the model, when the thread waits for one. Blocks.
+    pub(crate) fn relay_prompt(&self, state: &State) -> Result<Option<String>, RuntimeError> {
+        let Some(request) = state.model_request() else {
+            return Ok(None);
+        };
+        let tools = self.catalogue_of(&request)?;
+        Ok(Some(self.models.relay_prompt(&request, tools)))
+    }
+
+    /// The tools as they were when the model was first offered them, whatever this process has now.
+    fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
+        let Some(hash) = request.execution.tool_catalog else {
+            return Ok(Arc::new([]));
+        };
+        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+        match self.tools.catalogue(&names) {
+            Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
+            _ => self.definitions.catalogue(hash),
+        }
     }
 }

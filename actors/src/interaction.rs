@@ -1,25 +1,65 @@
 //! Questions to people, answered by the application.
 
 use futures::future::BoxFuture;
-use rethread_events::event::OperationType;
+use rethread_events::event::{AskedTool, OperationType};
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::thread::State;
+use rethread_events::thread::{Interaction, State};
 use tokio_util::sync::CancellationToken;
+
+use crate::inner::Inner;
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InteractionRequest {
     /// Its id; with the thread's it is unique, see [`CallId::key`].
     pub id: CallId,
-    /// What will be done with the answer. The handler need not care.
+    /// What will be done with the answer, and so what an answer may be:
+    ///
+    /// - `UpdateVariables`, `AddMessage`: a node asks; any value that its expressions can use.
+    /// - `ApproveTool`: whether [`InteractionRequest::tool_call`] runs. `true` or `false`, or one of
+    ///   `{"decision": "approve"}`, `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}`,
+    ///   `{"decision": "answer", "content": …}`.
+    /// - `AnswerTool`: a model asks; any value, which is the result of its call.
+    /// - `RelayModel`: a person stands for the model; its answer as a text, or the JSON that the prompt asks for when
+    ///   the answer is to use tools.
     pub operation_type: OperationType,
-    /// The question.
+    /// The question. For `RelayModel` it is all that the model would be told.
     pub prompt: Option<String>,
+    /// When it was asked.
+    pub requested_at: Time,
     /// Until when it can be answered.
     pub deadline: Option<Time>,
-    /// What the workflow's author wants the application to know.
+    /// What the workflow's author wants the application to know; `choices` where a model offers some.
     pub metadata: Option<Json>,
+    /// The tool call that is asked about.
+    pub tool_call: Option<AskedTool>,
+}
+
+impl InteractionRequest {
+    /// The question as it is put to a person. Blocks for `RelayModel` where this process lacks the tools that were
+    /// offered, which are then read from the log.
+    pub(crate) fn new(inner: &Inner, state: &State, ask: &Interaction) -> Self {
+        let prompt = match ask.operation_type {
+            OperationType::RelayModel => inner.relay_prompt(state).unwrap_or_else(|error| {
+                tracing::warn!(thread = %state.thread(), %error, "the prompt for the person cannot be put together");
+                None
+            }),
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::ApproveTool
+            | OperationType::AnswerTool => ask.prompt.clone(),
+        };
+        Self {
+            id: ask.id,
+            operation_type: ask.operation_type,
+            prompt,
+            requested_at: ask.requested_at,
+            deadline: ask.deadline,
+            metadata: ask.metadata.clone(),
+            tool_call: ask.tool_call.clone(),
+        }
+    }
 }
 
 /// What a handler may look at.
@@ -36,11 +76,13 @@ pub struct InteractionContext {
     pub cancel: CancellationToken,
 }
 
-/// Gets answers from people. Implemented by the application: a dialog, a chat, a terminal.
+/// Gets answers from people. Implemented by the application: a dialog, a chat, a terminal. A thread may have several
+/// questions at once; each is put by a call of its own.
 ///
 /// One that cannot answer now (nobody is there) waits on `cx.cancel`: the question stays open, survives a restart,
 /// and can be answered through [`crate::ThreadHandle::respond`]. After a restart the question is asked again.
 pub trait UserInteractionHandler: Send + Sync + 'static {
-    /// The raw answer: a text, a boolean, any JSON. An error ends the question as failed and goes into the log.
+    /// The raw answer: a text, a boolean, any JSON; see [`InteractionRequest::operation_type`]. An error, or an answer
+    /// that cannot be used, ends the question as failed and goes into the log.
     fn handle(&self, request: InteractionRequest, cx: InteractionContext) -> BoxFuture<'static, Result<Json, String>>;
 }

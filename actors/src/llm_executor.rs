@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::inner::Inner;
+use crate::models::model_answer;
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_executor::{contained, millis};
 
@@ -108,17 +109,7 @@ async fn ask(
     let answer = client.call(&request, CallContext::new(&key, &mut listener));
     let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
     let response = answer.map_err(execution_error)?;
-    Ok(ModelAnswer {
-        message: Arc::new(response.message),
-        finish_reason: response.finish_reason,
-        usage: response.usage,
-        cost_nanousd: response.cost.map(|cost| cost.nanousd),
-        prices: response.cost.map(|cost| cost.prices),
-        model: response.model,
-        response_id: response.response_id,
-        cached: response.cached,
-        duration_ms: 0,
-    })
+    Ok(model_answer(response))
 }
 
 /// Waits for the answer and tells the thread of its pieces on the way: the first at once, the rest gathered.

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rethread_events::event::ModelChoice;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, ToolName};
-use rethread_events::thread::ModelRequest;
+use rethread_events::json::Json;
+use rethread_events::message::ToolSpec;
+use rethread_events::thread::{ModelAnswer, ModelRequest};
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::provider::PROVIDERS;
-use rethread_llm::{Client, Profiles, Provider, Request};
+use rethread_llm::{Client, Profiles, Provider, Request, Response, relay};
 use rethread_tools::Registry;
 
 /// The key under which a node of the provider `mock` carries its script.
@@ -48,11 +51,10 @@ impl Models {
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
         let execution = &wanted.execution;
         let choice = &execution.model;
-        let mut request = Request::new(choice.model.clone().unwrap_or_default(), wanted.messages.clone());
+        let mut request = bare(wanted);
         request.max_tokens = choice.max_tokens;
         request.temperature = choice.temperature;
         request.stream = choice.stream;
-        request.tool_choice = wanted.tool_choice.clone();
         if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
             request.extra = extra.clone();
         }
@@ -98,6 +100,47 @@ impl Models {
         Ok((client, request))
     }
 
+    /// Whether a person stands for the model.
+    pub(crate) fn is_person(&self, choice: &ModelChoice) -> bool {
+        match (&choice.profile, &choice.provider) {
+            (Some(profile), _) => {
+                self.profiles.get(profile.as_str()).is_ok_and(|profile| profile.provider == Provider::Human)
+            }
+            (None, Some(provider)) => {
+                !self.own.contains_key(provider) && provider.parse::<Provider>().is_ok_and(|it| it == Provider::Human)
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// What a person is to carry to the model.
+    pub(crate) fn relay_prompt(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> String {
+        relay::prompt(&self.relayed(wanted, tools))
+    }
+
+    /// What a person brought, as the answer of the model.
+    pub(crate) fn read(
+        &self,
+        wanted: &ModelRequest,
+        tools: Arc<[ToolSpec]>,
+        brought: &Json,
+    ) -> Result<ModelAnswer, String> {
+        let text = brought.0.as_str().map_or_else(|| brought.0.to_string(), str::to_owned);
+        let response = relay::read(&text, &self.relayed(wanted, tools)).map_err(|error| error.to_string())?;
+        Ok(model_answer(response))
+    }
+
+    fn relayed(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
+        let mut request = bare(wanted);
+        if let Some(profile) = &wanted.execution.model.profile
+            && let Ok(profile) = self.profiles.get(profile.as_str())
+        {
+            request.model.clone_from(&profile.model);
+        }
+        request.tools = tools;
+        request
+    }
+
     fn scripted(&self, script: serde_json::Value) -> Result<Arc<dyn Client>, ExecutionError> {
         let hash = Hash::of(script.to_string().as_bytes());
         let mut scripted = self.scripted.lock();
@@ -114,5 +157,27 @@ impl Models {
         }
         scripted.insert(hash, client.clone());
         Ok(client)
+    }
+}
+
+/// What the conversation asks, whoever is to answer.
+fn bare(wanted: &ModelRequest) -> Request {
+    let mut request = Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone());
+    request.tool_choice = wanted.tool_choice.clone();
+    request
+}
+
+/// The answer as the machine takes it. Whoever measured the time fills it in.
+pub(crate) fn model_answer(response: Response) -> ModelAnswer {
+    ModelAnswer {
+        message: Arc::new(response.message),
+        finish_reason: response.finish_reason,
+        usage: response.usage,
+        cost_nanousd: response.cost.map(|cost| cost.nanousd),
+        prices: response.cost.map(|cost| cost.prices),
+        model: response.model,
+        response_id: response.response_id,
+        cached: response.cached,
+        duration_ms: 0,
     }
 }

@@ -1,13 +1,15 @@
 //! A thread at work, shown and asked about until it is at rest, and what is said of it at the end.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{Outcome, Runtime, Seq, Status, ThreadHandle};
 
+use crate::ask::{self, Said};
 use crate::exit::{self, Failure, INTERRUPTED};
 use crate::interrupt::interrupted;
-use crate::live::{self, View, Watch};
+use crate::live::{View, Watch};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -35,6 +37,8 @@ pub(crate) enum Driven {
 /// Shows the thread at work until it has ended or waits for somebody who is not here.
 pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, form: Form) -> Result<Driven, Failure> {
     let mut from = from;
+    // What the person would not decide now.
+    let mut put_off = HashSet::new();
     loop {
         let view = View::choose(open, form);
         let watching = view.map(|view| Watch::begin(view, thread.clone(), from));
@@ -56,31 +60,42 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
         if let Some(watching) = watching {
             watching.finish(from).await?;
         }
-        match outcome.state.interaction() {
-            Some(ask) if outcome.status == Status::Waiting && live::may_ask(form) => {
-                let prompt = ask.prompt.clone();
-                let answer = tokio::select! {
-                    answer = live::ask(prompt) => answer,
-                    // Its time was up before an answer came.
-                    _ = thread.outcome() => {
-                        live::end_line();
-                        continue;
-                    }
-                    () = interrupted() => {
-                        live::end_line();
-                        return Ok(Driven::Interrupted);
-                    }
-                };
-                let Some(answer) = answer else {
-                    live::end_line();
-                    return Ok(Driven::AtRest(Box::new(outcome)));
-                };
-                match thread.respond(ask.id, answer).await {
-                    Ok(()) => {}
-                    Err(error) => output::say(&format!("{}: {error}", output::red("error"))),
+        if outcome.status != Status::Waiting || !ask::may_ask(form) {
+            return Ok(Driven::AtRest(Box::new(outcome)));
+        }
+        let open = thread.interactions().await?;
+        let Some(question) = ask::next(&open, &put_off) else {
+            if open.is_empty() {
+                // Its time was up just now, and the thread is about to go on.
+                continue;
+            }
+            return Ok(Driven::AtRest(Box::new(outcome)));
+        };
+        let said = tokio::select! {
+            said = ask::ask(question) => said,
+            // Its time was up before an answer came.
+            _ = thread.outcome() => {
+                ask::end_line();
+                continue;
+            }
+            () = interrupted() => {
+                ask::end_line();
+                return Ok(Driven::Interrupted);
+            }
+        };
+        match said {
+            Said::Answer(answer) => {
+                if let Err(error) = thread.respond(question.request.id, answer).await {
+                    output::say(&format!("{}: {error}", output::red("error")));
                 }
             }
-            _ => return Ok(Driven::AtRest(Box::new(outcome))),
+            Said::NotNow => {
+                put_off.insert(question.request.id);
+            }
+            Said::Gone => {
+                ask::end_line();
+                return Ok(Driven::AtRest(Box::new(outcome)));
+            }
         }
     }
 }
@@ -94,6 +109,12 @@ pub(crate) async fn finish(
     form: Form,
 ) -> Result<ExitCode, Failure> {
     let id = thread.id();
+    let questions = match &driven {
+        Ok(Driven::AtRest(outcome)) if open.talks() && outcome.status == Status::Waiting => {
+            thread.interactions().await.unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
     let closed = open::close(runtime).await;
     let outcome = match driven? {
         Driven::AtRest(outcome) => outcome,
@@ -120,11 +141,11 @@ pub(crate) async fn finish(
     if !open.talks() {
         return Ok(exit::of_outcome(&outcome));
     }
-    if let Some(ask) = outcome.state.interaction().filter(|_| outcome.status == Status::Waiting) {
-        let key = ask.id.key(id);
-        let prompt = ask.prompt.as_deref().map(|prompt| output::tame(prompt, 400)).unwrap_or_default();
-        output::say(&format!("waiting for a person: {prompt}"));
-        output::say(&format!("answer it:  rethread respond {key} --text ANSWER\nthen:       rethread resume {id}"));
+    for question in &questions {
+        ask::say_how_to_answer(question);
+    }
+    if !questions.is_empty() {
+        output::say(&format!("then:       rethread resume {id}"));
     }
     if outcome.status == Status::Paused {
         output::say(&format!("paused; go on with: rethread resume {id}"));

@@ -226,7 +226,11 @@ pub(crate) fn summary(event: &Event) -> String {
             cut(&text)
         }
         Event::ToolExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
-        Event::UserInteractionRequested(e) => e.prompt.as_deref().map(cut).unwrap_or_default(),
+        Event::UserInteractionRequested(e) => match (&e.prompt, e.llm_call) {
+            (Some(prompt), _) => cut(prompt),
+            (None, Some(_)) => "a person stands for the model".into(),
+            (None, None) => String::new(),
+        },
         Event::UserInteractionResponded(e) => cut(&e.input_data.0.to_string()),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason).to_lowercase(),
         Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),

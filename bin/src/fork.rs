@@ -73,7 +73,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         variables: args.variables.into_iter().collect(),
         prompts: args.prompts.into_iter().collect(),
         profile: args.profile.map(Into::into),
-        workflow: None,
+        ..ForkChanges::default()
     };
     let thread = parent.fork(ForkRequest { at, changes, workflow }).await?;
     if args.no_run {

@@ -2,15 +2,19 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
-use rethread::{CallId, Json, Runtime, Status, ThreadFilter};
+use clap::{ArgGroup, Args};
+use rethread::{CallId, Json, OpenInteraction, OperationType, RuntimeError, ThreadHandle};
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, NOT_FOUND};
+use crate::ask;
+use crate::exit::{CONFLICT, Failure};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// List what waits for a person, oldest first.
+/// How much of a question is shown in the list.
+const PROMPT_CHARS_MAX: usize = 400;
+
+/// List what waits for a person, oldest first, across all threads.
 #[derive(Debug, Args)]
 pub(crate) struct InboxArgs {
     /// Print one JSON array
@@ -20,87 +24,105 @@ pub(crate) struct InboxArgs {
 
 /// Answer a question, or take it back. The thread goes on when it is next run: `rethread resume THREAD`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("answer").required(true)))]
 pub(crate) struct RespondArgs {
     /// The question, as `inbox` lists it
     id: String,
     /// The answer, JSON
-    #[arg(long, value_name = "JSON", required_unless_present_any = ["text", "cancel"])]
+    #[arg(long, value_name = "JSON", group = "answer", allow_hyphen_values = true)]
     value: Option<String>,
     /// The answer, plain text
-    #[arg(long, conflicts_with = "value")]
+    #[arg(long, group = "answer", allow_hyphen_values = true)]
     text: Option<String>,
+    /// Let the tool run that the question is about
+    #[arg(long, group = "answer")]
+    approve: bool,
+    /// Do not let it run, and tell the model why
+    #[arg(long, value_name = "REASON", group = "answer", allow_hyphen_values = true)]
+    reject: Option<String>,
+    /// Let it run with these arguments, a JSON object
+    #[arg(long, value_name = "JSON", group = "answer")]
+    edit: Option<String>,
     /// Take the question back
-    #[arg(long, conflicts_with_all = ["value", "text"])]
+    #[arg(long, group = "answer")]
     cancel: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+/// What is done with a question.
+enum Answer {
+    Value(Json),
+    /// A decision about a tool call, which no other question takes.
+    Decision(Json),
+    Cancel,
+}
+
 pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let questions = questions(&runtime).await;
+    let (inbox, now) = (runtime.inbox().await, runtime.now());
     open::close(runtime).await?;
-    let questions = questions?;
+    let inbox = inbox?;
     if args.json {
-        output::print_json(&questions.into())?;
-    } else if questions.is_empty() {
+        output::print_json(&inbox.open.iter().map(|question| question.to_json(now)).collect())?;
+    } else if inbox.open.is_empty() {
         if open.talks() {
             output::say("nothing waits for a person");
         }
     } else {
-        for question in &questions {
-            let prompt = question["prompt"].as_str().map(|prompt| output::tame(prompt, 200)).unwrap_or_default();
-            let until = question["deadline"].as_str().map(|at| format!(", until {at}")).unwrap_or_default();
-            let text = |key: &str| output::tame(question[key].as_str().unwrap_or_default(), 80);
-            let (id, node) = (text("id"), text("node"));
-            output::print(format!("{id}  node {node}{until}\n    {prompt}"))?;
+        for question in &inbox.open {
+            output::print(lines(question, question.age_ms(now)))?;
+        }
+        if open.talks() {
+            output::say("answer one with: rethread respond ID, see rethread respond --help");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let mut code = ExitCode::SUCCESS;
+    for (thread, error) in inbox.unreadable {
+        let failure = Failure::from(error);
+        output::say(&format!("{}: thread {thread}: {}", output::red("error"), output::tame_lines(&failure.message)));
+        code = ExitCode::from(failure.code);
+    }
+    Ok(code)
 }
 
-async fn questions(runtime: &Runtime) -> Result<Vec<Value>, Failure> {
-    let filter = ThreadFilter { status: vec![Status::Waiting], ..ThreadFilter::default() };
-    let mut questions = Vec::new();
-    for thread in runtime.threads(filter).await? {
-        let state = runtime.thread(thread.thread_id).state().await?;
-        if let Some(ask) = state.interaction() {
-            questions.push(json!({
-                "id": ask.id.key(thread.thread_id),
-                "thread_id": thread.thread_id,
-                "workflow": thread.workflow.as_ref().map(|workflow| &workflow.name),
-                "node": state.node_name(),
-                "prompt": ask.prompt,
-                "operation_type": ask.operation_type,
-                "requested_at": ask.requested_at,
-                "deadline": ask.deadline,
-                "metadata": ask.metadata,
-            }));
-        }
+/// A question for a person who looks at the list.
+fn lines(question: &OpenInteraction, age_ms: u64) -> String {
+    let request = &question.request;
+    let until = request.deadline.map(|at| format!(", until {at}")).unwrap_or_default();
+    let about = format!(
+        "{}  node {}, {}, asked {} ago{until}",
+        question.key(),
+        output::tame(question.node.as_str(), 80),
+        ask::kind(request.operation_type),
+        age(age_ms),
+    );
+    let prompt = request.prompt.as_deref().unwrap_or_default();
+    let prompt = match request.operation_type {
+        // To be carried elsewhere: whole, line by line.
+        OperationType::RelayModel => output::tame_lines(prompt).replace('\n', "\n    "),
+        _ => output::tame(prompt, PROMPT_CHARS_MAX),
+    };
+    format!("{about}\n    {}", prompt.trim_end())
+}
+
+/// A length of time as people say it.
+fn age(ms: u64) -> String {
+    match ms / 1000 {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7_200 => format!("{} min", s / 60),
+        s @ 7_200..172_800 => format!("{} h", s / 3_600),
+        s => format!("{} days", s / 86_400),
     }
-    Ok(questions)
 }
 
 pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCode, Failure> {
-    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|error| Failure::new(NOT_FOUND, error))?;
-    let answer = match (&args.value, args.text) {
-        (Some(value), _) => {
-            let value: Value = serde_json::from_str(value).map_err(|error| {
-                Failure::new(2, format!("--value is not JSON ({error}): for plain text use --text"))
-            })?;
-            Json::from(value)
-        }
-        (None, Some(text)) => Json::from(text),
-        (None, None) => Json::null(),
-    };
+    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|error| Failure::new(CONFLICT, error))?;
+    let answer = answer(&args)?;
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);
-    let done = if args.cancel {
-        handle.cancel_interaction(interaction).await
-    } else {
-        handle.respond(interaction, answer).await
-    };
+    let done = tell(&handle, interaction, answer).await;
     open::close(runtime).await?;
     done?;
     let status = if args.cancel { "cancelled" } else { "answered" };
@@ -113,4 +135,52 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn answer(args: &RespondArgs) -> Result<Answer, Failure> {
+    let parsed = |flag: &str, text: &str| {
+        serde_json::from_str::<Value>(text)
+            .map_err(|error| Failure::new(2, format!("{flag} is not JSON ({error}): for plain text use --text")))
+    };
+    if let Some(value) = &args.value {
+        return Ok(Answer::Value(parsed("--value", value)?.into()));
+    }
+    if let Some(text) = &args.text {
+        return Ok(Answer::Value(Json::from(text.as_str())));
+    }
+    if let Some(reason) = &args.reject {
+        return Ok(Answer::Decision(json!({ "decision": "reject", "reason": reason }).into()));
+    }
+    if let Some(arguments) = &args.edit {
+        let arguments = parsed("--edit", arguments)?;
+        return Ok(Answer::Decision(json!({ "decision": "edit", "arguments": arguments }).into()));
+    }
+    if args.approve {
+        return Ok(Answer::Decision(json!({ "decision": "approve" }).into()));
+    }
+    Ok(Answer::Cancel)
+}
+
+async fn tell(thread: &ThreadHandle, interaction: CallId, answer: Answer) -> Result<(), Failure> {
+    let told = match answer {
+        Answer::Cancel => thread.cancel_interaction(interaction).await,
+        Answer::Value(value) => thread.respond(interaction, value).await,
+        Answer::Decision(decision) => {
+            let open = thread.interactions().await.map_err(failure)?;
+            if open.iter().any(|question| question.request.id == interaction && !question.is_approval()) {
+                let message = "the question is not about a tool call: answer it with --value or --text";
+                return Err(Failure::new(CONFLICT, message));
+            }
+            thread.respond(interaction, decision).await
+        }
+    };
+    told.map_err(failure)
+}
+
+/// A question that nobody asked is one that cannot be answered, as a closed one is.
+fn failure(error: RuntimeError) -> Failure {
+    match error {
+        RuntimeError::NoThread(_) | RuntimeError::NoInteraction(_) => Failure::new(CONFLICT, error),
+        error => error.into(),
+    }
 }

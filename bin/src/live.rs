@@ -1,11 +1,11 @@
 //! A run as it happens: streamed text, tools, time and tokens on a terminal; plain lines where there is none.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use futures::StreamExt;
-use rethread::{CallId, Event, Json, RecordedEvent, Seq, ThreadHandle};
+use rethread::{CallId, Event, RecordedEvent, Seq, ThreadHandle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -230,28 +230,4 @@ async fn show(
         }
     }
     Ok(())
-}
-
-/// Whether a question can be put to a person right here.
-pub(crate) fn may_ask(form: Form) -> bool {
-    !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-/// Ends the line of a question that nobody answered.
-pub(crate) fn end_line() {
-    output::say("");
-}
-
-/// Asks on the terminal. JSON is taken as JSON, anything else as text; nothing at the end of the input.
-pub(crate) async fn ask(prompt: Option<String>) -> Option<Json> {
-    let prompt = prompt.unwrap_or_else(|| "Your answer".into());
-    let _ = write!(io::stderr(), "{} ", output::bold(output::tame_lines(&prompt)));
-    let _ = io::stderr().flush();
-    let line = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).ok().filter(|n| *n > 0).map(|_| line)
-    });
-    let line = line.await.ok().flatten()?;
-    let line = line.trim_end_matches(['\r', '\n']);
-    Some(serde_json::from_str(line).map_or_else(|_| Json::from(line), Json))
 }

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 
 use self::call::CallArgs;
 use self::count::CountArgs;
-pub(crate) use self::read::Terminal;
 use self::target::TargetArgs;
 
 mod call;

@@ -1,6 +1,7 @@
 //! The rethread command line. Data goes to stdout, talk to stderr.
 
 mod archive;
+mod ask;
 mod control;
 mod definition;
 mod drive;

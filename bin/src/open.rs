@@ -1,7 +1,6 @@
 //! Opening the log and making a runtime, the same for every command.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use rethread::tools::Registry;
@@ -10,7 +9,6 @@ use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
-use crate::llm::Terminal;
 use crate::output::{self, Color};
 
 /// Options of every command.
@@ -109,8 +107,8 @@ impl OpenArgs {
     }
 
     fn equipped(&self, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
-        // A person as the model is asked here; answers that a profile wants kept lie beside the log.
-        let profiles = self.profiles()?.with_relay(Arc::new(Terminal)).with_cache_folder(self.data_dir.join("answers"));
+        // Answers that a profile wants kept lie beside the log.
+        let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
         let builder = self.builder().profiles(profiles).tools(registry(args)?);
         Ok(match &args.workspace {
             Some(workspace) => builder.workspace(workspace),
@@ -122,7 +120,7 @@ impl OpenArgs {
 /// The tools that a command line offers.
 pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     let registry = Registry::new();
-    let mut registered = built_in::register_reading(&registry);
+    let mut registered = built_in::register_reading(&registry).and_then(|()| built_in::register_asking(&registry));
     if args.allow_write {
         registered = registered.and_then(|()| built_in::register_writing(&registry));
     }

@@ -11,8 +11,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, ThreadId, Time, ToolName};
 use rethread_events::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
-use rethread_events::thread::{Effect, Input, ModelAnswer, State, Surroundings, Thread, ToolFacts, Tools};
-use rethread_events::tool::Recovery;
+use rethread_events::thread::{Effect, Input, ModelAnswer, NoPeople, State, Surroundings, Thread, ToolFacts, Tools};
+use rethread_events::tool::{PersonRole, Recovery};
 use rethread_events::workflow;
 
 const TURNS: u64 = 2_500;
@@ -21,7 +21,13 @@ struct OneTool;
 
 impl Tools for OneTool {
     fn facts(&self, _name: &str) -> Option<ToolFacts> {
-        Some(ToolFacts { recovery: Recovery::Safe, timeout_ms: 30_000, retries: 0, retry_delay_ms: 0 })
+        Some(ToolFacts {
+            recovery: Recovery::Safe,
+            timeout_ms: 30_000,
+            retries: 0,
+            retry_delay_ms: 0,
+            person: PersonRole::None,
+        })
     }
 
     fn names(&self) -> Vec<ToolName> {
@@ -45,7 +51,7 @@ nodes:
     llm: {provider: mock, model: scripted, user_prompt: '{{ input }}', tool_mode: auto, max_iterations: 100000}
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
-    let around = Surroundings { now: Time::from_unix_us(1), tools: &OneTool };
+    let around = Surroundings { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople };
     let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now);
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([1; 16]), workflow, started, &around).unwrap();
     while let Some(effect) = thread.effects().into_iter().next() {

@@ -15,3 +15,16 @@ pub enum Recovery {
     #[default]
     AtMostOnce,
 }
+
+/// What a person has to do with the calls of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PersonRole {
+    /// Nothing: it runs.
+    #[default]
+    None,
+    /// Approves of each call before it runs.
+    Approves,
+    /// Gives the result: it never runs.
+    Answers,
+}

@@ -1,7 +1,8 @@
 //! A person as the model: the prompt goes to somebody who carries it to some chat and brings the answer back.
 //!
-//! Who that is, and how long it takes, is the business of the [`Relay`]: on the command line it prints and reads, in
-//! a runtime it is an interaction that survives a restart. The prompt depends on the request alone.
+//! A runtime puts the [`prompt`] to a person as a question that survives a restart, and [`read`]s the answer. Whoever
+//! calls a model without a runtime has a [`Relay`] ask, which on the command line prints and reads. The prompt depends
+//! on the request alone.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -48,10 +49,6 @@ impl HumanRelay {
 
     async fn answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let text = self.relay.ask(cx.key, prompt(request)).await?;
-        if text.len() > ANSWER_BYTES_MAX {
-            let why = format!("the answer is larger than {ANSWER_BYTES_MAX} bytes");
-            return Err(LlmError::new(ErrorKind::TooLarge, NAME, why));
-        }
         let response = read(&text, request)?;
         if request.stream && cx.listener.wants_deltas() {
             draft::tell(&response, cx.listener);
@@ -139,39 +136,67 @@ struct Wish {
 }
 
 /// Reads what the person brought: tool calls when it is the JSON that was asked for, alone or in a fence; text
-/// otherwise.
-fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
+/// otherwise. The same for the same answer and request.
+///
+/// # Errors
+/// When the answer is empty, too large, or asks for tools in a way that cannot be followed.
+pub fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
+    if answer.len() > ANSWER_BYTES_MAX {
+        let why = format!("the answer is larger than {ANSWER_BYTES_MAX} bytes");
+        return Err(LlmError::new(ErrorKind::TooLarge, NAME, why));
+    }
     let text = answer.trim();
     if text.is_empty() {
-        return Err(LlmError::new(ErrorKind::MalformedResponse, NAME, "the answer is empty"));
+        return Err(malformed("the answer is empty"));
     }
     let inner = text
         .strip_prefix("```")
         .and_then(|fenced| fenced.strip_suffix("```"))
         .map_or(text, |fenced| fenced.trim_start_matches("json").trim());
-    let wishes = if request.tools.is_empty() { None } else { serde_json::from_str::<Wishes>(inner).ok() };
-    let (content, finish) = match wishes {
-        Some(wishes) => {
-            let calls = wishes.tool_calls.into_iter().map(|wish| {
-                let arguments = match wish.arguments {
-                    Value::Null => Value::Object(serde_json::Map::new()),
-                    other => other,
-                };
-                Part::ToolCall(ToolCall {
-                    id: String::new(),
-                    name: wish.name,
-                    arguments: Json::from(arguments),
-                    arguments_raw: None,
-                    signature: None,
-                })
-            });
-            (calls.collect(), FinishReason::ToolCalls)
-        }
+    let value = serde_json::from_str::<Value>(inner).ok().filter(|value| value.get("tool_calls").is_some());
+    let (content, finish) = match value {
+        Some(value) => (tool_calls(value, request)?, FinishReason::ToolCalls),
         None => (vec![Part::text(text)], FinishReason::Stop),
     };
     let cx = AnswerContext { provider: NAME, n_answers: request.n_answers() };
     let model = Some(request.model.clone());
     Ok(draft::response(content, (finish, None), Usage::default(), model, None, cx))
+}
+
+fn malformed(why: impl Into<String>) -> LlmError {
+    LlmError::new(ErrorKind::MalformedResponse, NAME, why.into())
+}
+
+fn tool_calls(value: Value, request: &Request) -> Result<Vec<Part>, LlmError> {
+    let wishes: Wishes = serde_json::from_value(value).map_err(|error| {
+        malformed(format!(
+            "the answer asks for tools, but not in the form \
+             {{\"tool_calls\": [{{\"name\": \"…\", \"arguments\": {{…}}}}]}}: {error}"
+        ))
+    })?;
+    if wishes.tool_calls.is_empty() {
+        return Err(malformed("`tool_calls` is empty: name a tool, or answer with a text"));
+    }
+    let call = |wish: Wish| {
+        if !request.tools.iter().any(|tool| tool.name == wish.name) {
+            let offered: Vec<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            return Err(malformed(format!("there is no tool `{}`; offered: {offered}", wish.name)));
+        }
+        let arguments = match wish.arguments {
+            Value::Null => Value::Object(serde_json::Map::new()),
+            object @ Value::Object(_) => object,
+            _ => return Err(malformed(format!("the arguments of `{}` are not an object", wish.name))),
+        };
+        Ok(Part::ToolCall(ToolCall {
+            id: String::new(),
+            name: wish.name,
+            arguments: Json::from(arguments),
+            arguments_raw: None,
+            signature: None,
+        }))
+    };
+    wishes.tool_calls.into_iter().map(call).collect()
 }
 
 impl Client for HumanRelay {

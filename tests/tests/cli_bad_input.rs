@@ -137,7 +137,7 @@ fn ids_that_name_nothing_are_not_found() {
             let ran = bad.refused([command, id], 5);
             assert!(ran.stderr.contains("no thread") && !ran.stderr.contains('\u{1b}'), "{ran}");
         }
-        bad.refused(["respond", id, "--text", "yes"], 5);
+        bad.refused(["respond", id, "--text", "yes"], 7);
     }
     bad.untouched();
 }

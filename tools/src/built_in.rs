@@ -1,6 +1,7 @@
 //! The tools that come with rethread. They work on the files of the workspace and nowhere else; only a command, once
 //! it runs, can do whatever the process that started it can.
 
+mod ask_user;
 mod edit_file;
 mod find_files;
 mod list_folder;
@@ -9,6 +10,7 @@ mod run_command;
 mod search_text;
 mod write_file;
 
+pub use ask_user::ask_user;
 pub use edit_file::edit_file;
 pub use find_files::find_files;
 pub use list_folder::list_folder;
@@ -25,6 +27,11 @@ pub fn register_reading(registry: &Registry) -> Result<(), RegisterError> {
         registry.register(tool)?;
     }
     Ok(())
+}
+
+/// Adds the tool by which a model asks a person: `ask_user`.
+pub fn register_asking(registry: &Registry) -> Result<(), RegisterError> {
+    registry.register(ask_user())
 }
 
 /// Adds the tools that change files: `write_file`, `edit_file`.

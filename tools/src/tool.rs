@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::tool::Recovery;
+use rethread_events::tool::{PersonRole, Recovery};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,6 +57,7 @@ impl Default for ToolOptions {
 pub struct Tool {
     spec: Arc<ToolSpec>,
     recovery: Recovery,
+    person: PersonRole,
     options: ToolOptions,
     run: Arc<Run>,
 }
@@ -117,6 +118,7 @@ impl Tool {
         Self {
             spec: Arc::new(spec),
             recovery: Recovery::default(),
+            person: PersonRole::None,
             options: ToolOptions::default(),
             run: Arc::new(move |arguments, cx| function(arguments, cx).boxed()),
         }
@@ -126,6 +128,23 @@ impl Tool {
     #[must_use]
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
+        self
+    }
+
+    /// Has a person approve of each call before it runs: who approves may change the arguments, refuse with a reason,
+    /// or answer in the tool's place. Who calls does the asking; the registry runs what it is told to.
+    #[must_use]
+    pub fn with_approval(mut self) -> Self {
+        self.person = PersonRole::Approves;
+        self
+    }
+
+    /// Has a person give the result of each call. Such a tool never runs: its function is there for whoever calls the
+    /// registry directly. Its arguments are `question`, a text, and may be `choices`, a list of texts, and
+    /// `timeout_ms`, how long the person has; without it the question waits for ever.
+    #[must_use]
+    pub fn answered_by_person(mut self) -> Self {
+        self.person = PersonRole::Answers;
         self
     }
 
@@ -186,6 +205,11 @@ impl Tool {
         self.recovery
     }
 
+    /// What a person has to do with its calls.
+    pub fn person_role(&self) -> PersonRole {
+        self.person
+    }
+
     /// Its limits.
     pub fn limits(&self) -> &ToolOptions {
         &self.options
@@ -206,6 +230,7 @@ impl fmt::Debug for Tool {
         f.debug_struct("Tool")
             .field("spec", &self.spec)
             .field("recovery", &self.recovery)
+            .field("person", &self.person)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Live, Mode};
 use super::{Tell, ThreadActor, question};
 use crate::inner::Inner;
-use crate::interaction::InteractionContext;
+use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::processor::ProcessorContext;
 use crate::tool_executor::CallTool;
@@ -89,7 +89,8 @@ impl ThreadActor {
                 };
                 let state = live.thread.state().clone();
                 let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel };
-                question::put(ask, cx, handler.clone(), thread);
+                let request = InteractionRequest::new(inner, &cx.state, &ask);
+                question::put(request, cx, handler.clone(), thread);
             }
             Effect::RunProcessor(run) => {
                 let state = live.thread.state().clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::Addr;
-use rethread_events::thread::{Input, Interaction};
+use rethread_events::thread::Input;
 use tokio::sync::oneshot;
 
 use super::{Tell, ThreadActor};
@@ -13,19 +13,12 @@ use crate::tool_executor::contained;
 
 /// Asks, until the call is called off, and tells the thread what the handler answered.
 pub(super) fn put(
-    ask: Interaction,
+    request: InteractionRequest,
     cx: InteractionContext,
     handler: Arc<dyn UserInteractionHandler>,
     thread: Addr<ThreadActor>,
 ) {
-    let (interaction, cancel) = (ask.id, cx.cancel.clone());
-    let request = InteractionRequest {
-        id: ask.id,
-        operation_type: ask.operation_type,
-        prompt: ask.prompt,
-        deadline: ask.deadline,
-        metadata: ask.metadata,
-    };
+    let (interaction, cancel) = (request.id, cx.cancel.clone());
     // A panic of the handler itself is contained as one of its future is.
     let answer = async move { handler.handle(request, cx).await };
     actix_rt::spawn(async move {

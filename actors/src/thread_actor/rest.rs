@@ -19,7 +19,7 @@ impl ThreadActor {
             return;
         };
         let now = Inner::now();
-        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner });
+        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
             return ctx.notify(Tell { input: Input::Tick, reply: None, work: None });
         }

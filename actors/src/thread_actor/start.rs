@@ -19,7 +19,7 @@ use crate::load::{self, Loaded};
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
         let now = Inner::now();
-        let around = Surroundings { now, tools: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
                 (Thread::begin(self.id, workflow, started, &around), None, None, reply)
@@ -78,7 +78,7 @@ impl ThreadActor {
         let next = loaded.state.next_seq();
         let mut thread = Thread::resume(loaded.state, workflow);
         let now = Inner::now();
-        let around = Surroundings { now, tools: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
         let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };

@@ -62,7 +62,7 @@ impl ThreadActor {
             })
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
-        let around = Surroundings { now, tools: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
         let goes_on = !self.inner.observing && !live.halting;
         let stepped = if goes_on { live.thread.step(input, &around) } else { live.thread.note(input, &around) };

@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CallId, NodeId, Time};
+use crate::ids::{CallId, NodeId, Time, ToolName};
 use crate::json::Json;
 
 /// What is done with the answer of a person.
@@ -15,6 +15,25 @@ pub enum OperationType {
     UpdateVariables,
     /// It becomes a message of the user.
     AddMessage,
+    /// It decides whether a tool runs, and with which arguments.
+    ApproveTool,
+    /// It is the result of a tool call.
+    AnswerTool,
+    /// It is the answer of a model that a person stands for.
+    RelayModel,
+}
+
+impl OperationType {
+    /// Its name, as it appears in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UpdateVariables => "UPDATE_VARIABLES",
+            Self::AddMessage => "ADD_MESSAGE",
+            Self::ApproveTool => "APPROVE_TOOL",
+            Self::AnswerTool => "ANSWER_TOOL",
+            Self::RelayModel => "RELAY_MODEL",
+        }
+    }
 }
 
 /// Where a variable lives.
@@ -45,6 +64,45 @@ pub struct UserInteractionRequested {
     pub deadline: Option<Time>,
     /// What the application may want to know.
     pub metadata: Option<Json>,
+    /// The tool call that is asked about: it is to be approved, or the person answers in its place.
+    pub tool_call: Option<AskedTool>,
+    /// The model call that a person answers. Its prompt is made from the conversation and not stored twice.
+    pub llm_call: Option<CallId>,
+}
+
+/// A tool call that a person is asked about.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct AskedTool {
+    /// The id the model gave the call; absent when a tool node asks.
+    pub tool_call_id: Option<String>,
+    /// The tool.
+    pub name: ToolName,
+    /// Its arguments.
+    pub arguments: Json,
+}
+
+/// What a person decided about a tool call.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Decision {
+    /// It runs.
+    Approve {},
+    /// It runs with other arguments.
+    Edit {
+        /// These.
+        arguments: Json,
+    },
+    /// It does not run.
+    Reject {
+        /// Why; the model reads it.
+        #[serde(default)]
+        reason: Option<String>,
+    },
+    /// It does not run, and this is its result.
+    Answer {
+        /// The result.
+        content: Json,
+    },
 }
 
 /// USER_INTERACTION_RESPONDED: a person answered.
@@ -67,6 +125,8 @@ pub struct UserInteractionProcessed {
     pub variables: Vec<VariableUpdate>,
     /// The text of the message that was added.
     pub message: Option<String>,
+    /// What was decided about the tool call that was asked about.
+    pub decision: Option<Decision>,
 }
 
 /// A variable that an answer set.

@@ -32,8 +32,14 @@ pub struct LlmExecutionRequest {
     pub max_iterations: u32,
     /// How many tools of one answer may run at once.
     pub concurrent_tools_max: u32,
-    /// How long one model call may take.
-    pub llm_timeout_ms: u64,
+    /// How long one model call may take; absent when it may take for ever, as a person may.
+    pub llm_timeout_ms: Option<u64>,
+    /// The tools among them that run only when a person approves of the call.
+    pub approve_tools: Vec<String>,
+    /// The tools among them that never run: a person gives the result.
+    pub person_tools: Vec<String>,
+    /// Whether a person stands for the model: its calls are questions.
+    pub relay: bool,
 }
 
 /// Which model, and how it is called.

@@ -77,6 +77,9 @@ pub struct ForkChanges {
     /// Every model call from here on uses this profile.
     #[serde(default)]
     pub profile: Option<ProfileId>,
+    /// Whether a person stands for the model of that profile. The machine fills it in.
+    #[serde(default)]
+    pub relay: bool,
     /// User prompts of nodes that are entered from here on.
     #[serde(default)]
     pub prompts: Ordered<String>,

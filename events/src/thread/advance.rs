@@ -4,7 +4,7 @@ use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Status, Surroundings, judging, nodes, processors};
+use super::{Status, Surroundings, judging, nodes, processors, questions};
 use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
@@ -73,14 +73,18 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
             None => missing(),
         }),
         // What runs needs no definition: all that decides its course is in its request.
-        Work::Llm(agent_loop) => agent_loop.advance(around),
+        Work::Llm(agent_loop) => questions::follow_up(state, workflow, around).or_else(|| agent_loop.advance(around)),
         Work::Tool(_) => None,
         Work::Processing(run) => processors::advance(state, run),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
             Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,
         }),
-        Work::Asking(ask) => nodes::process_answer(state, node, ask),
+        Work::Asking(_) => questions::follow_up(state, workflow, around),
+        Work::Approved(tool) => {
+            let request = nodes::run_approved(node, tool, around);
+            Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))
+        }
         Work::Done { .. } => Some(completed(run, around.now)),
         Work::Failed(error) => Some(give_up(state, node, run, error.clone(), around.now)),
     }

@@ -6,28 +6,31 @@
 //!   ▲         └────▶ Tools ─┐
 //!   └───────────────────────┘      any ─▶ Failed
 //! ```
+//!
+//! Where a person stands for the model, `Relayed` comes between `Asking` and what follows it.
+
+mod slots;
 
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::calls::{ModelCall, ToolRun};
-use super::{Surroundings, ToolFacts};
+pub use self::slots::Slot;
+pub(super) use self::slots::{decided_without, request_tool};
+
+use super::calls::ModelCall;
+use super::state::{Interaction, InteractionStage};
+use super::{Surroundings, asks};
 use crate::event::{
-    Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
-    LlmExecutionRequest, ToolCallOptions, ToolExecutionFailed, ToolExecutionRequest,
+    Decision, Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
+    LlmExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Seq, Time, ToolName};
-use crate::message::{FinishReason, Message, Part, Role, ToolCall, ToolResult, Usage};
-use crate::tool::Recovery;
+use crate::ids::{CallId, Seq, Time};
+use crate::message::{FinishReason, Message, Part, Usage};
 
 /// The most tool calls of one answer. An answer with more is taken for a fault of the model.
 pub const TOOL_CALLS_MAX: usize = 1_000;
-
-/// What holds for a tool that nobody knows: it does not run.
-const UNKNOWN_TOOL: ToolFacts =
-    ToolFacts { recovery: Recovery::Safe, timeout_ms: 30_000, retries: 0, retry_delay_ms: 0 };
 
 /// One run of the loop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -49,8 +52,10 @@ pub struct AgentLoop {
 pub enum Stage {
     /// The model is to be called.
     ToAsk,
-    /// The model is being called.
+    /// The model is being called. Where a person stands for it, the question is owed.
     Asking(ModelCall),
+    /// A person is asked in the place of the model.
+    Relayed(Box<Relayed>),
     /// Tools are running.
     Tools(Vec<Slot>),
     /// The model has said its last word.
@@ -64,17 +69,13 @@ pub enum Stage {
     Failed(ExecutionError),
 }
 
-/// One tool call of an answer, in the order the model asked.
+/// A model call that a person answers.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Slot {
-    /// Not begun: the limit of tools at once is reached, or its request is about to be written.
-    Queued(ToolCall),
-    /// Running.
-    Open(ToolRun),
-    /// Asked for, and not among the tools that were offered: it does not run, and its failure is owed.
-    Refused(ToolRun),
-    /// Ended.
-    Ended(ToolResult),
+pub struct Relayed {
+    /// The call.
+    pub call: ModelCall,
+    /// The question.
+    pub ask: Interaction,
 }
 
 impl AgentLoop {
@@ -94,7 +95,10 @@ impl AgentLoop {
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
             Stage::ToAsk => Some(LlmCallRequested { iteration: self.iteration + 1 }.into()),
-            Stage::Asking(_) => None,
+            Stage::Asking(open) if self.request.relay => {
+                Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
+            }
+            Stage::Asking(_) | Stage::Relayed(_) => None,
             Stage::Tools(slots) => self.next_tool(slots, around),
             Stage::Answered { content, finish_reason } => Some(
                 LlmExecutionCompleted {
@@ -115,46 +119,13 @@ impl AgentLoop {
         LlmExecutionFailed { node: self.request.node.clone(), error }.into()
     }
 
-    fn next_tool(&self, slots: &[Slot], around: &Surroundings<'_>) -> Option<Event> {
-        let refused = slots.iter().find_map(|slot| match slot {
-            Slot::Refused(run) => Some(run),
-            Slot::Queued(_) | Slot::Open(_) | Slot::Ended(_) => None,
-        });
-        if let Some(run) = refused {
-            return Some(self.refuse(run));
-        }
-        let n_open = slots.iter().filter(|slot| matches!(slot, Slot::Open(_))).count();
-        if n_open >= self.request.concurrent_tools_max as usize {
-            return None;
-        }
-        let call = slots.iter().find_map(|slot| match slot {
-            Slot::Queued(call) => Some(call),
-            Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
-        })?;
-        let facts = around.tools.facts(&call.name).filter(|_| self.offers(&call.name)).unwrap_or(UNKNOWN_TOOL);
-        Some(request_tool(Some(call.id.clone()), call.name.as_str().into(), call.arguments.clone(), &facts))
-    }
-
-    fn offers(&self, tool: &str) -> bool {
-        self.request.tools.iter().any(|offered| offered == tool)
-    }
-
-    fn refuse(&self, run: &ToolRun) -> Event {
-        let offered = match self.request.tools.as_slice() {
-            [] => "no tool is offered".to_owned(),
-            tools => format!("offered are {}", tools.join(", ")),
-        };
-        let error = ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{}`: {offered}", run.name));
-        ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms: 0 }.into()
-    }
-
     /// The model is being called.
     pub(super) fn call_requested(&mut self, seq: Seq, at: Time, event: &LlmCallRequested) -> Result<(), Unfit> {
         if !matches!(self.stage, Stage::ToAsk) || event.iteration != self.iteration + 1 {
             return Err(Unfit("no model call is due"));
         }
         self.iteration = event.iteration;
-        let deadline = at.plus_ms(self.request.llm_timeout_ms);
+        let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
         self.stage = Stage::Asking(ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline });
         Ok(())
     }
@@ -165,7 +136,7 @@ impl AgentLoop {
             Stage::Asking(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
                 open.attempt = event.attempt;
                 open.requested_at = at;
-                open.deadline = clock.plus_ms(self.request.llm_timeout_ms);
+                open.deadline = self.request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
                 Ok(())
             }
             _ => Err(Unfit("no such model call is open")),
@@ -175,10 +146,7 @@ impl AgentLoop {
     /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
     /// tools, a result for each of them, so that none is left without one.
     pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, Unfit> {
-        match &self.stage {
-            Stage::Asking(open) if open.call == event.call => {}
-            _ => return Err(Unfit("no such model call is open")),
-        }
+        self.may_end(event.call)?;
         self.usage.add(&event.usage);
         let calls: Vec<_> = event.message.tool_calls().cloned().map(Slot::Queued).collect();
         let mut messages = vec![event.message.clone()];
@@ -208,30 +176,21 @@ impl AgentLoop {
 
     /// There will be no answer.
     pub(super) fn call_failed(&mut self, call: CallId, error: &ExecutionError) -> Result<(), Unfit> {
-        match &self.stage {
-            Stage::Asking(open) if open.call == call => {
-                self.stage = Stage::Failed(error.clone());
-                Ok(())
-            }
-            _ => Err(Unfit("no such model call is open")),
-        }
+        self.may_end(call)?;
+        self.stage = Stage::Failed(error.clone());
+        Ok(())
     }
 
-    /// A tool is running.
-    pub(super) fn tool_requested(&mut self, seq: Seq, at: Time, event: &ToolExecutionRequest) -> Result<(), Unfit> {
-        let Stage::Tools(slots) = &mut self.stage else {
-            return Err(Unfit("no tool call is due"));
-        };
-        let queued = slots
-            .iter_mut()
-            .find(|slot| matches!(slot, Slot::Queued(call) if Some(&call.id) == event.tool_call_id.as_ref()));
-        let Some(slot) = queued else {
-            return Err(Unfit("the model made no such tool call"));
-        };
-        let run = ToolRun::new(CallId(seq), at, event);
-        let offered = self.request.tools.iter().any(|tool| tool == event.name.as_str());
-        *slot = if offered { Slot::Open(run) } else { Slot::Refused(run) };
-        Ok(())
+    /// A call whose question has no terminal event yet cannot end.
+    fn may_end(&self, call: CallId) -> Result<(), Unfit> {
+        match &self.stage {
+            Stage::Asking(open) if open.call == call => Ok(()),
+            Stage::Relayed(relayed) if relayed.call.call == call => match relayed.ask.stage {
+                InteractionStage::Processed { .. } => Ok(()),
+                InteractionStage::Asked | InteractionStage::Responded { .. } => Err(Unfit("a question is open still")),
+            },
+            _ => Err(Unfit("no such model call is open")),
+        }
     }
 
     /// The loop ended with an answer: whether this is so.
@@ -239,129 +198,110 @@ impl AgentLoop {
         matches!(self.stage, Stage::Answered { .. })
     }
 
-    /// Whether any call has no terminal event yet.
+    /// Whether any call or question has no terminal event yet.
     pub(super) fn has_open_call(&self) -> bool {
         match &self.stage {
             Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => false,
-            Stage::Asking(_) => true,
-            Stage::Tools(slots) => slots.iter().any(|slot| matches!(slot, Slot::Open(_) | Slot::Refused(_))),
+            Stage::Asking(_) | Stage::Relayed(_) => true,
+            Stage::Tools(slots) => slots.iter().any(Slot::is_open),
         }
-    }
-
-    /// The tool call that is open or refused under this id.
-    pub(super) fn tool_run(&self, call: CallId) -> Option<&ToolRun> {
-        self.slots().iter().find_map(|slot| match slot {
-            Slot::Open(run) | Slot::Refused(run) if run.call == call => Some(run),
-            _ => None,
-        })
-    }
-
-    /// The failures that are owed for tools that were not offered.
-    pub(super) fn refusals(&self) -> impl Iterator<Item = Event> {
-        self.slots().iter().filter_map(|slot| match slot {
-            Slot::Refused(run) => Some(self.refuse(run)),
-            Slot::Queued(_) | Slot::Open(_) | Slot::Ended(_) => None,
-        })
-    }
-
-    fn slots(&self) -> &[Slot] {
-        match &self.stage {
-            Stage::Tools(slots) => slots,
-            _ => &[],
-        }
-    }
-
-    /// The tool calls that run.
-    pub fn open_tools(&self) -> impl Iterator<Item = &ToolRun> {
-        self.slots().iter().filter_map(|slot| match slot {
-            Slot::Open(run) => Some(run),
-            Slot::Queued(_) | Slot::Refused(_) | Slot::Ended(_) => None,
-        })
-    }
-
-    pub(super) fn open_tools_mut(&mut self) -> impl Iterator<Item = &mut ToolRun> {
-        let slots = match &mut self.stage {
-            Stage::Tools(slots) => slots.as_mut_slice(),
-            _ => &mut [],
-        };
-        slots.iter_mut().filter_map(|slot| match slot {
-            Slot::Open(run) => Some(run),
-            Slot::Queued(_) | Slot::Refused(_) | Slot::Ended(_) => None,
-        })
     }
 
     /// The open model call.
     pub fn open_model_call(&self) -> Option<&ModelCall> {
         match &self.stage {
             Stage::Asking(call) => Some(call),
+            Stage::Relayed(relayed) => Some(&relayed.call),
+            Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. } | Stage::Failed(_) => None,
+        }
+    }
+
+    /// The model call that a person answers, and its question.
+    pub(super) fn relayed(&self) -> Option<(&ModelCall, &Interaction)> {
+        match &self.stage {
+            Stage::Relayed(relayed) => Some((&relayed.call, &relayed.ask)),
             _ => None,
         }
     }
 
-    /// A tool call ended. When it was the last one, the results join the conversation, in the order the model asked.
-    pub(super) fn tool_ended(
+    /// Whether a person is asked, and nothing goes on meanwhile.
+    pub(super) fn waits_for_people(&self) -> bool {
+        match &self.stage {
+            Stage::Relayed(relayed) => relayed.ask.is_open(),
+            Stage::Tools(slots) => {
+                let at_rest =
+                    |slot: &Slot| matches!(slot, Slot::Ended(_)) || slot.question().is_some_and(|q| q.is_open());
+                slots.iter().all(at_rest) && slots.iter().any(|slot| slot.question().is_some())
+            }
+            Stage::ToAsk | Stage::Asking(_) | Stage::Answered { .. } | Stage::Failed(_) => false,
+        }
+    }
+
+    /// The questions that have not taken effect yet.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &Interaction> {
+        let relayed = self.relayed().map(|(_, ask)| ask);
+        // What a person brought for a model has taken effect; the end of the call is owed.
+        let relayed = relayed.filter(|ask| !matches!(ask.stage, InteractionStage::Processed { .. }));
+        relayed.into_iter().chain(self.slots().iter().filter_map(Slot::question))
+    }
+
+    pub(super) fn questions_mut(&mut self) -> impl Iterator<Item = &mut Interaction> {
+        let (relayed, slots): (_, &mut [Slot]) = match &mut self.stage {
+            Stage::Relayed(relayed) => (Some(&mut relayed.ask), &mut []),
+            Stage::Tools(slots) => (None, slots),
+            _ => (None, &mut []),
+        };
+        relayed.into_iter().chain(slots.iter_mut().filter_map(Slot::question_mut))
+    }
+
+    /// A person is asked about the model call or about a tool call.
+    pub(super) fn asked(&mut self, ask: Interaction) -> Result<(), Unfit> {
+        match (&mut self.stage, &ask.tool_call, ask.llm_call) {
+            (Stage::Asking(open), None, Some(call)) if open.call == call && self.request.relay => {
+                self.stage = Stage::Relayed(Box::new(Relayed { call: *open, ask }));
+                Ok(())
+            }
+            (Stage::Tools(slots), Some(tool), None) => {
+                let due = slots.iter_mut().find(|slot| slot.is_queued(tool.tool_call_id.as_ref()));
+                *due.ok_or(Unfit("the model made no such tool call"))? = Slot::Asking(Box::new(ask));
+                Ok(())
+            }
+            _ => Err(Unfit("no question is due")),
+        }
+    }
+
+    /// An answer takes effect. What joins the conversation is as for [`AgentLoop::tool_ended`].
+    pub(super) fn question_processed(
         &mut self,
-        call: CallId,
-        content: Vec<Part>,
-        is_error: bool,
+        id: CallId,
+        decision: Option<&Decision>,
     ) -> Result<Vec<Arc<Message>>, Unfit> {
-        let Stage::Tools(slots) = &mut self.stage else {
-            return Err(Unfit("no tool is running"));
-        };
-        let open =
-            slots.iter_mut().find(|slot| matches!(slot, Slot::Open(run) | Slot::Refused(run) if run.call == call));
-        let Some(slot) = open else {
-            return Err(Unfit("no such tool call is open"));
-        };
-        if let Slot::Open(run) | Slot::Refused(run) = &*slot {
-            *slot = Slot::Ended(ToolResult {
-                tool_call_id: run.tool_call_id.clone().unwrap_or_default(),
-                name: Some(run.name.to_string()),
-                content,
-                is_error,
-            });
+        if let Stage::Relayed(relayed) = &mut self.stage
+            && let InteractionStage::Responded { input } = &mut relayed.ask.stage
+        {
+            relayed.ask.stage = InteractionStage::Processed { input: std::mem::take(input) };
+            return Ok(Vec::new());
         }
-        self.n_tool_calls += 1;
-        if slots.iter().all(|slot| matches!(slot, Slot::Ended(_))) {
-            return Ok(self.take_results(Stage::ToAsk, ""));
-        }
-        Ok(Vec::new())
+        let decision = decision.ok_or(Unfit("nothing was decided about the tool call"))?;
+        self.decided(id, decision)
     }
 
-    /// The loop is over. Calls of the last answer that never ran are answered with the error, so that no tool call
-    /// is left without a result, whoever goes on with this conversation.
-    pub(super) fn give_up(&mut self, error: &ExecutionError) -> Vec<Arc<Message>> {
-        let text = format!("not run: {}", error.message);
-        self.take_results(Stage::Failed(error.clone()), &text)
-    }
-
-    fn take_results(&mut self, next: Stage, not_run: &str) -> Vec<Arc<Message>> {
-        let Stage::Tools(slots) = std::mem::replace(&mut self.stage, next) else {
-            return Vec::new();
-        };
-        let fill = |id: String, name: String| ToolResult {
-            tool_call_id: id,
-            name: Some(name),
-            content: vec![Part::text(not_run)],
-            is_error: true,
-        };
-        slots
-            .into_iter()
-            .map(|slot| match slot {
-                Slot::Ended(result) => result,
-                Slot::Queued(call) => fill(call.id, call.name),
-                Slot::Open(run) | Slot::Refused(run) => {
-                    fill(run.tool_call_id.unwrap_or_default(), run.name.to_string())
-                }
-            })
-            .map(|result| Arc::new(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }))
-            .collect()
+    /// A question will not be answered. A model call is asked for again, unless its own end follows.
+    pub(super) fn question_failed(&mut self, id: CallId, error: &ExecutionError) -> Result<Vec<Arc<Message>>, Unfit> {
+        if let Stage::Relayed(relayed) = &self.stage {
+            self.stage = Stage::Asking(relayed.call);
+            return Ok(Vec::new());
+        }
+        self.settle(id, vec![Part::text(error_text(error))], true)
     }
 
     /// A pause is over: the clocks go on from where they stood.
     pub(super) fn shift(&mut self, ms: u64) {
         if let Stage::Asking(call) = &mut self.stage {
-            call.deadline = call.deadline.plus_ms(ms);
+            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
+        }
+        for ask in self.questions_mut() {
+            ask.shift(ms);
         }
         for run in self.open_tools_mut() {
             run.shift(ms);
@@ -386,23 +326,7 @@ fn answer_text(message: &Message) -> String {
     refusals.collect()
 }
 
-/// The request of a tool call.
-pub(super) fn request_tool(
-    tool_call_id: Option<String>,
-    name: ToolName,
-    arguments: crate::json::Json,
-    facts: &ToolFacts,
-) -> Event {
-    ToolExecutionRequest {
-        tool_call_id,
-        name,
-        arguments,
-        recovery: facts.recovery,
-        options: ToolCallOptions {
-            timeout_ms: facts.timeout_ms,
-            retries: facts.retries,
-            retry_delay_ms: facts.retry_delay_ms,
-        },
-    }
-    .into()
+/// An error as a model reads it in the place of a tool's result.
+pub(super) fn error_text(error: &ExecutionError) -> String {
+    format!("Error ({}): {}", error.kind, error.message)
 }

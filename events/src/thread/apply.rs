@@ -9,7 +9,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, Unfit};
+use super::agent_loop::{AgentLoop, Unfit, error_text};
 use super::calls::ToolRun;
 use super::conversation::Conversation;
 use super::state::{Ending, Interaction, InteractionStage, Phase, State, Work};
@@ -151,7 +151,7 @@ impl State {
             }
 
             Event::ToolExecutionRequest(e) => match self.work()? {
-                work @ Work::Ready => {
+                work @ (Work::Ready | Work::Approved(_)) => {
                     *work = Work::Tool(ToolRun::new(CallId(seq), at, e));
                     Ok(())
                 }
@@ -161,26 +161,32 @@ impl State {
             Event::ToolCallRetried(e) => self.tool_run(e.call)?.retry(e),
             Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call, e.content.clone(), Ok(e.value.as_ref())),
             Event::ToolExecutionFailed(e) => {
-                let text = format!("Error ({}): {}", e.error.kind, e.error.message);
-                self.end_tool(seq, e.call, vec![Part::text(text)], Err(&e.error))
+                self.end_tool(seq, e.call, vec![Part::text(error_text(&e.error))], Err(&e.error))
             }
 
             Event::UserInteractionRequested(e) => {
-                *self.ready(&e.node)? = Work::Asking(Interaction {
+                let ask = Interaction {
                     id: CallId(seq),
                     operation_type: e.operation_type,
                     prompt: e.prompt.clone(),
                     requested_at: at,
                     deadline: e.deadline,
                     metadata: e.metadata.clone(),
+                    tool_call: e.tool_call.clone(),
+                    llm_call: e.llm_call,
                     stage: InteractionStage::Asked,
-                });
+                };
+                match self.work_of(&e.node)? {
+                    work @ Work::Ready => *work = Work::Asking(ask),
+                    Work::Llm(agent_loop) => agent_loop.asked(ask)?,
+                    _ => return Err(Unfit("no question is due")),
+                }
                 self.questions.insert(CallId(seq), None);
                 Ok(())
             }
             Event::UserInteractionResponded(e) => {
                 let ask = self.question(e.interaction)?;
-                if !matches!(ask.stage, InteractionStage::Asked) {
+                if !ask.is_open() {
                     return Err(Unfit("the question is answered already"));
                 }
                 ask.stage = InteractionStage::Responded { input: e.input_data.clone() };
@@ -189,10 +195,9 @@ impl State {
             }
             Event::UserInteractionProcessed(e) => self.process(seq, e),
             Event::UserInteractionFailed(e) => {
-                self.question(e.interaction)?;
-                let error = super::nodes::interaction_error(e.reason, e.detail.as_deref());
-                *self.work()? = Work::Failed(error);
-                Ok(())
+                let operation = self.question(e.interaction)?.operation_type;
+                let error = super::questions::unanswered(operation, e.reason, e.detail.as_deref());
+                self.leave_question(seq, e.interaction, error)
             }
 
             Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),
@@ -287,10 +292,7 @@ impl State {
     }
 
     fn question(&mut self, id: CallId) -> Result<&mut Interaction, Unfit> {
-        match self.work()? {
-            Work::Asking(ask) if ask.id == id => Ok(ask),
-            _ => Err(NO_QUESTION),
-        }
+        self.work()?.question_mut(id).ok_or(NO_QUESTION)
     }
 }
 

@@ -19,7 +19,7 @@ pub struct ModelCall {
     /// When this attempt was asked for.
     pub requested_at: Time,
     /// When it must have been answered.
-    pub deadline: Time,
+    pub deadline: Option<Time>,
 }
 
 /// A call of a tool.
@@ -33,6 +33,8 @@ pub struct ToolRun {
     pub name: ToolName,
     /// The arguments.
     pub arguments: Json,
+    /// Whether a person put them in the place of the model's.
+    pub edited: bool,
     /// What may be done when the answer is lost.
     pub recovery: Recovery,
     /// Its limits.
@@ -71,6 +73,7 @@ impl ToolRun {
             tool_call_id: request.tool_call_id.clone(),
             name: request.name.clone(),
             arguments: request.arguments.clone(),
+            edited: false,
             recovery: request.recovery,
             options: request.options,
             attempt: 1,

@@ -4,7 +4,8 @@ use super::branches::out_of_time;
 use super::decide::tool_failed;
 use super::frames::close_frames;
 use super::processors::is_built_in;
-use super::state::{InteractionStage, NodeRun, Phase, State, Work};
+use super::questions::closed;
+use super::state::{NodeRun, Phase, State, Work};
 use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
@@ -36,6 +37,9 @@ impl Thread {
 
 fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: &Surroundings<'_>) -> Vec<Event> {
     let clock = state.clock(around.now);
+    if let Some(question) = left_by_fork(state) {
+        return vec![question];
+    }
     let is_cut_off = |effect: &Effect| was_running(effect, clock) && !is_known(effect.key());
     let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
@@ -46,6 +50,17 @@ fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: 
     std::iter::once(begun)
         .chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around.now)))
         .collect()
+}
+
+/// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
+/// call is made then.
+fn left_by_fork(state: &State) -> Option<Event> {
+    let Work::Llm(agent_loop) = &state.node_run()?.work else {
+        return None;
+    };
+    let (_, ask) = agent_loop.relayed().filter(|(_, ask)| ask.is_open() && !agent_loop.request.relay)?;
+    let detail = Some("a model is called in the place of the person".into());
+    Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail }.into())
 }
 
 fn was_running(effect: &Effect, clock: Time) -> bool {
@@ -115,21 +130,28 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     // That a judgement was cut off needs no warning: nothing follows from it.
     events.retain(|event| !matches!(event, Event::Warning(_)));
     if let Phase::InNode(run) = &state.phase {
+        // Answers that have not taken effect yet, and will not.
+        let answered = || run.work.questions().into_iter().filter(|ask| !ask.is_open());
         match &run.work {
             Work::Llm(agent_loop) => {
+                events.extend(answered().map(|ask| close_question(ask.id, error)));
                 events.extend(agent_loop.refusals());
+                // A call that a person answers is no effect: its question is.
+                let relayed = agent_loop.relayed().map(|(call, _)| call);
+                let owed = agent_loop.open_model_call().filter(|_| agent_loop.request.relay);
+                if let Some(call) = relayed.or(owed) {
+                    events.push(LlmCallFailed { call: call.call, error: error.clone() }.into());
+                }
                 events.push(agent_loop.failed(error.clone()));
             }
-            Work::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => {
-                events.push(close_question(ask.id, error));
-            }
+            Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
             // One that is built in is no effect; it never waits, but a thread may be closed right behind its request.
             Work::Processing(run) if is_built_in(&run.processor) => {
                 events.push(ContextProcessingFailed { call: run.call, error: error.clone() }.into());
             }
             Work::Ready
             | Work::Tool(_)
-            | Work::Asking(_)
+            | Work::Approved(_)
             | Work::Processing(_)
             | Work::Branches(_)
             | Work::Done { .. }
@@ -198,7 +220,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
     let late = state.effects().into_iter().filter(|effect| match effect {
-        Effect::CallModel(call) => call.deadline <= now,
+        Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
@@ -216,7 +238,10 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
-        Effect::AskPerson(_) => close_call(state, &effect, &timeout("the question"), now),
+        Effect::AskPerson(ask) => {
+            let error = timeout("the question");
+            closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
+        }
         Effect::RunBranch(_) => close_call(state, &effect, &timeout("the branch"), now),
     })
     .collect()

@@ -33,7 +33,7 @@ pub(super) fn decide(
     match input {
         Input::ModelAnswered { call, attempt, answer } => Ok(match judging::of_attempt(state, call, attempt) {
             Some(judging) => judging::answered(judging, call, answer, around.now),
-            None => answered(state, Kind::Model, call, attempt, "an answer", |_| model_answered(call, answer)),
+            None => answered(state, Kind::Model, call, attempt, "an answer", |_| model_completed(call, answer)),
         }),
         Input::ModelFailed { call, attempt, error } => Ok(match judging::of_attempt(state, call, attempt) {
             Some(judging) => judging::failed(judging, call, error, around.now),
@@ -115,7 +115,7 @@ pub(super) fn decide(
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables }.into()])
         }
-        Input::Respond { interaction, data } => respond(state, workflow, interaction, data),
+        Input::Respond { interaction, data } => respond(state, workflow, interaction, data, around),
         Input::CancelInteraction { interaction } => {
             question_failed(state, interaction, InteractionFailure::Cancelled, None)
         }
@@ -193,7 +193,8 @@ fn if_open(state: &State, kind: Kind, call: CallId, attempt: u32, event: impl Fn
     if open { vec![event()] } else { Vec::new() }
 }
 
-fn model_answered(call: CallId, answer: ModelAnswer) -> Event {
+/// The end of a model call.
+pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     if let Err(error) = check::answer(&answer.message) {
         return LlmCallFailed { call, error }.into();
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::agent_loop::Stage;
+use super::agent_loop::{Slot, Stage};
 use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
 use super::processors::{ProcessorRun, is_built_in};
-use super::state::{Interaction, InteractionStage, Phase, State, Work};
+use super::state::{Interaction, Phase, State, Work};
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::{CallId, Time};
@@ -62,6 +62,18 @@ impl Effect {
     }
 }
 
+fn ask(question: &Interaction) -> Option<Effect> {
+    question.is_open().then(|| Effect::AskPerson(question.clone()))
+}
+
+fn of_slot(slot: &Slot) -> Option<Effect> {
+    match slot {
+        Slot::Open(run) => Some(Effect::CallTool(run.clone())),
+        Slot::Asking(question) => ask(question),
+        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => None,
+    }
+}
+
 /// What a model is called with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
@@ -106,10 +118,13 @@ impl State {
             return Vec::new();
         };
         match &run.work {
-            Work::Ready | Work::Done { .. } | Work::Failed(_) => Vec::new(),
+            Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => Vec::new(),
             Work::Llm(agent_loop) => match &agent_loop.stage {
+                // Where a person stands for the model, the question is owed, and not the call.
+                Stage::Asking(_) if agent_loop.request.relay => Vec::new(),
                 Stage::Asking(call) => vec![Effect::CallModel(*call)],
-                Stage::Tools(_) => agent_loop.open_tools().cloned().map(Effect::CallTool).collect(),
+                Stage::Relayed(relayed) => ask(&relayed.ask).into_iter().collect(),
+                Stage::Tools(slots) => slots.iter().filter_map(of_slot).collect(),
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
             Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
@@ -117,10 +132,7 @@ impl State {
             Work::Processing(run) if is_built_in(&run.processor) => Vec::new(),
             Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
             Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
-            Work::Asking(ask) => match ask.stage {
-                InteractionStage::Asked => vec![Effect::AskPerson(ask.clone())],
-                InteractionStage::Responded { .. } => Vec::new(),
-            },
+            Work::Asking(question) => ask(question).into_iter().collect(),
         }
     }
 
@@ -169,17 +181,20 @@ impl State {
                 run.deadline,
                 match &run.work {
                     Work::Llm(agent_loop) => {
-                        let model = agent_loop.open_model_call().map(|call| call.deadline);
-                        agent_loop.open_tools().map(|tool| tool.deadline).chain(model).min()
+                        let model = agent_loop.open_model_call().filter(|_| agent_loop.relayed().is_none());
+                        let tools = agent_loop.open_tools().map(|tool| tool.deadline);
+                        let questions = agent_loop.questions().filter(|ask| ask.is_open());
+                        let all = tools.chain(questions.filter_map(|ask| ask.deadline));
+                        all.chain(model.and_then(|call| call.deadline)).min()
                     }
                     Work::Tool(tool) => Some(tool.deadline),
                     Work::Processing(run) => Some(run.deadline),
                     Work::Asking(ask) => ask.deadline,
                     Work::Branches(fan) => fan.plan.deadline,
-                    Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
+                    Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),
-            Phase::Judging(judging) => (None, judging.open_call().map(|call| call.deadline)),
+            Phase::Judging(judging) => (None, judging.open_call().and_then(|call| call.deadline)),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
         };
         [of_thread, of_node, of_work].into_iter().flatten().min()

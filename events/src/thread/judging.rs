@@ -76,7 +76,7 @@ impl Judging {
 
     pub(super) fn shift(&mut self, ms: u64) {
         if let JudgingStage::Asking(call) = &mut self.stage {
-            call.deadline = call.deadline.plus_ms(ms);
+            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
         }
     }
 

@@ -11,6 +11,7 @@
 mod advance;
 pub mod agent_loop;
 mod apply;
+mod asks;
 mod branches;
 mod calls;
 mod check;
@@ -35,10 +36,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::event::{BranchOf, Event, ForkChanges, ReplacedBranch, ThreadForked, ThreadStarted};
+use crate::event::{BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadStarted};
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
-use crate::tool::Recovery;
+use crate::tool::{PersonRole, Recovery};
 use crate::workflow::Workflow;
 
 pub use apply::FoldError;
@@ -84,6 +85,8 @@ pub struct ToolFacts {
     pub retries: u32,
     /// How long to wait before that.
     pub retry_delay_ms: u64,
+    /// What a person has to do with its calls.
+    pub person: PersonRole,
 }
 
 /// No tools at all.
@@ -104,6 +107,33 @@ impl Tools for NoTools {
     }
 }
 
+/// What the machine must know of the models there are.
+pub trait Models {
+    /// Whether a person stands for this model: its calls are questions.
+    fn is_person(&self, model: &ModelChoice) -> bool;
+
+    /// What a person brought, as the answer of the model that was called so. Called again when it takes effect, and
+    /// must give the same then.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the person: the question stays open for a better one.
+    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String>;
+}
+
+/// No person stands for any model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPeople;
+
+impl Models for NoPeople {
+    fn is_person(&self, _model: &ModelChoice) -> bool {
+        false
+    }
+
+    fn read(&self, _request: &ModelRequest, _brought: &Json) -> Result<ModelAnswer, String> {
+        Err("nobody here can read the answer of a person as that of a model".into())
+    }
+}
+
 /// What is passed to every decision.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
@@ -111,6 +141,8 @@ pub struct Surroundings<'a> {
     pub now: Time,
     /// The tools there are.
     pub tools: &'a dyn Tools,
+    /// The models there are.
+    pub models: &'a dyn Models,
 }
 
 /// What a fork is to be.
@@ -175,7 +207,10 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { changes, branch, branches } = fork;
+        let Fork { mut changes, branch, branches } = fork;
+        changes.relay = changes.profile.as_ref().is_some_and(|profile| {
+            around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
+        });
         let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);

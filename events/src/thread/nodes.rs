@@ -8,9 +8,11 @@ mod processor;
 mod sub_workflow;
 mod tool;
 
-pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error, process_answer};
+pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error};
+pub(super) use llm::LLM_TIMEOUT_MS_DEFAULT;
 pub(super) use loops::next as next_iteration;
 pub(super) use sub_workflow::complete as complete_sub_workflow;
+pub(super) use tool::run_approved;
 
 use super::Surroundings;
 use super::advance::completed;
@@ -29,7 +31,7 @@ pub(super) fn begin(
 ) -> Result<Event, ExecutionError> {
     match node.kind() {
         NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
-        NodeKind::Tool(tool) => tool::begin(state, tool, around),
+        NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
         NodeKind::ContextProcessor(processor) => processor::begin(state, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),

@@ -1,36 +1,50 @@
 //! What becomes of a question to a person.
 
+mod decision;
+
+use super::agent_loop::AgentLoop;
 use super::apply::answer_hash;
-use super::check;
 use super::input::Rejected;
-use super::nodes::evaluate_answer;
-use super::state::{Interaction, InteractionStage, State};
-use crate::event::{Event, InteractionFailure, UserInteractionFailed, UserInteractionResponded};
+use super::nodes::{evaluate_answer, interaction_error};
+use super::state::{Interaction, InteractionStage, State, Work};
+use super::{ModelAnswer, Surroundings, check};
+use crate::event::{
+    Decision, Event, InteractionFailure, LlmCallFailed, OperationType, UserInteractionFailed, UserInteractionProcessed,
+    UserInteractionResponded,
+};
+use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
 use crate::json::Json;
 use crate::workflow::Workflow;
 
 /// A person answered. The same answer twice is accepted once; one that cannot be used is refused, and the question
 /// stays open for a better one.
-pub(super) fn respond(state: &State, workflow: &Workflow, id: CallId, data: Json) -> Result<Vec<Event>, Rejected> {
+pub(super) fn respond(
+    state: &State,
+    workflow: &Workflow,
+    id: CallId,
+    data: Json,
+    around: &Surroundings<'_>,
+) -> Result<Vec<Event>, Rejected> {
     if let Some(Some(answer)) = state.questions.get(&id) {
         return if *answer == answer_hash(&data) { Ok(Vec::new()) } else { Err(Rejected::InteractionClosed(id)) };
     }
     let ask = open_question(state, id)?;
-    check::value(&data)?;
-    if matches!(ask.stage, InteractionStage::Asked)
-        && let Some(node) = state.node_run().and_then(|run| state.node_of(workflow, &run.node))
-    {
-        evaluate_answer(state, node, id, &data).map_err(|e| Rejected::Invalid(e.to_string()))?;
+    // Its time may be up although nobody has come to close it.
+    if ask.deadline.is_some_and(|deadline| deadline <= state.clock(around.now)) {
+        return Err(Rejected::InteractionClosed(id));
     }
+    check::value(&data)?;
+    process(state, workflow, ask, &data, around).map_err(Rejected::Invalid)?;
     Ok(vec![UserInteractionResponded { interaction: id, input_data: data }.into()])
 }
 
 fn open_question(state: &State, id: CallId) -> Result<&Interaction, Rejected> {
-    match state.interaction() {
-        Some(ask) if ask.id == id => Ok(ask),
-        _ if state.questions.contains_key(&id) => Err(Rejected::InteractionClosed(id)),
-        _ => Err(Rejected::UnknownInteraction(id)),
+    match state.questions_under_way().into_iter().find(|ask| ask.id == id) {
+        Some(ask) if ask.is_open() => Ok(ask),
+        Some(_) => Err(Rejected::InteractionClosed(id)),
+        None if state.questions.contains_key(&id) => Err(Rejected::InteractionClosed(id)),
+        None => Err(Rejected::UnknownInteraction(id)),
     }
 }
 
@@ -41,8 +55,104 @@ pub(super) fn question_failed(
     reason: InteractionFailure,
     detail: Option<String>,
 ) -> Result<Vec<Event>, Rejected> {
-    if !matches!(open_question(state, id)?.stage, InteractionStage::Asked) {
-        return Err(Rejected::InteractionClosed(id));
+    let ask = open_question(state, id)?;
+    let error = unanswered(ask.operation_type, reason, detail.as_deref());
+    Ok(closed(ask, reason, detail, &error))
+}
+
+/// The terminal events of a question, and of the model call that it stands for.
+pub(super) fn closed(
+    ask: &Interaction,
+    reason: InteractionFailure,
+    detail: Option<String>,
+    error: &ExecutionError,
+) -> Vec<Event> {
+    let failed = UserInteractionFailed { interaction: ask.id, reason, detail }.into();
+    let call = ask.llm_call.map(|call| LlmCallFailed { call, error: error.clone() }.into());
+    std::iter::once(failed).chain(call).collect()
+}
+
+/// The error that stands in the place of an answer. A tool call that nobody decided about is not approved of.
+pub(super) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+    let mut error = interaction_error(reason, detail);
+    if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
+        error.kind = ErrorKind::Denied;
+        error.message = "not approved: the question was taken back".into();
     }
-    Ok(vec![UserInteractionFailed { interaction: id, reason, detail }.into()])
+    error
+}
+
+/// What the first answer that was given and has not taken effect leads to.
+pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
+    let run = state.node_run()?;
+    if let Work::Llm(agent_loop) = &run.work
+        && let Some(event) = relayed(state, agent_loop, around)
+    {
+        return Some(event);
+    }
+    let answered = run.work.questions().into_iter().find_map(|ask| Some((ask, ask.answer()?)));
+    let (ask, input) = answered?;
+    Some(match process(state, workflow, ask, input, around) {
+        Ok(processed) => processed.into(),
+        Err(why) => {
+            UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::InvalidInput, detail: Some(why) }
+                .into()
+        }
+    })
+}
+
+/// What an answer does, or why it cannot be used.
+fn process(
+    state: &State,
+    workflow: &Workflow,
+    ask: &Interaction,
+    input: &Json,
+    around: &Surroundings<'_>,
+) -> Result<UserInteractionProcessed, String> {
+    let decision = match ask.operation_type {
+        OperationType::UpdateVariables | OperationType::AddMessage => {
+            let node = state.node_run().and_then(|run| state.node_of(workflow, &run.node));
+            let node = node.ok_or("the node that asked is not in this definition")?;
+            return evaluate_answer(state, node, ask.id, input).map_err(|e| e.to_string());
+        }
+        OperationType::ApproveTool => Some(decision::read(input)?),
+        OperationType::AnswerTool => Some(Decision::Answer { content: input.clone() }),
+        OperationType::RelayModel => {
+            brought(state, input, around)?;
+            None
+        }
+    };
+    Ok(UserInteractionProcessed {
+        interaction: ask.id,
+        operation_type: ask.operation_type,
+        variables: Vec::new(),
+        message: None,
+        decision,
+    })
+}
+
+/// What a person brought in the place of a model.
+fn brought(state: &State, input: &Json, around: &Surroundings<'_>) -> Result<ModelAnswer, String> {
+    let request = state.model_request().ok_or("no model call is open")?;
+    let answer = around.models.read(&request, input)?;
+    check::answer(&answer.message).map_err(|error| error.message)?;
+    Ok(answer)
+}
+
+/// The end of a model call that a person answered.
+fn relayed(state: &State, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+    let (call, ask) = agent_loop.relayed()?;
+    let InteractionStage::Processed { input } = &ask.stage else {
+        return None;
+    };
+    Some(match brought(state, input, around) {
+        Ok(answer) => {
+            let duration_ms = around.now.ms_since(call.requested_at);
+            super::decide::model_completed(call.call, ModelAnswer { duration_ms, ..answer })
+        }
+        Err(why) => {
+            let error = ExecutionError::new(ErrorKind::MalformedResponse, why);
+            LlmCallFailed { call: call.call, error }.into()
+        }
+    })
 }

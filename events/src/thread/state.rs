@@ -16,7 +16,7 @@ use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::processors::ProcessorRun;
 use crate::bin::Ordered;
-use crate::event::{ForkChanges, OperationType};
+use crate::event::{AskedTool, ForkChanges, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
@@ -225,6 +225,8 @@ pub enum Work {
     Tool(ToolRun),
     /// Asks a person.
     Asking(Interaction),
+    /// A person approved of the tool call; its request is owed.
+    Approved(AskedTool),
     /// Changes the conversation.
     Processing(Box<ProcessorRun>),
     /// Waits for its branches.
@@ -243,6 +245,50 @@ impl Work {
     pub(super) fn is_over(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Failed(_))
     }
+
+    /// Whether a person is asked, and nothing of it goes on meanwhile.
+    fn waits_for_people(&self) -> bool {
+        match self {
+            Self::Asking(ask) => ask.is_open(),
+            Self::Llm(agent_loop) => agent_loop.waits_for_people(),
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Processing(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => false,
+        }
+    }
+
+    /// The questions that have not taken effect yet, in the order in which they were asked for.
+    pub(super) fn questions(&self) -> Vec<&Interaction> {
+        match self {
+            Self::Asking(ask) => vec![ask],
+            Self::Llm(agent_loop) => agent_loop.questions().collect(),
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Processing(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => Vec::new(),
+        }
+    }
+
+    pub(super) fn question_mut(&mut self, id: CallId) -> Option<&mut Interaction> {
+        match self {
+            Self::Asking(ask) => Some(ask).filter(|ask| ask.id == id),
+            Self::Llm(agent_loop) => agent_loop.questions_mut().find(|ask| ask.id == id),
+            Self::Ready
+            | Self::Tool(_)
+            | Self::Approved(_)
+            | Self::Processing(_)
+            | Self::Branches(_)
+            | Self::Done { .. }
+            | Self::Failed(_) => None,
+        }
+    }
 }
 
 /// A question to a person.
@@ -260,6 +306,10 @@ pub struct Interaction {
     pub deadline: Option<Time>,
     /// What the application may want to know.
     pub metadata: Option<Json>,
+    /// The tool call that is asked about.
+    pub tool_call: Option<AskedTool>,
+    /// The model call that a person answers.
+    pub llm_call: Option<CallId>,
     /// Whether it was answered.
     pub stage: InteractionStage,
 }
@@ -274,6 +324,31 @@ pub enum InteractionStage {
         /// The raw answer.
         input: Json,
     },
+    /// The answer is that of a model, which is to be told so.
+    Processed {
+        /// The raw answer.
+        input: Json,
+    },
+}
+
+impl Interaction {
+    /// Whether it waits for an answer.
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, InteractionStage::Asked)
+    }
+
+    /// The answer, where it was given and is to take effect.
+    pub(super) fn answer(&self) -> Option<&Json> {
+        match &self.stage {
+            InteractionStage::Responded { input } => Some(input),
+            InteractionStage::Asked | InteractionStage::Processed { .. } => None,
+        }
+    }
+
+    /// A pause is over.
+    pub(super) fn shift(&mut self, ms: u64) {
+        self.deadline = self.deadline.map(|deadline| deadline.plus_ms(ms));
+    }
 }
 
 /// A moment with a name.
@@ -367,11 +442,7 @@ impl State {
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
             (_, Control::Paused { .. }) => Status::Paused,
-            (Phase::InNode(NodeRun { work: Work::Asking(ask), .. }), _)
-                if matches!(ask.stage, InteractionStage::Asked) =>
-            {
-                Status::Waiting
-            }
+            (Phase::InNode(run), _) if run.work.waits_for_people() => Status::Waiting,
             _ => Status::Running,
         }
     }
@@ -478,12 +549,22 @@ impl State {
         }
     }
 
-    /// The question it waits for a person to answer.
+    /// The questions that wait for people, in the order in which they were asked for. A thread can have some although
+    /// it is at work, or paused.
+    pub fn interactions(&self) -> Vec<&Interaction> {
+        let mut questions = self.questions_under_way();
+        questions.retain(|ask| ask.is_open());
+        questions
+    }
+
+    /// The first of the questions that wait for people.
     pub fn interaction(&self) -> Option<&Interaction> {
-        match &self.node_run()?.work {
-            Work::Asking(ask) => Some(ask),
-            _ => None,
-        }
+        self.interactions().into_iter().next()
+    }
+
+    /// The questions that have not taken effect yet, answered or not.
+    pub(super) fn questions_under_way(&self) -> Vec<&Interaction> {
+        self.node_run().map(|run| run.work.questions()).unwrap_or_default()
     }
 
     /// Its final output: the variable `output`; while a sub-workflow runs, and in a branch in one, that of the

@@ -30,8 +30,8 @@ pub use flow::{
 };
 pub use graph::Graph;
 pub use node::{
-    InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, RetryPolicy, ToolNode, UserInteractionNode,
-    VariableAssignment,
+    InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
+    UserInteractionNode, VariableAssignment,
 };
 pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;

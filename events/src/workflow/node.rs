@@ -212,13 +212,16 @@ pub struct LlmNode {
     /// The tools that are offered; all there are when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
     pub available_tools: Option<Vec<ToolName>>,
+    /// The tools among them whose calls a person approves before they run, besides those that ask for it themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "approveTools")]
+    pub approve_tools: Vec<ToolName>,
     /// How many model calls it may take to an answer; 50 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
     /// How many tools of one answer may run at once; 8 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "concurrentTools")]
     pub concurrent_tools: Option<u32>,
-    /// How long one model call may take; 120 000 when absent.
+    /// How long one model call may take; 120 000 when absent, for ever where a person stands for the model.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "llmTimeoutMs")]
     pub llm_timeout_ms: Option<u64>,
     /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
@@ -239,6 +242,9 @@ pub struct ToolNode {
     /// How long one attempt may take; the tool's own limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
+    /// Whether a person approves of the call before it runs; a tool may ask for it itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
 }
 
 /// A node that asks a person.
@@ -247,7 +253,7 @@ pub struct ToolNode {
 pub struct UserInteractionNode {
     /// What is done with the answer.
     #[serde(alias = "operationType")]
-    pub operation_type: OperationType,
+    pub operation_type: NodeOperation,
     /// The variables it sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<VariableAssignment>,
@@ -263,6 +269,25 @@ pub struct UserInteractionNode {
     /// What the application may want to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Json>,
+}
+
+/// What a node does with the answer of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NodeOperation {
+    /// It sets variables.
+    UpdateVariables,
+    /// It becomes a message of the user.
+    AddMessage,
+}
+
+impl From<NodeOperation> for OperationType {
+    fn from(operation: NodeOperation) -> Self {
+        match operation {
+            NodeOperation::UpdateVariables => Self::UpdateVariables,
+            NodeOperation::AddMessage => Self::AddMessage,
+        }
+    }
 }
 
 /// A variable set from an answer.

@@ -10,7 +10,7 @@ use rethread_events::event::{
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
 use rethread_events::message::{FinishReason, Role};
-use rethread_events::thread::{NoTools, State, Status, Surroundings, Thread};
+use rethread_events::thread::{NoPeople, NoTools, State, Status, Surroundings, Thread};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::AgentBuilder;
 use serde_json::{Value, json};
@@ -91,8 +91,17 @@ fn the_shapes_stand_in_the_catalogue() {
         ("replaced branch", value(&|| serde_json::to_value(samples::replaced_branch()))),
         ("options", value(&|| serde_json::to_value(samples::options()))),
         ("variable", value(&|| serde_json::to_value(samples::variable_update()))),
+        ("asked tool", value(&|| serde_json::to_value(samples::asked_tool()))),
     ] {
         fields_are(&page, heading, &object);
+    }
+    let decisions: Vec<_> = samples::decisions().iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+    assert_eq!(page["decision"].rows.len(), decisions.len());
+    for ((name, fields), decision) in page["decision"].rows.iter().zip(&decisions) {
+        assert_eq!(decision["decision"], name.as_str());
+        for field in decision.as_object().unwrap().keys().filter(|field| *field != "decision") {
+            assert!(fields.contains(&format!("`{field}`")), "`{field}` of `{name}` is not documented");
+        }
     }
     let mut documented = page["part"].rows.iter();
     for part in samples::parts() {
@@ -147,7 +156,7 @@ fn the_words_stand_in_the_catalogue() {
 fn the_json_that_scripts_rely_on_stands_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
-    let around = Surroundings { now: samples::time(), tools: &NoTools };
+    let around = Surroundings { now: samples::time(), tools: &NoTools, models: &NoPeople };
     let started = Thread::started(&workflow, json!("hello").into(), None, around.now);
     let (thread, _) = Thread::begin(samples::thread(), workflow, started, &around).unwrap();
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {

@@ -103,6 +103,7 @@ pub(crate) fn changes() -> ForkChanges {
     ForkChanges {
         variables: variables(),
         profile: Some("large".into()),
+        relay: true,
         prompts: Ordered::from_iter([("ask".to_owned(), "again".to_owned())]),
         workflow: Some(workflow()),
     }
@@ -118,6 +119,20 @@ pub(crate) fn replaced_branch() -> ReplacedBranch {
 
 pub(crate) fn options() -> ToolCallOptions {
     ToolCallOptions { timeout_ms: 1_000, retries: 2, retry_delay_ms: 50 }
+}
+
+pub(crate) fn asked_tool() -> AskedTool {
+    AskedTool { tool_call_id: Some("call_1".into()), name: "run_command".into(), arguments: json!({"c": "ls"}).into() }
+}
+
+/// One of every kind of decision.
+pub(crate) fn decisions() -> Vec<Decision> {
+    vec![
+        Decision::Approve {},
+        Decision::Edit { arguments: json!({"c": "ls -l"}).into() },
+        Decision::Reject { reason: Some("too soon".into()) },
+        Decision::Answer { content: json!("42").into() },
+    ]
 }
 
 pub(crate) fn variable_update() -> VariableUpdate {
@@ -188,7 +203,10 @@ fn of_models() -> Vec<Event> {
             tool_catalog: Some(Hash::from_bytes([0xcd; 32])),
             max_iterations: 50,
             concurrent_tools_max: 8,
-            llm_timeout_ms: 120_000,
+            llm_timeout_ms: Some(120_000),
+            approve_tools: vec!["run_command".into()],
+            person_tools: vec!["ask_user".into()],
+            relay: true,
         }
         .into(),
         LlmCallRequested { iteration: 1 }.into(),
@@ -263,6 +281,8 @@ fn of_tools_and_people() -> Vec<Event> {
             prompt: Some("Good?".into()),
             deadline: Some(time()),
             metadata: Some(json!({"color": "red"}).into()),
+            tool_call: Some(asked_tool()),
+            llm_call: Some(CALL),
         }
         .into(),
         UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),
@@ -271,6 +291,7 @@ fn of_tools_and_people() -> Vec<Event> {
             operation_type: OperationType::AddMessage,
             variables: vec![variable_update()],
             message: Some("yes".into()),
+            decision: Some(Decision::Reject { reason: Some("too soon".into()) }),
         }
         .into(),
         UserInteractionFailed {

@@ -74,3 +74,26 @@ fn an_answer_is_text_or_tool_calls() {
     assert_eq!(calls, [("made_1_0", r#"{"city":"Rome"}"#.to_owned()), ("made_1_1", "{}".to_owned())]);
     assert_eq!(answered(" \n").unwrap_err().kind, ErrorKind::MalformedResponse);
 }
+
+#[test]
+fn an_answer_that_asks_for_tools_in_a_way_that_cannot_be_followed_says_why() {
+    let mut out = String::new();
+    for wrong in [
+        r#"{"tool_calls": []}"#,
+        r#"{"tool_calls": "weather"}"#,
+        r#"{"tool_calls": [{"name": "rain"}]}"#,
+        r#"{"tool_calls": [{"name": "weather", "arguments": 7}]}"#,
+    ] {
+        let error = answered(wrong).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::MalformedResponse);
+        out += &format!("{error}\n");
+    }
+    expect![[r#"
+        human: malformed_response: `tool_calls` is empty: name a tool, or answer with a text
+        human: malformed_response: the answer asks for tools, but not in the form {"tool_calls": [{"name": "…", "arguments": {…}}]}: invalid type: string "weather", expected a sequence
+        human: malformed_response: there is no tool `rain`; offered: weather
+        human: malformed_response: the arguments of `weather` are not an object
+    "#]].assert_eq(&out);
+    // Other JSON is a text like any.
+    assert_eq!(answered(r#"{"rain": true}"#).unwrap().text(), r#"{"rain": true}"#);
+}

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use expect_test::expect;
-use rethread_tests::binary::HANG;
+use rethread_tests::binary::{HANG, root};
 use serde_json::json;
 
 use crate::{ASKING, check, id_of, keys, scene};
@@ -15,8 +15,12 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
     let asked = scene.run("inbox --json").ok().json();
     check(
         &keys(&asked[0]),
-        &expect!["id thread_id workflow node prompt operation_type requested_at deadline metadata"],
+        &expect!["id thread_id workflow node operation_type prompt tool_call requested_at age_ms deadline metadata"],
     );
+    let page = std::fs::read_to_string(root().join("docs/EVENTS.md")).unwrap();
+    let section = page.split("### A question in the inbox").nth(1).unwrap();
+    let documented: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(documented.join(" "), keys(&asked[0]));
     assert_eq!(asked[0]["prompt"], "May Ada go on?");
     let (question, id) = (asked[0]["id"].as_str().unwrap(), id_of(&asked[0]));
     assert!(waiting.stderr.contains(&format!("rethread respond {question} ")), "{waiting}");
@@ -27,8 +31,8 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
 
     scene.run(&format!("respond {question} --value yes")).code(2).says("--text");
     scene.run(&format!("respond {question}")).code(2);
-    scene.run("respond nonsense --text yes").code(5);
-    scene.run(&format!("respond {id}:999 --text yes")).code(5);
+    scene.run("respond nonsense --text yes").code(7);
+    scene.run(&format!("respond {id}:999 --text yes")).code(7);
     assert_eq!(scene.run("tail --from 0 --jsonl").ok().stdout, before);
 
     let answered = scene.run(&format!("respond {question} --value true --json")).ok().json();
@@ -59,10 +63,12 @@ fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
     let scene = scene();
     scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 2000\n      prompt: May"));
     scene.run("run asking.yaml --input Ada").code(4);
-    let (since, mut resumed) = (Instant::now(), scene.run("resume last --json"));
-    while resumed.code == Some(4) && since.elapsed() < HANG {
-        resumed = scene.run("resume last --json");
+    let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().map(str::to_owned);
+    let since = Instant::now();
+    while scene.run("inbox --json").ok().json() != json!([]) && since.elapsed() < HANG {}
+    if let Some(question) = question {
+        scene.run(&format!("respond {question} --value true")).code(7).says("ran out of time").silent();
     }
-    let outcome = resumed.code(1).json();
+    let outcome = scene.run("resume last --json").code(1).json();
     assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 mod control;
 mod inbox;
+mod people;
 mod shapes;
 mod usage;
 

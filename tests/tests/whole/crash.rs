@@ -8,6 +8,7 @@ use rethread::{Outcome, RecordedEvent, RuntimeError, Seq, StartThread, Status, T
 use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
 use crate::interaction::approval;
+use crate::people;
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// Tools that begin only when their request is durable.
@@ -166,6 +167,19 @@ fn tries_and_another_way_survive_a_crash_at_every_append() {
 #[test]
 fn a_question_survives_a_crash_at_every_append() {
     check_crashes(&approval());
+}
+
+#[test]
+fn questions_in_an_agent_loop_survive_a_crash_at_every_append() {
+    check_crashes(&people::careful());
+}
+
+#[test]
+fn a_person_as_the_model_survives_a_crash_at_every_append() {
+    let node = |id: &str| {
+        format!("{{id: {id}, llm: {{provider: human, model: some-chat, user_prompt: 'How much is {{{{ input }}}}?'}}}}")
+    };
+    check_crashes(&workflow(&format!("nodes: [{}, {}]", node("first"), node("second"))));
 }
 
 #[test]

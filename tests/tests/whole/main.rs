@@ -19,6 +19,7 @@ mod limits;
 mod named;
 mod panics;
 mod passivation;
+mod people;
 mod recovery;
 mod shutdown;
 mod stream;

@@ -31,7 +31,7 @@ impl State {
             Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {}
             _ => return Err(Unfit("the thread does not leave that node")),
         }
-        let deadline = at.plus_ms(e.timeout_ms);
+        let deadline = Some(at.plus_ms(e.timeout_ms));
         let request = LlmExecutionRequest {
             node: e.from.clone(),
             prompt: self.question_about(&e.condition),
@@ -42,7 +42,10 @@ impl State {
             tool_catalog: None,
             max_iterations: 1,
             concurrent_tools_max: 1,
-            llm_timeout_ms: e.timeout_ms,
+            llm_timeout_ms: Some(e.timeout_ms),
+            approve_tools: Vec::new(),
+            person_tools: Vec::new(),
+            relay: false,
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.from.clone(),
@@ -92,7 +95,8 @@ impl State {
             Some(Judging { stage: JudgingStage::Asking(open), request, .. })
                 if open.call == call && attempt == open.attempt + 1 =>
             {
-                *open = ModelCall { call, attempt, requested_at: at, deadline: clock.plus_ms(request.llm_timeout_ms) };
+                let deadline = request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
+                *open = ModelCall { call, attempt, requested_at: at, deadline };
                 Ok(())
             }
             _ => Err(NO_CALL),

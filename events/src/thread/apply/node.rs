@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Unfit;
+use super::super::agent_loop::{Unfit, decided_without};
 use super::super::path::Visit;
-use super::super::state::{InteractionStage, NodeRun, Phase, State, Work};
+use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
-use crate::event::{NodeFailed, NodeStarted, UserInteractionProcessed};
+use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
@@ -62,6 +62,7 @@ impl State {
             Work::Llm(_)
             | Work::Tool(_)
             | Work::Asking(_)
+            | Work::Approved(_)
             | Work::Processing(_)
             | Work::Branches(_)
             | Work::Failed(_) => {
@@ -84,7 +85,7 @@ impl State {
             return Err(NO_NODE);
         }
         match run.work {
-            Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
             Work::Branches(ref fan) if fan.running().next().is_none() => {}
             Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing(_) | Work::Branches(_) => {
                 return Err(OPEN_CALL);
@@ -137,12 +138,19 @@ impl State {
     }
 
     pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), Unfit> {
-        let ask = self.question(e.interaction)?;
-        let InteractionStage::Responded { input } = &ask.stage else {
+        let Some(input) = self.question(e.interaction)?.answer().cloned() else {
             return Err(Unfit("the question was not answered"));
         };
-        let output = input.clone();
-        *self.work()? = Work::Done { output };
+        match self.work()? {
+            Work::Llm(agent_loop) => {
+                let n_before = agent_loop.n_tool_calls;
+                let results = agent_loop.question_processed(e.interaction, e.decision.as_ref())?;
+                self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
+                self.conversation_mut().results(seq, results);
+                return Ok(());
+            }
+            work => *work = decided(work, input, e.decision.as_ref())?,
+        }
         for update in &e.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {
                 return Err(Unfit("there is no such scope here"));
@@ -153,4 +161,41 @@ impl State {
         }
         Ok(())
     }
+
+    /// A question has no answer, and never will have one.
+    pub(super) fn leave_question(&mut self, seq: Seq, id: CallId, error: ExecutionError) -> Result<(), Unfit> {
+        match self.work()? {
+            Work::Llm(agent_loop) => {
+                let n_before = agent_loop.n_tool_calls;
+                let results = agent_loop.question_failed(id, &error)?;
+                self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
+                self.conversation_mut().results(seq, results);
+            }
+            work => *work = Work::Failed(error),
+        }
+        Ok(())
+    }
+}
+
+/// What an answer makes of the node that asked.
+fn decided(work: &Work, input: Json, decision: Option<&Decision>) -> Result<Work, Unfit> {
+    let Some(decision) = decision else {
+        return Ok(Work::Done { output: input });
+    };
+    let tool = match work {
+        Work::Asking(ask) => ask.tool_call.clone(),
+        _ => None,
+    };
+    let Some(tool) = tool else {
+        return Err(Unfit("the question is not about a tool call"));
+    };
+    Ok(match decision {
+        Decision::Approve {} => Work::Approved(tool),
+        Decision::Edit { arguments } => Work::Approved(AskedTool { arguments: arguments.clone(), ..tool }),
+        Decision::Answer { content } => Work::Done { output: content.clone() },
+        Decision::Reject { .. } => match decided_without(decision) {
+            Ok(text) => Work::Done { output: Json::from(text) },
+            Err(error) => Work::Failed(error),
+        },
+    })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::agent_loop::Unfit;
+use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
@@ -80,6 +81,7 @@ impl State {
             Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
             Work::Ready
             | Work::Asking(_)
+            | Work::Approved(_)
             | Work::Processing(_)
             | Work::Branches(_)
             | Work::Done { .. }
@@ -105,9 +107,13 @@ impl State {
             if let Phase::InNode(run) = &mut self.phase
                 && let Work::Llm(agent_loop) = &mut run.work
             {
-                let model = &mut Arc::make_mut(&mut agent_loop.request).model;
-                let old = std::mem::take(model);
-                *model = ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old };
+                let request = Arc::make_mut(&mut agent_loop.request);
+                if request.relay != changes.relay {
+                    request.relay = changes.relay;
+                    request.llm_timeout_ms = (!changes.relay).then_some(LLM_TIMEOUT_MS_DEFAULT);
+                }
+                let old = std::mem::take(&mut request.model);
+                request.model = ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old };
             }
         }
     }
@@ -140,9 +146,9 @@ impl State {
                     Work::Llm(agent_loop) => agent_loop.shift(ms),
                     Work::Tool(tool) => tool.shift(ms),
                     Work::Processing(run) => run.shift(ms),
-                    Work::Asking(ask) => ask.deadline = ask.deadline.map(|deadline| deadline.plus_ms(ms)),
+                    Work::Asking(ask) => ask.shift(ms),
                     Work::Branches(fan) => fan.shift(ms),
-                    Work::Ready | Work::Done { .. } | Work::Failed(_) => {}
+                    Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
                 }
             }
             Phase::Judging(judging) => judging.shift(ms),

@@ -1,6 +1,5 @@
 //! A node that asks a person. Never turned into a prompt for a model.
 
-use super::super::state::{Interaction, InteractionStage};
 use super::super::{State, Surroundings};
 use crate::event::{Event, InteractionFailure, UserInteractionProcessed, UserInteractionRequested, VariableUpdate};
 use crate::expression::ExpressionError;
@@ -19,10 +18,12 @@ pub(super) fn begin(
     let prompt = ask.prompt.as_ref().map(|text| context.render(text)).transpose();
     Ok(UserInteractionRequested {
         node: node.id.clone(),
-        operation_type: ask.operation_type,
+        operation_type: ask.operation_type.into(),
         prompt: prompt.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?,
         deadline: ask.timeout_ms.map(|ms| around.now.plus_ms(ms)),
         metadata: ask.metadata.clone(),
+        tool_call: None,
+        llm_call: None,
     }
     .into())
 }
@@ -60,29 +61,8 @@ pub(in super::super) fn evaluate(
         });
     }
     let message = ask.message.as_ref().map(|message| context.render(&message.content_template)).transpose()?;
-    Ok(UserInteractionProcessed { interaction: id, operation_type: ask.operation_type, variables, message })
-}
-
-/// The event that lets an answer take effect.
-pub(in super::super) fn process_answer(state: &State, node: Option<&Node>, ask: &Interaction) -> Option<Event> {
-    match &ask.stage {
-        InteractionStage::Asked => None,
-        InteractionStage::Responded { input } => Some(match node.map(|node| evaluate(state, node, ask.id, input)) {
-            Some(Ok(processed)) => processed.into(),
-            None => crate::event::UserInteractionFailed {
-                interaction: ask.id,
-                reason: InteractionFailure::InvalidInput,
-                detail: Some("the node that asked is not in this definition".into()),
-            }
-            .into(),
-            Some(Err(e)) => crate::event::UserInteractionFailed {
-                interaction: ask.id,
-                reason: InteractionFailure::InvalidInput,
-                detail: Some(e.to_string()),
-            }
-            .into(),
-        }),
-    }
+    let operation_type = ask.operation_type.into();
+    Ok(UserInteractionProcessed { interaction: id, operation_type, variables, message, decision: None })
 }
 
 /// The error of a node whose question was not answered.

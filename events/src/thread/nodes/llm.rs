@@ -5,6 +5,7 @@ use crate::event::{Event, LlmExecutionRequest, ModelChoice, ToolMode};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
+use crate::tool::PersonRole;
 use crate::workflow::{LlmNode, Node};
 
 /// How many model calls a loop may take when the node does not say.
@@ -12,7 +13,7 @@ const MAX_ITERATIONS_DEFAULT: u32 = 50;
 /// How many tools of one answer may run at once when the node does not say.
 const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
 /// How long one model call may take when the node does not say.
-const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
+pub(in super::super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 
 pub(super) fn begin(
     state: &State,
@@ -33,19 +34,40 @@ pub(super) fn begin(
             return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
         }
     }
+    let roles: Vec<_> = tools.iter().map(|tool| (tool, role(tool, llm, around))).collect();
+    if let Some(tool) = llm.approve_tools.iter().find(|tool| !tools.contains(tool)) {
+        let message = format!("node `{}` wants calls of the tool `{tool}` approved, which it does not offer", node.id);
+        return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
+    }
+    let with = |wanted: PersonRole| {
+        roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect()
+    };
+    let model = model_choice(state, llm);
+    let relay = around.models.is_person(&model);
     Ok(LlmExecutionRequest {
         node: node.id.clone(),
         prompt: context.render(prompt).map_err(in_prompt)?,
         system_prompt: llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?,
-        model: model_choice(state, llm),
+        model,
         tool_mode: llm.tool_mode,
         tool_catalog: if tools.is_empty() { None } else { around.tools.catalog(&tools) },
         tools: tools.iter().map(ToString::to_string).collect(),
         max_iterations: llm.max_iterations.unwrap_or(MAX_ITERATIONS_DEFAULT),
         concurrent_tools_max: llm.concurrent_tools.unwrap_or(CONCURRENT_TOOLS_DEFAULT),
-        llm_timeout_ms: llm.llm_timeout_ms.unwrap_or(LLM_TIMEOUT_MS_DEFAULT),
+        llm_timeout_ms: llm.llm_timeout_ms.or((!relay).then_some(LLM_TIMEOUT_MS_DEFAULT)),
+        approve_tools: with(PersonRole::Approves),
+        person_tools: with(PersonRole::Answers),
+        relay,
     }
     .into())
+}
+
+/// What a person has to do with the calls of a tool here. What one answers needs no approval.
+fn role(tool: &ToolName, llm: &LlmNode, around: &Surroundings<'_>) -> PersonRole {
+    match around.tools.facts(tool.as_str()).map(|facts| facts.person).unwrap_or_default() {
+        PersonRole::None if llm.approve_tools.contains(tool) => PersonRole::Approves,
+        role => role,
+    }
 }
 
 /// The model of the node, or the profile that a fork put in its place.

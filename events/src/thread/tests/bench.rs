@@ -3,20 +3,24 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::event::LlmCallRequested;
+use crate::event::{LlmCallRequested, ModelChoice};
+use crate::tool::PersonRole;
 
-/// A tool per name: `read` is safe, `put` idempotent, `send` at most once.
+/// A tool per name: `read` is safe, `put` idempotent, `send` at most once. Two more are offered only by name: `wipe`,
+/// which a person approves, and `ask`, which a person answers.
 pub(super) struct Toolbox;
 
 impl Tools for Toolbox {
     fn facts(&self, name: &str) -> Option<ToolFacts> {
-        let recovery = match name {
-            "read" => Recovery::Safe,
-            "put" => Recovery::Idempotent,
-            "send" => Recovery::AtMostOnce,
+        let (recovery, person) = match name {
+            "read" => (Recovery::Safe, PersonRole::None),
+            "put" => (Recovery::Idempotent, PersonRole::None),
+            "send" => (Recovery::AtMostOnce, PersonRole::None),
+            "wipe" => (Recovery::AtMostOnce, PersonRole::Approves),
+            "ask" => (Recovery::Safe, PersonRole::Answers),
             _ => return None,
         };
-        Some(ToolFacts { recovery, timeout_ms: 1_000, retries: 1, retry_delay_ms: 50 })
+        Some(ToolFacts { recovery, timeout_ms: 1_000, retries: 1, retry_delay_ms: 50, person })
     }
 
     fn names(&self) -> Vec<ToolName> {
@@ -25,6 +29,25 @@ impl Tools for Toolbox {
 
     fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
         Some(Hash::of(format!("{names:?}").as_bytes()))
+    }
+}
+
+/// A person stands for the model `human`, whose answer is a text, or calls of the tools named in a list.
+impl Models for Toolbox {
+    fn is_person(&self, model: &ModelChoice) -> bool {
+        model.provider.as_deref() == Some("human") || model.profile.as_ref().is_some_and(|it| it.as_str() == "human")
+    }
+
+    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
+        let call = CallId(Seq(u64::from(request.iteration)));
+        match &*brought.0 {
+            serde_json::Value::String(text) => Ok(answer(call, text, &[], FinishReason::Stop)),
+            serde_json::Value::Array(tools) if !tools.is_empty() => {
+                let tools: Vec<_> = tools.iter().filter_map(|tool| tool.as_str()).collect();
+                Ok(answer(call, "", &tools, FinishReason::ToolCalls))
+            }
+            _ => Err("neither a text nor a list of tools".into()),
+        }
     }
 }
 
@@ -42,7 +65,7 @@ impl Bench {
     pub(super) fn new(yaml: &str, input: impl Into<Json>) -> Self {
         let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
         let started = Thread::started(&workflow, input.into(), None, START);
-        let around = Surroundings { now: START, tools: &Toolbox };
+        let around = Surroundings { now: START, tools: &Toolbox, models: &Toolbox };
         let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
         let mut bench = Self { thread, now: START, log: Vec::new(), out: String::new() };
         bench.record(events);
@@ -50,7 +73,7 @@ impl Bench {
     }
 
     pub(super) fn around(&self) -> Surroundings<'static> {
-        Surroundings { now: self.now, tools: &Toolbox }
+        Surroundings { now: self.now, tools: &Toolbox, models: &Toolbox }
     }
 
     pub(super) fn state(&self) -> &State {
@@ -132,6 +155,11 @@ impl Bench {
         self.give(Input::ToolFailed { call, attempt, error, duration_ms: 0 });
     }
 
+    /// The person answers this question.
+    pub(super) fn person_answers(&mut self, interaction: CallId, data: serde_json::Value) {
+        self.give(Input::Respond { interaction, data: data.into() });
+    }
+
     /// The open context processor answers.
     pub(super) fn processor_answers(&mut self, processed: Processed) {
         let (call, attempt) = self.open();
@@ -158,7 +186,7 @@ impl Bench {
     pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
         let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
-        let around = Surroundings { now, tools: &Toolbox };
+        let around = Surroundings { now, tools: &Toolbox, models: &Toolbox };
         let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
         let log = self.log[..=seq].to_vec();
         let mut fork = Self { thread, now, log, out: String::new() };
@@ -218,7 +246,7 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         Part::ToolCall(ToolCall {
             id: format!("c{call}_{i}"),
             name: (*name).into(),
-            arguments: serde_json::json!({}).into(),
+            arguments: serde_json::json!({ "question": "why?" }).into(),
             arguments_raw: None,
             signature: None,
         })
@@ -271,6 +299,7 @@ fn line_of(event: &Event) -> String {
         "calls",
         "interaction",
         "name",
+        "llm_call",
         "workflow",
         "n_iterations",
         "processor",
@@ -289,6 +318,12 @@ fn line_of(event: &Event) -> String {
     }
     if !matches!(event, Event::LlmExecutionProgress(_)) && data["index"].is_u64() {
         write!(line, " index={}", data["index"]).unwrap();
+    }
+    if let Some(tool) = data["tool_call"].as_object() {
+        write!(line, " {} {}", plain(&data["operation_type"]), plain(&tool["name"])).unwrap();
+    }
+    if let Some(decision) = data["decision"].as_object() {
+        write!(line, " {}", plain(&decision["decision"])).unwrap();
     }
     for key in ["content", "message", "code", "reason", "label", "input_data"] {
         if let serde_json::Value::String(text) = &data[key] {

@@ -68,6 +68,7 @@ fn a_thread_forks_at_every_moment_and_runs_on_to_an_end() {
     let changes = ForkChanges {
         variables: Ordered::from_iter([("topic".to_owned(), Json::from("coffee"))]),
         profile: Some(ProfileId::from("large")),
+        relay: false,
         prompts: Ordered::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
         workflow: None,
     };
@@ -93,6 +94,7 @@ fn changes_of_a_fork_reach_the_nodes_that_follow() {
         ForkChanges {
             variables: Ordered::from_iter([("topic".to_owned(), Json::from("coffee"))]),
             profile: Some(ProfileId::from("large")),
+            relay: false,
             prompts: Ordered::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
             workflow: None,
         },

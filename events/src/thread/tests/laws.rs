@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::Weight;
+use crate::event::{AskedTool, Decision, Weight};
 
 /// Checks all laws on the log and the live state.
 pub(super) fn hold(bench: &Bench) {
@@ -26,6 +26,7 @@ pub(super) fn hold(bench: &Bench) {
     assert_eq!(&state, bench.state(), "the fold of the log is not the live state");
     assert_eq!(bench.thread.effects(), bench.thread.effects());
     every_call_ends_once(bench);
+    what_needs_approval_runs_with_it_only(bench);
     what_wrote_is_never_repeated(bench);
 }
 
@@ -144,6 +145,51 @@ fn every_call_ends_once(bench: &Bench) {
         assert!(branches.is_empty(), "branches that run at the end: {branches:?}\n{}", bench.out);
         let n_open = (nodes.len(), frames.len());
         assert!(agent_loop.is_none() && n_open == n_inherited, "open at the end: {nodes:?} {frames:?}\n{}", bench.out);
+    }
+}
+
+/// A tool that a person approves of has no request without a decision that it runs, and runs with the arguments that
+/// were approved. What a person answers never runs.
+fn what_needs_approval_runs_with_it_only(bench: &Bench) {
+    let mut asked: BTreeMap<u64, AskedTool> = BTreeMap::new();
+    let mut approved: Vec<AskedTool> = Vec::new();
+    let mut person_tools: Vec<String> = Vec::new();
+    let mut refused: Vec<u64> = Vec::new();
+    for (seq, (_, event)) in bench.log.iter().enumerate() {
+        match event {
+            Event::NodeStarted(_) => approved.clear(),
+            Event::LlmExecutionRequest(e) => person_tools.clone_from(&e.person_tools),
+            Event::UserInteractionRequested(e) => {
+                asked.extend(e.tool_call.clone().map(|tool| (seq as u64, tool)));
+            }
+            Event::UserInteractionProcessed(e) => match (&e.decision, asked.get(&e.interaction.0.0)) {
+                (Some(Decision::Approve {}), Some(tool)) => approved.push(tool.clone()),
+                (Some(Decision::Edit { arguments }), Some(tool)) => {
+                    approved.push(AskedTool { arguments: arguments.clone(), ..tool.clone() });
+                }
+                _ => {}
+            },
+            Event::ToolExecutionRequest(e) if e.name.as_str() == "wipe" => {
+                let run = AskedTool {
+                    tool_call_id: e.tool_call_id.clone(),
+                    name: e.name.clone(),
+                    arguments: e.arguments.clone(),
+                };
+                let offered = approved.iter().position(|tool| *tool == run);
+                match offered {
+                    Some(i) => drop(approved.remove(i)),
+                    None => refused.push(seq as u64),
+                }
+            }
+            Event::ToolExecutionRequest(e) if person_tools.iter().any(|tool| tool == e.name.as_str()) => {
+                refused.push(seq as u64);
+            }
+            Event::ToolExecutionFailed(e) => refused.retain(|call| *call != e.call.0.0),
+            Event::ToolExecutionCompleted(e) => {
+                assert!(!refused.contains(&e.call.0.0), "it ran and nobody approved of it\n{}", bench.out);
+            }
+            _ => {}
+        }
     }
 }
 

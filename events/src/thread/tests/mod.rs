@@ -6,6 +6,8 @@ mod laws;
 
 mod agent_loop;
 mod answers;
+mod approval;
+mod asking;
 mod branches;
 mod branches_inside;
 mod cancel;
@@ -22,6 +24,7 @@ mod node_retry;
 mod processors;
 mod property;
 mod recovery;
+mod relay;
 mod requests;
 mod routes;
 mod scopes;

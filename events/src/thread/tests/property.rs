@@ -7,6 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 use crate::event::ReplacedBranch;
+use crate::ids::ProfileId;
 use workflows::definition;
 
 /// What the outside may do next. Numbers choose among what there is.
@@ -58,12 +59,22 @@ enum Act {
         call: Option<u64>,
         value: i64,
     },
-    Withdraw,
-    HandlerFails,
-    /// Goes on with a fork of some moment.
+    /// One of the open questions is answered.
+    Reply {
+        which: usize,
+        answer: usize,
+    },
+    Withdraw {
+        which: usize,
+    },
+    HandlerFails {
+        which: usize,
+    },
+    /// Goes on with a fork of some moment, perhaps with another model, or a person in its place.
     Fork {
         at: usize,
         ms: u64,
+        profile: Option<&'static str>,
     },
 }
 
@@ -83,8 +94,10 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Say),
         1 => any::<i64>().prop_map(|value| Act::Set { value }),
         3 => (prop_oneof![3 => Just(None), 1 => call.prop_map(Some)], 0..3_i64).prop_map(|(call, value)| Act::Respond { call, value }),
-        1 => prop_oneof![Just(Act::Withdraw), Just(Act::HandlerFails)],
-        1 => (any::<usize>(), 0..100_000_u64).prop_map(|(at, ms)| Act::Fork { at, ms }),
+        6 => (0..4_usize, 0..REPLIES).prop_map(|(which, answer)| Act::Reply { which, answer }),
+        1 => (0..4_usize).prop_flat_map(|which| prop_oneof![Just(Act::Withdraw { which }), Just(Act::HandlerFails { which })]),
+        1 => (any::<usize>(), 0..100_000_u64, prop_oneof![4 => Just(None), 1 => Just(Some("human")), 1 => Just(Some("large"))])
+            .prop_map(|(at, ms, profile)| Act::Fork { at, ms, profile }),
     ]
 }
 
@@ -99,6 +112,30 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::Indeterminate,
 ];
 
+/// How many answers [`reply`] knows.
+const REPLIES: usize = 8;
+
+/// What a person may say, whatever the question is.
+fn reply(answer: usize) -> serde_json::Value {
+    use serde_json::json;
+    match answer {
+        0 => json!(true),
+        1 => json!("no"),
+        2 => json!({"decision": "edit", "arguments": {"x": 2}}),
+        3 => json!({"decision": "reject", "reason": "not today"}),
+        4 => json!({"decision": "answer", "content": [1, 2]}),
+        5 => json!(["read", "wipe", "ask", "fly"]),
+        6 => json!(3),
+        _ => json!({"decision": "perhaps"}),
+    }
+}
+
+/// One of the open questions.
+fn asked(open: &[Effect], which: usize) -> Option<CallId> {
+    let questions: Vec<_> = open.iter().filter(|effect| matches!(effect, Effect::AskPerson(_))).collect();
+    questions.get(which % questions.len().max(1)).map(|effect| effect.key().0)
+}
+
 impl Bench {
     /// `in_family` when branches are threads that run.
     fn act(&mut self, act: &Act, in_family: bool) {
@@ -107,8 +144,8 @@ impl Bench {
         match act {
             Act::Answer { which, n_tools, reason } => match chosen(*which) {
                 Some(Effect::CallModel(open)) => {
-                    let tools = ["read", "put", "send", "fly"];
-                    let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which) % 4]).collect();
+                    let tools = ["read", "put", "send", "fly", "wipe", "ask"];
+                    let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which + usize::from(*reason)) % 6]).collect();
                     let reason = match reason {
                         0 => FinishReason::ContentFilter,
                         1 => FinishReason::Error,
@@ -203,16 +240,20 @@ impl Bench {
                     self.give(Input::Respond { interaction, data: serde_json::json!(value).into() });
                 }
             }
-            Act::Withdraw | Act::HandlerFails => {
-                if let Some(Effect::AskPerson(ask)) = open.first() {
-                    let interaction = ask.id;
+            Act::Reply { which, answer } => {
+                if let Some(interaction) = asked(&open, *which) {
+                    self.give(Input::Respond { interaction, data: reply(*answer).into() });
+                }
+            }
+            Act::Withdraw { which } | Act::HandlerFails { which } => {
+                if let Some(interaction) = asked(&open, *which) {
                     self.give(match act {
-                        Act::Withdraw => Input::CancelInteraction { interaction },
+                        Act::Withdraw { .. } => Input::CancelInteraction { interaction },
                         _ => Input::InteractionFailed { interaction, detail: "gone".into() },
                     });
                 }
             }
-            Act::Fork { at, ms } => {
+            Act::Fork { at, ms, profile } => {
                 self.now = self.now.plus_ms(*ms);
                 let at = at % self.log.len();
                 let state = self.fold_to(at);
@@ -221,7 +262,8 @@ impl Bench {
                     let child = ThreadId::of_branch(state.thread(), run.call.0, self.now);
                     ReplacedBranch { path: vec![run.index], child, seq: None }
                 });
-                let fork = Fork { branches: replaced.collect(), ..Fork::default() };
+                let changes = ForkChanges { profile: profile.map(ProfileId::from), ..ForkChanges::default() };
+                let fork = Fork { changes, branches: replaced.collect(), ..Fork::default() };
                 *self = self.fork_as(ThreadId::from_bytes([8; 16]), at, fork, self.now);
             }
         }
@@ -275,6 +317,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
 fn the_laws_hold_whatever_happens() {
     let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
     runner
         .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
@@ -285,9 +328,30 @@ fn the_laws_hold_whatever_happens() {
             }
             laws::hold(&bench);
             *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
+            for (_, event) in &bench.log {
+                if let Event::UserInteractionProcessed(e) = event {
+                    let decision = e.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
+                    let decision = decision.map(|decision| decision["decision"].as_str().unwrap().to_owned());
+                    *answers.borrow_mut().entry((e.operation_type.name(), decision)).or_default() += 1;
+                }
+            }
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
+    let decided = |decision: &str| Some(decision.to_owned());
+    for (operation, decision) in [
+        ("UPDATE_VARIABLES", None),
+        ("ADD_MESSAGE", None),
+        ("APPROVE_TOOL", decided("approve")),
+        ("APPROVE_TOOL", decided("edit")),
+        ("APPROVE_TOOL", decided("reject")),
+        ("APPROVE_TOOL", decided("answer")),
+        ("ANSWER_TOOL", decided("answer")),
+        ("RELAY_MODEL", None),
+    ] {
+        let n = answers.get_mut().get(&(operation, decision)).copied().unwrap_or(0);
+        assert!(n > 20, "too few answers of {operation}: {answers:?}");
+    }
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
         assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");

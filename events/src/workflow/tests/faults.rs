@@ -274,3 +274,37 @@ nodes:
     "#]]
     .assert_eq(&format!("{}\n", Faults(faults)));
 }
+
+#[test]
+fn a_call_that_is_to_be_approved_must_be_offered() {
+    check(
+        "\
+version: '1'
+name: w
+nodes:
+  - id: one
+    llm: {profile_id: p, user_prompt: u, tool_mode: auto, available_tools: [read], approve_tools: [read, put]}
+  - id: two
+    llm: {profile_id: p, user_prompt: u, approve_tools: [read]}
+",
+        expect![[r#"
+            5:106: nodes[0].llm.approve_tools[1]: `put` is not among available_tools (list it there too, or take it out here)
+            7:57: nodes[1].llm.approve_tools: tools are listed, but tool_mode is `none` (set tool_mode: auto)
+        "#]],
+    );
+    let workflow = parse(
+        b"{version: '1', name: w, nodes: [{id: a, llm: {profile_id: p, user_prompt: u, tool_mode: auto, approve_tools: [read, putt]}}]}",
+    );
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let surroundings = Surroundings {
+        tools: names(&["read", "put"]),
+        profiles: names(&["p"]),
+        providers: names(&[]),
+        processors: names(&[]),
+    };
+    let faults = Faults(workflow.unwrap().check(&surroundings));
+    expect![[r#"
+        nodes[0].llm.approve_tools[1]: there is no tool `putt` (there is put, read)
+    "#]]
+    .assert_eq(&format!("{faults}\n"));
+}

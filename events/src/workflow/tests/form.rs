@@ -1,7 +1,7 @@
 //! One definition, however it is written.
 
 use super::*;
-use crate::event::{OperationType, Scope};
+use crate::event::Scope;
 
 const YAML: &str = "\
 # a comment
@@ -80,7 +80,7 @@ nodes:
     onError: c
     timeoutMs: 5
     retry: {maxAttempts: 2, backoffMs: 3, backoffMsMax: 4}
-    llm: {profileId: p, userPrompt: u, systemPrompt: s, maxTokens: 5, toolMode: auto, availableTools: [t], maxIterations: 2, concurrentTools: 3, llmTimeoutMs: 4}
+    llm: {profileId: p, userPrompt: u, systemPrompt: s, maxTokens: 5, toolMode: auto, availableTools: [t], approveTools: [t], maxIterations: 2, concurrentTools: 3, llmTimeoutMs: 4}
   - id: b
     tool: {toolName: t, timeout: 5}
   - id: c
@@ -100,7 +100,7 @@ nodes:
     on_error: c
     timeout_ms: 5
     retry: {max_attempts: 2, backoff_ms: 3, backoff_ms_max: 4}
-    llm: {profile_id: p, user_prompt: u, system_prompt: s, max_tokens: 5, tool_mode: auto, available_tools: [t], max_iterations: 2, concurrent_tools: 3, llm_timeout_ms: 4}
+    llm: {profile_id: p, user_prompt: u, system_prompt: s, max_tokens: 5, tool_mode: auto, available_tools: [t], approve_tools: [t], max_iterations: 2, concurrent_tools: 3, llm_timeout_ms: 4}
   - id: b
     tool: {tool_name: t, timeout_ms: 5}
   - id: c
@@ -134,7 +134,7 @@ nodes:
       operation_type: UPDATE_VARIABLES
       variables: [{variable_name: ok, expression: '{{ input }}'}]
   - id: store
-    tool: {tool_name: put, parameters: {text: '{{ output }}'}}
+    tool: {tool_name: put, approval: true, parameters: {text: '{{ output }}'}}
   - id: begin
     start: {}
   - id: out
@@ -155,7 +155,7 @@ edges:
         ..LlmNode::default()
     };
     let ask = UserInteractionNode {
-        operation_type: OperationType::UpdateVariables,
+        operation_type: NodeOperation::UpdateVariables,
         variables: vec![VariableAssignment {
             variable_name: "ok".into(),
             expression: "{{ input }}".into(),
@@ -170,6 +170,7 @@ edges:
         tool_name: "put".into(),
         parameters: Ordered::from_iter([("text".to_owned(), Json::from("{{ output }}"))]),
         timeout_ms: None,
+        approval: true,
     };
     let built = AgentBuilder::new("review")
         .set_description("answers, then checks")

@@ -35,6 +35,13 @@ impl Workflow {
                             faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
                         }
                     }
+                    let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
+                    for (t, tool) in listed {
+                        if !surroundings.tools.contains(tool.as_str()) {
+                            let path = format!("{path}.llm.approve_tools[{t}]");
+                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                        }
+                    }
                 }
                 NodeKind::Tool(tool) => {
                     if !surroundings.tools.contains(tool.tool_name.as_str()) {

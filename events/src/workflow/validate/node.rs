@@ -4,10 +4,10 @@ use super::flow;
 use super::parts::{
     WAIT_MS_MAX, check_depth, check_model, check_name, check_range, check_template, check_timeout, check_variable,
 };
-use crate::event::{OperationType, ToolMode};
+use crate::event::ToolMode;
 use crate::expression;
 use crate::fault::ErrorKind;
-use crate::workflow::{Fault, LlmNode, Node, NodeKind, ToolNode, UserInteractionNode};
+use crate::workflow::{Fault, LlmNode, Node, NodeKind, NodeOperation, ToolNode, UserInteractionNode};
 
 /// Checks a node as it stands in the file, and the nodes inside it.
 pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
@@ -135,11 +135,36 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
+    check_approvals(path, llm, faults);
     if let Some(extra) = &llm.extra {
         if !extra.0.is_object() {
             faults.push(Fault::new(format!("{path}.extra"), "not an object"));
         }
         check_depth(&format!("{path}.extra"), extra, faults);
+    }
+}
+
+/// A name that is offered nowhere is a slip of the finger, and a call that somebody meant to see would run unseen.
+fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if llm.approve_tools.is_empty() {
+        return;
+    }
+    if llm.tool_mode == ToolMode::None {
+        faults.push(
+            Fault::new(format!("{path}.approve_tools"), "tools are listed, but tool_mode is `none`")
+                .hint("set tool_mode: auto"),
+        );
+    }
+    let Some(offered) = &llm.available_tools else {
+        return;
+    };
+    for (i, tool) in llm.approve_tools.iter().enumerate() {
+        if !offered.contains(tool) {
+            faults.push(
+                Fault::new(format!("{path}.approve_tools[{i}]"), format!("`{tool}` is not among available_tools"))
+                    .hint("list it there too, or take it out here"),
+            );
+        }
     }
 }
 
@@ -156,7 +181,7 @@ fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
 
 fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
     match ask.operation_type {
-        OperationType::UpdateVariables => {
+        NodeOperation::UpdateVariables => {
             if ask.variables.is_empty() {
                 faults.push(Fault::new(path, "UPDATE_VARIABLES sets no variable").hint("list them under `variables`"));
             }
@@ -164,7 +189,7 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
                 faults.push(Fault::new(format!("{path}.message"), "only ADD_MESSAGE has a message"));
             }
         }
-        OperationType::AddMessage => {
+        NodeOperation::AddMessage => {
             if ask.message.is_none() {
                 faults.push(Fault::new(path, "ADD_MESSAGE has no message").hint("give message.content_template"));
             }

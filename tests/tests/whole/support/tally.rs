@@ -81,9 +81,9 @@ impl Tally {
     }
 
     /// `look` (safe), `put` (idempotent) and `pay` (at_most_once) answer with their text; `wait_*` do so when the gate
-    /// is open; `fail` fails, `crash` panics, `report` says how far it is.
+    /// is open; `fail` fails, `crash` panics, `report` says how far it is. And there is `ask_user`.
     pub(crate) fn tools(&self) -> Vec<Tool> {
-        let mut tools = Vec::new();
+        let mut tools = vec![rethread::tools::built_in::ask_user()];
         for (name, recovery) in [("look", Recovery::Safe), ("put", Recovery::Idempotent), ("pay", Recovery::AtMostOnce)]
         {
             tools.push(self.tool(name, recovery, |_, _, text| async move { Ok(text) }));

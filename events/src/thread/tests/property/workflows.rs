@@ -18,9 +18,15 @@ fn node() -> impl Strategy<Value = String> {
                  system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}}}"
             )
         ),
-        2 => prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly")].prop_map(|tool| format!(
-            "tool: {{tool_name: {tool}, parameters: {{x: '{{{{ v }}}}'}}}}"
-        )),
+        3 => (1..4_u32, 1..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")], prop_oneof![Just(""), Just(", llm_timeout_ms: 7000")])
+            .prop_map(|(iterations, tools, provider, timeout)| format!(
+                "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, \
+                 send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}}}"
+            )),
+        2 => (prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly"), Just("wipe"), Just("ask")], any::<bool>())
+            .prop_map(|(tool, approval)| format!(
+                "tool: {{tool_name: {tool}, approval: {approval}, timeout_ms: 1000, parameters: {{x: '{{{{ v }}}}', question: why}}}}"
+            )),
         1 => Just(
             "user_interaction: {operation_type: UPDATE_VARIABLES, timeout: 30000, \
              variables: [{variable_name: v, expression: '{{ 6 // input }}'}]}"

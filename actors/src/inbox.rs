@@ -1,0 +1,118 @@
+//! What waits for people, across all threads.
+
+use rethread_events::event::OperationType;
+use rethread_events::ids::{NodeId, ThreadId, Time};
+use rethread_events::thread::{State, Status};
+use serde_json::Value;
+
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::interaction::InteractionRequest;
+use crate::load;
+use crate::runtime::Runtime;
+use crate::summary::ThreadFilter;
+use crate::thread_handle::ThreadHandle;
+
+/// A question that waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenInteraction {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The name of the workflow.
+    pub workflow: Option<String>,
+    /// The node that asks.
+    pub node: NodeId,
+    /// The question.
+    pub request: InteractionRequest,
+}
+
+impl OpenInteraction {
+    /// Its name worldwide: the thread's id and its own.
+    pub fn key(&self) -> String {
+        self.request.id.key(self.thread)
+    }
+
+    /// How long it has waited, in milliseconds.
+    pub fn age_ms(&self, now: Time) -> u64 {
+        now.ms_since(self.request.requested_at)
+    }
+
+    /// What `inbox --json` prints of it.
+    pub fn to_json(&self, now: Time) -> Value {
+        serde_json::json!({
+            "id": self.key(),
+            "thread_id": self.thread,
+            "workflow": self.workflow,
+            "node": self.node,
+            "operation_type": self.request.operation_type,
+            "prompt": self.request.prompt,
+            "tool_call": self.request.tool_call,
+            "requested_at": self.request.requested_at,
+            "age_ms": self.age_ms(now),
+            "deadline": self.request.deadline,
+            "metadata": self.request.metadata,
+        })
+    }
+
+    /// Whether it is about a tool call that may run or not.
+    pub fn is_approval(&self) -> bool {
+        self.request.operation_type == OperationType::ApproveTool
+    }
+}
+
+/// What waits for people.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    /// The questions, those that have waited longest first.
+    pub open: Vec<OpenInteraction>,
+    /// Threads that cannot be read, and why; what they ask is not known.
+    pub unreadable: Vec<(ThreadId, RuntimeError)>,
+}
+
+impl Runtime {
+    /// The questions of all threads that people can answer now. Those whose time is up are not among them, although
+    /// nobody may have closed them yet. Costs the load of every thread that has not ended.
+    pub async fn inbox(&self) -> Result<Inbox, RuntimeError> {
+        let status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
+        let mut inbox = Inbox::default();
+        for summary in self.threads(ThreadFilter { status, ..ThreadFilter::default() }).await? {
+            match self.thread(summary.thread_id).interactions().await {
+                Ok(open) => inbox.open.extend(open),
+                // Deleted in between.
+                Err(RuntimeError::NoThread(_)) => {}
+                Err(error) => inbox.unreadable.push((summary.thread_id, error)),
+            }
+        }
+        inbox.open.sort_by_key(|open| (open.request.requested_at, open.thread, open.request.id));
+        Ok(inbox)
+    }
+
+    /// The time by which ages and deadlines are measured.
+    pub fn now(&self) -> Time {
+        Inner::now()
+    }
+}
+
+impl ThreadHandle {
+    /// The questions of the thread that people can answer now, in the order in which they were asked for.
+    pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let open = move || Ok(open(&inner, &load::present(&*inner.store, id)?.state, Inner::now()));
+        self.runtime().blocking(open).await?
+    }
+}
+
+fn open(inner: &Inner, state: &State, now: Time) -> Vec<OpenInteraction> {
+    let Some(run) = state.node_run() else {
+        return Vec::new();
+    };
+    let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
+    let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline));
+    open.map(|ask| OpenInteraction {
+        thread: state.thread(),
+        workflow: state.workflow().map(|workflow| workflow.name.clone()),
+        node: run.node.clone(),
+        request: InteractionRequest::new(inner, state, ask),
+    })
+    .collect()
+}

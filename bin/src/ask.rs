@@ -1,0 +1,123 @@
+//! Questions put to a person at the terminal.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use rethread::{CallId, Json, OpenInteraction, OperationType};
+
+use crate::drive::Form;
+use crate::output;
+
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// How much of a question stands on a line about it.
+const PROMPT_CHARS_MAX: usize = 400;
+
+/// Whether a question can be put to a person right here.
+pub(crate) fn may_ask(form: Form) -> bool {
+    !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Ends the line of a question that nobody answered.
+pub(crate) fn end_line() {
+    output::say("");
+}
+
+/// What the person said.
+pub(crate) enum Said {
+    /// This.
+    Answer(Json),
+    /// Nothing for now: the question stays open.
+    NotNow,
+    /// The input is at its end: nobody is there.
+    Gone,
+}
+
+/// The first question that was not put off.
+pub(crate) fn next<'a>(open: &'a [OpenInteraction], put_off: &HashSet<CallId>) -> Option<&'a OpenInteraction> {
+    open.iter().find(|question| !put_off.contains(&question.request.id))
+}
+
+/// Asks on the terminal. JSON is taken as JSON, anything else as text.
+pub(crate) async fn ask(question: &OpenInteraction) -> Said {
+    let request = &question.request;
+    let prompt = output::tame_lines(request.prompt.as_deref().unwrap_or("Your answer"));
+    let approval = match request.operation_type {
+        OperationType::RelayModel => return relay(&prompt).await,
+        OperationType::ApproveTool => true,
+        OperationType::UpdateVariables | OperationType::AddMessage | OperationType::AnswerTool => false,
+    };
+    let mut hint = String::new();
+    if approval {
+        output::say(&output::dim(
+            "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; nothing leaves it for later",
+        ));
+    } else if let Some(choices) = choices(question) {
+        hint = format!(" ({})", output::tame(&choices.join(", "), PROMPT_CHARS_MAX));
+    }
+    let _ = write!(io::stderr(), "{}{hint} ", output::bold(prompt));
+    let _ = io::stderr().flush();
+    let line = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        let read = io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
+        read.ok().filter(|n| *n > 0).map(|_| line)
+    });
+    let Some(line) = line.await.ok().flatten() else {
+        return Said::Gone;
+    };
+    let line = line.trim_end_matches(['\r', '\n']);
+    if approval && line.trim().is_empty() {
+        return Said::NotNow;
+    }
+    Said::Answer(serde_json::from_str(line).unwrap_or_else(|_| Json::from(line)))
+}
+
+/// Shows the prompt for a model, and reads what the person brings up to the end of the input.
+async fn relay(prompt: &str) -> Said {
+    output::say(prompt);
+    output::say(&output::bold("--- bring the answer here; end it with Ctrl-D on a line of its own ---"));
+    let text = tokio::task::spawn_blocking(|| {
+        let mut text = String::new();
+        io::stdin().lock().take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok().map(|_| text)
+    });
+    match text.await.ok().flatten() {
+        Some(text) if !text.trim().is_empty() => Said::Answer(Json::from(text)),
+        Some(_) | None => Said::Gone,
+    }
+}
+
+/// The answers that a model offers.
+fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
+    let choices = question.request.metadata.as_ref()?.0.get("choices")?.as_array()?;
+    Some(choices.iter().filter_map(|choice| choice.as_str()).map(str::to_owned).collect())
+}
+
+/// What is asked, and the command that answers it.
+pub(crate) fn say_how_to_answer(question: &OpenInteraction) {
+    let prompt = question.request.prompt.as_deref().map(|prompt| output::tame(prompt, PROMPT_CHARS_MAX));
+    output::say(&format!("waiting for a person: {}", prompt.unwrap_or_default()));
+    output::say(&format!("answer it:  {}", how_to_answer(question)));
+}
+
+/// The command that answers a question.
+pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
+    let answer = match question.request.operation_type {
+        OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
+        OperationType::UpdateVariables
+        | OperationType::AddMessage
+        | OperationType::AnswerTool
+        | OperationType::RelayModel => "--text ANSWER",
+    };
+    format!("rethread respond {} {answer}", question.key())
+}
+
+/// What kind of question it is, in a few words.
+pub(crate) fn kind(operation: OperationType) -> &'static str {
+    match operation {
+        OperationType::UpdateVariables => "sets variables",
+        OperationType::AddMessage => "adds a message",
+        OperationType::ApproveTool => "approves a tool",
+        OperationType::AnswerTool => "answers the model",
+        OperationType::RelayModel => "stands for the model",
+    }
+}

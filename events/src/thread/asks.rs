@@ -1,0 +1,96 @@
+//! The questions that tool calls and model calls are put to people as.
+
+use crate::event::{AskedTool, Event, OperationType, UserInteractionRequested};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, NodeId, Time};
+use crate::json::Json;
+
+/// How much of a call's arguments stands in the question about it; they stand whole in `tool_call`.
+const ARGUMENTS_CHARS_MAX: usize = 1_000;
+/// Thirty days, as for every other wait.
+const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+
+/// Whether a tool may run.
+pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
+    let arguments = tool.arguments.0.to_string();
+    let mut shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
+    if shown.len() < arguments.len() {
+        shown.push('…');
+    }
+    UserInteractionRequested {
+        node: node.clone(),
+        operation_type: OperationType::ApproveTool,
+        prompt: Some(format!("May the tool `{}` run with {shown}?", tool.name)),
+        deadline: None,
+        metadata: None,
+        tool_call: Some(tool),
+        llm_call: None,
+    }
+    .into()
+}
+
+/// What a model would be asked, for the person who stands for it. The prompt is the conversation: it is made when it
+/// is shown.
+pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: Time) -> Event {
+    UserInteractionRequested {
+        node: node.clone(),
+        operation_type: OperationType::RelayModel,
+        prompt: None,
+        deadline: timeout_ms.map(|ms| now.plus_ms(ms)),
+        metadata: None,
+        tool_call: None,
+        llm_call: Some(call),
+    }
+    .into()
+}
+
+/// The call of a tool that a person gives the result of.
+#[derive(Debug)]
+pub(super) struct Question {
+    text: String,
+    choices: Option<Json>,
+    timeout_ms: Option<u64>,
+}
+
+impl Question {
+    /// Reads `question`, `choices` and `timeout_ms` out of the arguments.
+    pub(super) fn of(tool: &AskedTool) -> Result<Self, ExecutionError> {
+        let invalid = |why: &str| {
+            Err(ExecutionError::new(ErrorKind::InvalidArguments, format!("`{}` was not asked: {why}", tool.name)))
+        };
+        let arguments = &tool.arguments.0;
+        let Some(text) = arguments["question"].as_str().filter(|text| !text.trim().is_empty()) else {
+            return invalid("`question` must be a text that is not empty");
+        };
+        let choices = match &arguments["choices"] {
+            serde_json::Value::Null => None,
+            serde_json::Value::Array(choices) if choices.iter().all(serde_json::Value::is_string) => {
+                Some(Json::from(arguments["choices"].clone()))
+            }
+            _ => return invalid("`choices` must be a list of texts"),
+        };
+        let timeout_ms = match &arguments["timeout_ms"] {
+            serde_json::Value::Null => None,
+            given => match given.as_u64().filter(|ms| (1..=WAIT_MS_MAX).contains(ms)) {
+                Some(ms) => Some(ms),
+                None => return invalid("`timeout_ms` must be between 1 and 2592000000"),
+            },
+        };
+        Ok(Self { text: text.into(), choices, timeout_ms })
+    }
+
+    /// The question. How long the call says that the person has goes before `timeout_ms`; with neither it waits for
+    /// ever.
+    pub(super) fn put(self, node: &NodeId, tool: AskedTool, timeout_ms: Option<u64>, now: Time) -> Event {
+        UserInteractionRequested {
+            node: node.clone(),
+            operation_type: OperationType::AnswerTool,
+            prompt: Some(self.text),
+            deadline: self.timeout_ms.or(timeout_ms).map(|ms| now.plus_ms(ms)),
+            metadata: self.choices.map(|choices| serde_json::json!({ "choices": choices }).into()),
+            tool_call: Some(tool),
+            llm_call: None,
+        }
+        .into()
+    }
+}

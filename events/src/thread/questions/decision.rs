@@ -1,0 +1,30 @@
+//! What a person says about a tool call that waits for approval.
+
+use serde_json::Value;
+
+use crate::event::Decision;
+use crate::json::Json;
+
+/// The forms of an answer, for whoever gave another one.
+const FORMS: &str = r#"yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}"#;
+
+/// The decision that an answer is. A plain yes or no is one too.
+pub(super) fn read(answer: &Json) -> Result<Decision, String> {
+    match &*answer.0 {
+        Value::Bool(true) => Ok(Decision::Approve {}),
+        Value::Bool(false) => Ok(Decision::Reject { reason: None }),
+        Value::String(word) => match word.trim().to_lowercase().as_str() {
+            "yes" | "approve" => Ok(Decision::Approve {}),
+            "no" | "reject" => Ok(Decision::Reject { reason: None }),
+            _ => Err(format!("that decides nothing: answer {FORMS}")),
+        },
+        Value::Object(_) => match serde_json::from_value(Value::clone(&answer.0)) {
+            Ok(Decision::Edit { arguments }) if !arguments.0.is_object() => {
+                Err("the edited arguments must be an object".into())
+            }
+            Ok(decision) => Ok(decision),
+            Err(e) => Err(format!("not a decision ({e}): answer {FORMS}")),
+        },
+        Value::Null | Value::Number(_) | Value::Array(_) => Err(format!("that decides nothing: answer {FORMS}")),
+    }
+}
