@@ -384,7 +384,7 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
         return Vec::new();
     }
     let (output, error) = match outcome.output {
-        // In JSON a null output and none are the same.
+        // JSON knows one null: an output that is null is none.
         Ok(output) => (Some(output).filter(|output| !output.0.is_null()), None),
         Err(error) => (None, Some(error)),
     };
