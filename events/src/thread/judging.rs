@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::Surroundings;
 use super::calls::ModelCall;
 use super::check;
 use super::effects::ModelRequest;
@@ -98,6 +99,7 @@ pub(super) fn request(
     from: &NodeId,
     (edge, condition): (u32, &str),
     attempt: u32,
+    around: &Surroundings<'_>,
 ) -> Result<Event, ExecutionError> {
     let Some(judge) = &workflow.spec().judge else {
         let message = format!("no model is there to judge the condition `{condition}`");
@@ -116,6 +118,11 @@ pub(super) fn request(
         Some(profile) => of_profile(own, profile),
         None => own,
     };
+    if around.models.is_person(&model) {
+        let message = format!("a person stands for the model that would judge the condition `{condition}`");
+        let hint = "give the workflow a `judge` that is a model, or ask the person with a user_interaction node";
+        return Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint));
+    }
     let timeout_ms = judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
     let condition = condition.to_owned();
     Ok(ConditionEvaluationRequested { from: from.clone(), edge, condition, attempt, model, timeout_ms }.into())
@@ -250,6 +257,7 @@ pub(super) fn try_edges(
     workflow: &Workflow,
     from: &NodeId,
     first: usize,
+    around: &Surroundings<'_>,
 ) -> Result<Event, ExecutionError> {
     let graph = state.graph(workflow).ok_or_else(|| {
         let message = format!("workflow `{}` ({}) has no such graph", workflow.name(), workflow.hash());
@@ -259,7 +267,7 @@ pub(super) fn try_edges(
     for (i, edge) in graph.edges_from(from).enumerate().skip(first) {
         if let Some(condition) = &edge.judge {
             let i = u32::try_from(i).unwrap_or(u32::MAX);
-            return request(state, workflow, from, (i, condition), 1);
+            return request(state, workflow, from, (i, condition), 1, around);
         }
         let holds = edge.when.as_ref().map_or(Ok(true), |when| context.holds(when));
         if holds.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))? {
@@ -276,7 +284,12 @@ fn taken(edge: &Edge) -> Event {
 }
 
 /// What follows from a judgement; `None` while the model is being asked.
-pub(super) fn advance(state: &State, workflow: &Workflow, judging: &Judging) -> Option<Result<Event, ExecutionError>> {
+pub(super) fn advance(
+    state: &State,
+    workflow: &Workflow,
+    judging: &Judging,
+    around: &Surroundings<'_>,
+) -> Option<Result<Event, ExecutionError>> {
     if judging.open_call().is_some() {
         return None;
     }
@@ -285,9 +298,9 @@ pub(super) fn advance(state: &State, workflow: &Workflow, judging: &Judging) -> 
     let asked = (judging.edge, judging.condition.as_str());
     Some(match edge.and_then(|edge| way(judging, edge).map(|way| (edge, way))) {
         Some((edge, Way::Taken)) => Ok(taken(edge)),
-        Some((_, Way::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1),
-        Some((_, Way::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1),
+        Some((_, Way::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1, around),
+        Some((_, Way::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1, around),
         // The definition is another one by now: all of its edges are tried.
-        None => try_edges(state, workflow, &judging.node, 0),
+        None => try_edges(state, workflow, &judging.node, 0, around),
     })
 }
