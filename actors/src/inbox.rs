@@ -1,7 +1,7 @@
 //! What waits for people, across all threads.
 
 use rethread_events::event::OperationType;
-use rethread_events::ids::{NodeId, ThreadId, Time};
+use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::thread::{State, Status};
 use serde_json::Value;
 
@@ -54,6 +54,10 @@ impl OpenInteraction {
         })
     }
 
+    fn order(&self) -> (Time, ThreadId, CallId) {
+        (self.request.requested_at, self.thread, self.request.id)
+    }
+
     /// Whether it is about a tool call that may run or not.
     pub fn is_approval(&self) -> bool {
         self.request.operation_type == OperationType::ApproveTool
@@ -83,7 +87,7 @@ impl Runtime {
                 Err(error) => inbox.unreadable.push((summary.thread_id, error)),
             }
         }
-        inbox.open.sort_by_key(|open| (open.request.requested_at, open.thread, open.request.id));
+        inbox.open.sort_by_key(OpenInteraction::order);
         Ok(inbox)
     }
 
@@ -99,6 +103,30 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
         let open = move || Ok(open(&inner, &load::present(&*inner.store, id)?.state, Inner::now()));
         self.runtime().blocking(open).await?
+    }
+}
+
+impl ThreadHandle {
+    /// The questions of the thread and of the branches that it runs, those that have waited longest first. Costs the
+    /// load of each of them.
+    pub async fn inbox(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let collect = move || {
+            let (mut threads, mut found) = (vec![id], Vec::new());
+            while let Some(thread) = threads.pop() {
+                let state = match load::present(&*inner.store, thread) {
+                    Ok(loaded) => loaded.state,
+                    // A branch that is about to begin.
+                    Err(RuntimeError::NoThread(_)) if thread != id => continue,
+                    Err(error) => return Err(error),
+                };
+                threads.extend(state.fan().into_iter().flat_map(|fan| fan.running()).map(|branch| branch.child));
+                found.extend(open(&inner, &state, Inner::now()));
+            }
+            found.sort_by_key(OpenInteraction::order);
+            Ok(found)
+        };
+        self.runtime().blocking(collect).await?
     }
 }
 

@@ -179,7 +179,9 @@ fn bytes_of(input: &Input) -> usize {
             | Input::ModelTryFailed { error, .. }
             | Input::ToolFailed { error, .. }
             | Input::ContextProcessingFailed { error, .. } => json_bytes(error),
-            Input::ContextProcessed { processed, .. } => json_bytes(&processed.messages) + json_bytes(&processed.variables),
+            Input::ContextProcessed { processed, .. } => {
+                json_bytes(&processed.messages) + json_bytes(&processed.variables)
+            }
             Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
             Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
             Input::ToolProgress { message, .. } => message.len(),
