@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix::prelude::*;
+use rethread_events::fault::ExecutionError;
+use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::{Registry, Tool, Workspace};
@@ -15,6 +17,7 @@ use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
+use crate::processor::{ProcessorContext, Processors};
 use crate::recovery;
 use crate::runtime::Runtime;
 use crate::tool_executor::ToolExecutor;
@@ -64,6 +67,7 @@ pub struct RuntimeBuilder {
     faults: Vec<String>,
     workspace: Option<PathBuf>,
     handler: Option<Arc<dyn UserInteractionHandler>>,
+    processors: Processors,
     limits: Limits,
     arbiters: usize,
     recover: bool,
@@ -86,6 +90,7 @@ impl RuntimeBuilder {
             faults: Vec::new(),
             workspace: None,
             handler: None,
+            processors: Processors::default(),
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
@@ -156,6 +161,22 @@ impl RuntimeBuilder {
         self
     }
 
+    /// A context processor: what a `context_processor` node with this name does with the conversation. It runs on the
+    /// event loops of the runtime, so it must not block; it may be asked more than once for the same answer, after a
+    /// crash. One that panics, fails, takes longer than the node allows (60 s unless it says so), or makes a
+    /// conversation that no model accepts (a tool call without its result) fails the node, and changes nothing.
+    /// [`RuntimeBuilder::start`] fails when another has the name, a built-in one included.
+    pub fn context_processor<F, Fut>(mut self, name: impl Into<String>, processor: F) -> Self
+    where
+        F: Fn(ProcessorContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Processed, ExecutionError>> + Send + 'static,
+    {
+        if let Err(fault) = self.processors.add(name.into(), processor) {
+            self.faults.push(fault);
+        }
+        self
+    }
+
     /// The limits.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
@@ -212,6 +233,7 @@ impl RuntimeBuilder {
             tools: self.tools,
             models: Models::new(self.profiles, self.clients),
             handler: self.handler,
+            processors: self.processors,
             workspace: Arc::new(workspace),
             limits: self.limits,
             observing: self.observing,

@@ -24,6 +24,7 @@ use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
+use crate::processor::Processors;
 use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) models: Models,
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) processors: Processors,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
@@ -66,6 +68,7 @@ pub(crate) struct Parts {
     pub(crate) tools: Registry,
     pub(crate) models: Models,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) processors: Processors,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
@@ -79,6 +82,7 @@ impl Inner {
             tools: parts.tools,
             models: parts.models,
             handler: parts.handler,
+            processors: parts.processors,
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             room: Room::new(parts.limits.unwritten_bytes_max),

@@ -54,7 +54,7 @@ impl Runtime {
             tools: inner.tools.list().iter().map(|tool| tool.name().to_owned()).collect(),
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
-            processors: std::collections::BTreeSet::new(),
+            processors: inner.processors.names().cloned().collect(),
         })
     }
 

@@ -17,6 +17,8 @@ mod index;
 mod journal;
 mod limits;
 mod lock;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod look;
 mod mark;
 mod options;
 mod pieces;
@@ -264,33 +266,6 @@ impl SledStore {
             }
         }
     }
-}
-
-/// The position that the mark says the log in `dir` had reached.
-#[cfg(feature = "testing")]
-pub(crate) fn marked(dir: &Path) -> Result<Option<rethread_events::ids::Position>, StoreError> {
-    let (_, reached) = Mark::open(dir, &Files::default())?;
-    Ok(reached.map(|reached| reached.next))
-}
-
-/// What sled holds of the log in `dir`, which is closed: bytes of keys and values, by tree.
-#[cfg(feature = "testing")]
-pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
-    let index = index::Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
-    let sums = index.with(|trees| {
-        let mut sums = Vec::new();
-        for name in trees.db.tree_names() {
-            let mut bytes = 0;
-            for row in &trees.db.open_tree(&name)? {
-                let (key, value) = row?;
-                bytes += (key.len() + value.len()) as u64;
-            }
-            sums.push((String::from_utf8_lossy(&name).into_owned(), bytes));
-        }
-        Ok(sums)
-    })?;
-    index.close()?;
-    Ok(sums)
 }
 
 fn stopped(which: &str) -> StoreError {

@@ -80,7 +80,7 @@ impl Random {
 ///
 /// Errors: as of opening, and whatever reading meets.
 pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {
-    crate::disk::stored(log)
+    crate::disk::look::stored(log)
 }
 
 /// Appends and waits.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark};
@@ -22,6 +23,20 @@ fn make(dir: &Path) -> SledStore {
     }
     wait_for_mark(dir, store.next_position());
     store
+}
+
+/// Opens sled's file, which its threads let go of a little after the log was closed.
+fn open_when_free(config: &sled::Config) -> sled::Db {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match config.open() {
+            Err(sled::Error::Io(error)) if Instant::now() < deadline => {
+                assert!(error.to_string().contains("could not acquire lock"), "{error}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 #[test]
@@ -96,7 +111,7 @@ fn a_damaged_chunk_hits_only_the_streams_in_it() {
     store.close().unwrap();
     {
         let db = sled::Config::new().path(dir.path().join("index")).segment_size(2 << 20);
-        let db = db.open().unwrap();
+        let db = open_when_free(&db);
         let chunks = db.open_tree("chunks").unwrap();
         assert!(chunks.len() > 3);
         let (key, value) = chunks.iter().nth(1).unwrap().unwrap();
@@ -105,7 +120,6 @@ fn a_damaged_chunk_hits_only_the_streams_in_it() {
         chunks.insert(key, value).unwrap();
         db.flush().unwrap();
     }
-    // sled's threads let go of the file a moment later.
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     let (mut n_sound, mut n_damaged) = (0, 0);
     for number in 0..60 {

@@ -141,9 +141,9 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         | Input::ModelProgress { call, attempt, .. }
         | Input::ToolAnswered { call, attempt, .. }
         | Input::ToolFailed { call, attempt, .. }
-        | Input::ToolProgress { call, attempt, .. }
         | Input::ContextProcessed { call, attempt, .. }
-        | Input::ContextProcessingFailed { call, attempt, .. } => Some((*call, *attempt)),
+        | Input::ContextProcessingFailed { call, attempt, .. }
+        | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
@@ -177,10 +177,10 @@ fn bytes_of(input: &Input) -> usize {
             Input::ModelAnswered { answer, .. } => json_bytes(&answer.message),
             Input::ModelFailed { error, .. }
             | Input::ModelTryFailed { error, .. }
-            | Input::ToolFailed { error, .. }
-            | Input::ContextProcessingFailed { error, .. } => json_bytes(error),
+            | Input::ContextProcessingFailed { error, .. }
+            | Input::ToolFailed { error, .. } => json_bytes(error),
             Input::ContextProcessed { processed, .. } => {
-                json_bytes(&processed.messages) + json_bytes(&processed.variables)
+                json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
             }
             Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
             Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),

@@ -13,6 +13,7 @@ use super::{Tell, ThreadActor, question};
 use crate::inner::Inner;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
+use crate::processor::ProcessorContext;
 use crate::tool_executor::CallTool;
 
 impl ThreadActor {
@@ -78,7 +79,7 @@ impl ThreadActor {
                 let workspace = live.thread.state().workspace().map(str::to_owned);
                 slot.tools.do_send(CallTool { thread, id, run, workspace, cancel });
             }
-            Effect::RunBranch(_) | Effect::RunProcessor(_) => return false,
+            Effect::RunBranch(_) => return false,
             Effect::AskPerson(ask) => {
                 let Some(handler) = &inner.handler else {
                     return false;
@@ -90,6 +91,15 @@ impl ThreadActor {
                 let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel };
                 let request = InteractionRequest::new(inner, &cx.state, &ask);
                 question::put(request, cx, handler.clone(), thread);
+            }
+            Effect::RunProcessor(run) => {
+                let state = live.thread.state().clone();
+                let Some(node) = state.node_run().map(|run| run.node.clone()) else {
+                    return false;
+                };
+                let (config, attempt, messages) = (run.config.clone(), run.attempt, state.processor_messages());
+                let cx = ProcessorContext { thread: id, node, config, messages, state, attempt, cancel };
+                inner.processors.run(&run, cx, thread);
             }
         }
         true

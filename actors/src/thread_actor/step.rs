@@ -169,5 +169,12 @@ impl ThreadActor {
 }
 
 fn opens_a_call(event: &Event) -> bool {
-    matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_))
+    matches!(
+        event,
+        Event::LlmCallRequested(_)
+            | Event::ToolExecutionRequest(_)
+            | Event::UserInteractionRequested(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::ContextProcessingRequested(_)
+    )
 }

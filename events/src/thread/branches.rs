@@ -384,7 +384,8 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
         return Vec::new();
     }
     let (output, error) = match outcome.output {
-        Ok(output) => (Some(output), None),
+        // JSON knows one null: an output that is null is none.
+        Ok(output) => (Some(output).filter(|output| !output.0.is_null()), None),
         Err(error) => (None, Some(error)),
     };
     let Totals { n_llm_calls, n_tool_calls, usage, cost_nanousd, .. } = outcome.totals;

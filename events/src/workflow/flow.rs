@@ -267,7 +267,15 @@ pub struct SubWorkflow {
     pub edges: Option<Vec<Edge>>,
 }
 
-/// Changes the conversation by a processor: a built-in one, or the application's own.
+/// Changes the conversation by a processor: the application's own, or a built-in one. Of those,
+/// - `truncate` keeps at most `head` messages of the beginning and `tail` of the end; instructions do not count;
+/// - `filter` keeps messages of the roles in `keep`, or all but those in `drop`;
+/// - `extract` sets `variable` to an `expression`, or to the text of the last message, of one `role` or of any;
+/// - `inject` adds a message with the text `content`, of the role `user` (or `role: assistant`), at the end (or `at:
+///   start`).
+///
+/// An answer that asks for tools and the results of those stay or go together. The output of the node is the number of
+/// messages that are kept, the value, or the text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextProcessorNode {

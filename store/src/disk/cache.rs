@@ -22,7 +22,13 @@ struct State {
     uses: BTreeMap<u64, Key>,
     clock: u64,
     bytes: usize,
+    /// How often it was cleared.
+    n_clears: u64,
 }
+
+/// That nothing stored was changed since this was given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fresh(u64);
 
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -46,9 +52,18 @@ impl Cache {
         Some(rows)
     }
 
-    pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>) {
+    /// To be asked for before something is read that is to be kept.
+    pub(crate) fn fresh(&self) -> Fresh {
+        Fresh(self.state.lock().n_clears)
+    }
+
+    /// Keeps what was read, unless stored chunks were changed since: it may be what was there before.
+    pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>, fresh: Fresh) {
         let bytes: usize = rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
         let mut state = self.state.lock();
+        if fresh != Fresh(state.n_clears) {
+            return;
+        }
         state.clock += 1;
         let now = state.clock;
         if let Some((_, bytes, used)) = state.entries.insert(key, (Arc::clone(rows), bytes, now)) {
@@ -68,7 +83,8 @@ impl Cache {
 
     /// Forgets everything, after stored chunks were changed.
     pub(crate) fn clear(&self) {
-        *self.state.lock() = State::default();
+        let mut state = self.state.lock();
+        *state = State { n_clears: state.n_clears + 1, ..State::default() };
     }
 }
 

@@ -12,7 +12,8 @@ pub struct Options {
     pub label: String,
     /// How many bytes of unpacked records are kept in memory for readers.
     pub read_cache_bytes: usize,
-    /// How many bytes sled may keep in memory.
+    /// How many bytes sled may keep in memory, by its own count, which is of bytes as they are stored. Resident it is
+    /// several times that.
     pub index_cache_bytes: u64,
     /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
     /// this is taken when nothing else waits.
@@ -29,7 +30,7 @@ impl Default for Options {
         Self {
             label: "rethread".into(),
             read_cache_bytes: 32 << 20,
-            index_cache_bytes: 16 << 20,
+            index_cache_bytes: 32 << 20,
             queue_bytes_max: 128 << 20,
             tail_bytes: 1 << 20,
             watcher: None,

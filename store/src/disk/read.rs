@@ -189,8 +189,9 @@ impl Reader {
         if let Some(rows) = self.cache.find(key) {
             return Ok(rows);
         }
+        let fresh = self.cache.fresh();
         let rows: Arc<[Row]> = self.read_chunk(seal, number)?.into();
-        self.cache.keep(key, &rows);
+        self.cache.keep(key, &rows, fresh);
         Ok(rows)
     }
 

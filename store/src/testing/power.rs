@@ -146,7 +146,7 @@ pub fn copy_as_killed(from: &Path, to: &Path) -> io::Result<()> {
 pub fn wait_for_mark(log: &Path, next: Position) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let reached = crate::disk::marked(log).unwrap();
+        let reached = crate::disk::look::marked(log).unwrap();
         if reached == Some(next) {
             return;
         }

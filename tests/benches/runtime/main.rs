@@ -10,6 +10,7 @@ mod alone;
 mod cold;
 mod crowd;
 mod disk;
+mod graphs;
 mod memory;
 mod work;
 
@@ -57,6 +58,8 @@ const PARTS: &[(&str, Part)] = &[
     ("crowd", |folder, size| Box::pin(crowd::run(folder, size))),
     ("disk", |folder, size| Box::pin(disk::run(folder, size))),
     ("cold", |folder, size| Box::pin(cold::run(folder, size))),
+    ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
+    ("loop", |folder, size| Box::pin(graphs::iterations(folder, size))),
     ("memory-idle", |folder, size| Box::pin(memory::idle(folder, size))),
     ("memory-live", |folder, size| Box::pin(memory::live(folder, size))),
 ];

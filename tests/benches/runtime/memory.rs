@@ -60,7 +60,7 @@ fn report(what: &str, before: u64, n: usize) -> Result<()> {
     Ok(())
 }
 
-fn resident_kib() -> Result<u64> {
+pub(crate) fn resident_kib() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::agent_loop::Unfit;
 use super::super::frames::{Frame, LoopFrame, SubFrame};
-use super::super::state::{Phase, State, Work};
+use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_NODE, entering};
 use crate::bin::Ordered;
 use crate::event::{
@@ -116,15 +116,13 @@ impl State {
 
     /// The node that runs the innermost sub-workflow goes on.
     fn leave_sub_workflow(&mut self, node: &NodeId, work: Work) -> Result<(), Unfit> {
-        match self.frames.pop() {
-            Some(Frame::Sub(open)) if open.run.node == *node => {
-                let mut run = *open.run;
-                run.work = work;
-                self.phase = Phase::InNode(run);
-                Ok(())
-            }
-            _ => Err(NO_SUB),
+        if !matches!(self.frames.last(), Some(Frame::Sub(open)) if open.run.node == *node) {
+            return Err(NO_SUB);
         }
+        if let Some(Frame::Sub(open)) = self.frames.pop() {
+            self.phase = Phase::InNode(NodeRun { work, ..*open.run });
+        }
+        Ok(())
     }
 
     fn between_nodes(&self) -> Result<(), Unfit> {

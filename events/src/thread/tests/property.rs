@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
+use crate::event::ReplacedBranch;
 use crate::ids::ProfileId;
 
 /// What the outside may do next. Numbers choose among what there is.
@@ -194,6 +195,7 @@ fn step(id: String) -> impl Strategy<Value = String> {
     let own = id.clone();
     prop_oneof![
         4 => prop_oneof![4 => node(), 1 => processor()].prop_map(move |node| format!("  - id: {id}\n    {node}\n")),
+        2 => fork(own.clone()),
         2 => (prop_oneof![3 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())], repeat, caught.clone())
             .prop_map({
                 let id = own.clone();
@@ -206,6 +208,37 @@ fn step(id: String) -> impl Strategy<Value = String> {
             format!("  - id: {own}\n{caught}    sub_workflow: {{workflow: inner, {inputs}}}\n")
         }),
     ]
+}
+
+/// A fork and its branches: two with names, one of which goes round a loop, or one for each element of a list.
+fn fork(id: String) -> impl Strategy<Value = String> {
+    let join = prop_oneof![
+        2 => Just(""),
+        1 => Just("      mode: any\n"),
+        1 => Just("      on_failed: ignore\n      timeout_ms: 8000\n"),
+        1 => Just("      on_failed: collect\n      concurrency: 1\n"),
+    ];
+    let body = prop_oneof![4 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())];
+    (body, join, any::<bool>()).prop_map(move |(node, join, is_list)| {
+        let node = node.replace("\n    on_error: last", "");
+        if is_list {
+            let node = node.replace('\n', "\n        ");
+            format!(
+                "  - id: {id}\n    parallel:\n{join}      for_each: '[1, 2, v]'\n      as: v\n      body:\n        nodes:\n          \
+                 - id: {id}.body\n            {node}\n"
+            )
+        } else {
+            let node = node.replace('\n', "\n          ");
+            let asked = "{id: ID.asked, user_interaction: {operation_type: UPDATE_VARIABLES, timeout: 30000, variables: \
+                         [{variable_name: g, expression: '{{ input }}', scope: global}]}}";
+            let asked = asked.replace("ID", &id);
+            format!(
+                "  - id: {id}\n    parallel:\n{join}      branches:\n        left:\n          nodes:\n            \
+                 - id: {id}.left\n              {node}\n        right:\n          nodes:\n            - id: {id}.right\n              \
+                 loop: {{times: 2, body: {{nodes: [{asked}]}}}}\n"
+            )
+        }
+    })
 }
 
 /// What the sub-workflow does: a node, a loop around one, itself again.
@@ -259,7 +292,8 @@ fn asked(open: &[Effect], which: usize) -> Option<CallId> {
 }
 
 impl Bench {
-    fn act(&mut self, act: &Act) {
+    /// `in_family` when branches are threads that run.
+    fn act(&mut self, act: &Act, in_family: bool) {
         let open = self.thread.effects();
         let chosen = |which: usize| open.get(which % open.len().max(1));
         match act {
@@ -290,6 +324,13 @@ impl Bench {
                     let messages = vec![ContextItem::Kept { from: 0, to: to.saturating_sub(*n_tools as u64) }];
                     let processed = Processed { messages, ..Processed::default() };
                     self.give(Input::ContextProcessed { call, attempt, processed });
+                }
+                // A branch that exists only in what is said about it.
+                Some(Effect::RunBranch(run)) if !in_family => {
+                    let (index, child) = (run.index, run.child);
+                    let totals = Totals { n_llm_calls: 1, ..Totals::default() };
+                    let outcome = BranchOutcome { output: Ok("so".into()), globals: Ordered::default(), totals };
+                    self.give(Input::BranchEnded { index, child, outcome });
                 }
                 Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
             },
@@ -369,12 +410,62 @@ impl Bench {
             }
             Act::Fork { at, ms, profile } => {
                 self.now = self.now.plus_ms(*ms);
+                let at = at % self.log.len();
+                let state = self.fold_to(at);
+                let open = state.fan().into_iter().flat_map(Fan::running);
+                let replaced = open.map(|run| {
+                    let child = ThreadId::of_branch(state.thread(), run.call.0, self.now);
+                    ReplacedBranch { path: vec![run.index], child, seq: None }
+                });
                 let changes = ForkChanges { profile: profile.map(ProfileId::from), ..ForkChanges::default() };
-                let fork = self.fork(at % self.log.len(), changes);
-                *self = fork;
+                let fork = Fork { changes, branches: replaced.collect(), ..Fork::default() };
+                *self = self.fork_as(ThreadId::from_bytes([8; 16]), at, fork, self.now);
             }
         }
     }
+}
+
+impl Family {
+    /// Something happens to one of the threads.
+    fn act(&mut self, which: usize, act: &Act) {
+        let names: Vec<_> = self.threads.keys().cloned().collect();
+        let name = &names[which % names.len()];
+        if matches!(act, Act::Fork { .. }) {
+            return;
+        }
+        let bench = self.of(name);
+        bench.act(act, true);
+        self.now = bench.now;
+        let now = self.now;
+        self.threads.values_mut().for_each(|bench| bench.now = now);
+        self.settle();
+    }
+}
+
+#[test]
+fn the_laws_hold_for_every_thread_of_a_family() {
+    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let n_families = std::cell::Cell::new((0, 0));
+    let acts = prop::collection::vec((any::<usize>(), act()), 0..100);
+    runner
+        .run(&(definition(), acts), |(yaml, acts)| {
+            let mut family = Family::new(&yaml, serde_json::json!(3));
+            for (which, act) in &acts {
+                family.act(*which, act);
+            }
+            for bench in family.threads.values() {
+                laws::hold(bench);
+            }
+            let (n_branched, n_completed) = n_families.get();
+            let is_complete = family.threads.len() > 1 && family.root().state().status() == Status::Completed;
+            n_families
+                .set((n_branched + usize::from(family.threads.len() > 1), n_completed + usize::from(is_complete)));
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{e}"));
+    let (n_branched, n_completed) = n_families.get();
+    assert!(n_branched > 100 && n_completed > 5, "too few: {n_branched}, {n_completed}");
 }
 
 #[test]
@@ -387,7 +478,7 @@ fn the_laws_hold_whatever_happens() {
         .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
             let mut bench = Bench::new(&yaml, serde_json::json!(3));
             for act in &acts {
-                bench.act(act);
+                bench.act(act, false);
                 assert_eq!(bench.thread.effects(), bench.thread.effects());
             }
             laws::hold(&bench);

@@ -23,17 +23,29 @@ fn rows(bytes: usize) -> Arc<[Row]> {
 #[test]
 fn what_was_used_longest_ago_goes_first() {
     let cache = Cache::new(10_000);
+    let fresh = cache.fresh();
     let key = |n| Key::Chunk(Position(n), 0);
     for n in 0..3 {
-        cache.keep(key(n), &rows(2_500));
+        cache.keep(key(n), &rows(2_500), fresh);
     }
     assert!(cache.find(key(0)).is_some());
-    cache.keep(key(3), &rows(2_500));
+    cache.keep(key(3), &rows(2_500), fresh);
     let there: Vec<bool> = (0..4).map(|n| cache.find(key(n)).is_some()).collect();
     assert_eq!(there, [true, false, true, true]);
-    cache.keep(Key::Seal(Position(0)), &rows(50_000));
+    cache.keep(Key::Seal(Position(0)), &rows(50_000), fresh);
     assert!(cache.find(Key::Seal(Position(0))).is_some());
     assert!((0..4).all(|n| cache.find(key(n)).is_none()));
     cache.clear();
     assert!(cache.find(Key::Seal(Position(0))).is_none());
+}
+
+#[test]
+fn what_was_read_before_a_change_is_not_kept_after_it() {
+    let cache = Cache::new(10_000);
+    let (key, before) = (Key::Seal(Position(0)), cache.fresh());
+    cache.clear();
+    cache.keep(key, &rows(10), before);
+    assert!(cache.find(key).is_none());
+    cache.keep(key, &rows(10), cache.fresh());
+    assert!(cache.find(key).is_some());
 }

@@ -61,13 +61,14 @@ impl Reader {
         if let Some(rows) = self.cache.find(key) {
             return Ok(rows);
         }
+        let fresh = self.cache.fresh();
         let mut rows = Vec::new();
         for number in 0..n_chunks {
             rows.extend(self.read_chunk(seal, number)?);
         }
         rows.sort_unstable_by_key(|row| row.record.position);
         let rows = rows.into();
-        self.cache.keep(key, &rows);
+        self.cache.keep(key, &rows, fresh);
         Ok(rows)
     }
 }

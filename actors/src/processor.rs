@@ -1,0 +1,99 @@
+//! Context processors of the application: they read the conversation and the variables, and return another
+//! conversation.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use actix::Addr;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rethread_events::bin::Ordered;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{NodeId, ThreadId};
+use rethread_events::json::Json;
+use rethread_events::message::Message;
+use rethread_events::thread::{Input, Processed, ProcessorRun, State, is_built_in_processor};
+use tokio_util::sync::CancellationToken;
+
+use crate::thread_actor::{Tell, ThreadActor};
+use crate::tool_executor::contained;
+
+/// The longest name of a context processor, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+/// What a context processor may look at.
+#[derive(Debug, Clone)]
+pub struct ProcessorContext {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The node that asks.
+    pub node: NodeId,
+    /// What the node tells it, expressions filled in.
+    pub config: Ordered<Json>,
+    /// The conversation. [`rethread_events::event::ContextItem::Kept`] names its messages by their places in here.
+    pub messages: Vec<Arc<Message>>,
+    /// The state at this moment: variables, path, sums.
+    pub state: State,
+    /// The number of this attempt; a processor whose answer is lost in a crash is asked again.
+    pub attempt: u32,
+    /// Cancelled when the answer is no longer wanted: it took too long, or the thread ended.
+    pub cancel: CancellationToken,
+}
+
+type Processor = dyn Fn(ProcessorContext) -> BoxFuture<'static, Result<Processed, ExecutionError>> + Send + Sync;
+
+/// The processors of a runtime, by name.
+#[derive(Default)]
+pub(crate) struct Processors(BTreeMap<String, Arc<Processor>>);
+
+impl Processors {
+    /// Adds one; the error says what is wrong with its name.
+    pub(crate) fn add<F, Fut>(&mut self, name: String, processor: F) -> Result<(), String>
+    where
+        F: Fn(ProcessorContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Processed, ExecutionError>> + Send + 'static,
+    {
+        if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(format!("a context processor's name has 1 to {NAME_BYTES_MAX} bytes"));
+        }
+        if is_built_in_processor(&name) {
+            return Err(format!("the context processor `{name}` is built in: choose another name"));
+        }
+        if self.0.contains_key(&name) {
+            return Err(format!("there are two context processors `{name}`"));
+        }
+        self.0.insert(name, Arc::new(move |cx| processor(cx).boxed()));
+        Ok(())
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Runs one, until it is called off, and tells the thread what it made.
+    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>) {
+        let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
+        let processor = self.0.get(&run.processor).cloned().ok_or_else(|| {
+            let message = format!("there is no context processor `{}` in this runtime", run.processor);
+            ExecutionError::new(ErrorKind::Configuration, message)
+        });
+        // A panic of the function itself is contained as one of its future is.
+        let answer = async move { processor?(cx).await };
+        actix_rt::spawn(async move {
+            let answer = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                answer = contained(answer) => answer,
+            };
+            let input = match answer.unwrap_or_else(Err) {
+                Ok(processed) => Input::ContextProcessed { call, attempt, processed },
+                Err(error) => Input::ContextProcessingFailed { call, attempt, error },
+            };
+            thread.do_send(Tell::said(input, &cancel));
+        });
+    }
+}

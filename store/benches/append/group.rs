@@ -1,0 +1,175 @@
+//! Many writers at once, beside a plain file with the same group commit.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use futures::future::BoxFuture;
+use rethread_events::ids::{Position, Seq};
+use rethread_store::{Appended, Options, SledStore, Store, StoreError};
+
+use crate::cost::Cost;
+use crate::{Result, append, disk_bytes, payload, say, thread};
+
+/// The plain file and the log in turns, because what else the machine does changes from second to second.
+pub(crate) fn compare(root: &Path, in_flight: usize, time: Duration) -> Result<()> {
+    let mut ratios = Vec::new();
+    for turn in 0..3 {
+        let mut cost = Cost::begin();
+        let plain = plain_group_commit(root, 64, in_flight, time)?;
+        let plain_cpu = cost.next();
+        let dir = root.join(format!("log-{in_flight}-{turn}"));
+        let store = Arc::new(SledStore::open(&dir, Options::default())?);
+        cost.next();
+        let (rate, group) = writers(&store, 64, in_flight, time)?;
+        let cpu = cost.next();
+        let n = store.next_position().0;
+        let each = |cpu: Duration, rate: f64| cpu.as_secs_f64() * 1e6 / (rate * time.as_secs_f64());
+        say(
+            &format!("64 writers x {in_flight} in flight, plain file"),
+            &format!("{plain:.0}/s, {:.2} us of processor each", each(plain_cpu, plain)),
+        );
+        say(
+            &format!("64 writers x {in_flight} in flight, log"),
+            &format!(
+                "{rate:.0}/s ({:.2} of plain), {:.2} us of processor each, {group:.0} records a group",
+                rate / plain,
+                each(cpu, rate)
+            ),
+        );
+        ratios.push(rate / plain);
+        let begun = Instant::now();
+        store.close()?;
+        say("  close", &format!("{:.2?}", begun.elapsed()));
+        if turn == 0 {
+            read_back(&dir, n)?;
+        }
+        std::fs::remove_dir_all(&dir)?;
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    say(&format!("64 writers x {in_flight}, of plain, the middle one"), &format!("{:.2}", ratios[1]));
+    Ok(())
+}
+
+fn read_back(dir: &Path, n: u64) -> Result<()> {
+    say("  on disk", &format!("{:.0} B for each event of 300 B", disk_bytes(dir)? as f64 / n as f64));
+    let begun = Instant::now();
+    let store = SledStore::open(dir, Options::default())?;
+    say("  open", &format!("{:.2?} with {n} events", begun.elapsed()));
+    read(&store)
+}
+
+/// The same work without a log: a queue, one thread that writes all that waits with one write and one sync.
+fn plain_group_commit(root: &Path, writers: u64, in_flight: usize, time: Duration) -> Result<f64> {
+    type Job = (Vec<u8>, SyncSender<()>);
+    let (sender, receiver): (SyncSender<Job>, Receiver<Job>) = sync_channel(64 << 10);
+    let mut file = File::create(root.join("plain"))?;
+    let writer = std::thread::spawn(move || -> std::io::Result<u64> {
+        let (mut bytes, mut waiting, mut n) = (Vec::new(), Vec::new(), 0);
+        while let Ok(first) = receiver.recv() {
+            for (record, answer) in std::iter::once(first).chain(receiver.try_iter()) {
+                bytes.extend_from_slice(&record);
+                waiting.push(answer);
+            }
+            file.write_all(&bytes)?;
+            file.sync_data()?;
+            bytes.clear();
+            n += waiting.len() as u64;
+            for answer in waiting.drain(..) {
+                let _ = answer.send(());
+            }
+        }
+        Ok(n)
+    });
+    let begun = Instant::now();
+    let callers: Vec<_> = (0..writers)
+        .map(|n| {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let record = payload(n);
+                let (answer, answered) = mpsc::sync_channel(in_flight);
+                let mut open = 0;
+                while begun.elapsed() < time {
+                    while open < in_flight && sender.send((record.clone(), answer.clone())).is_ok() {
+                        open += 1;
+                    }
+                    if answered.recv().is_ok() {
+                        open -= 1;
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(sender);
+    for caller in callers {
+        caller.join().map_err(|_| "a caller stopped")?;
+    }
+    let n = writer.join().map_err(|_| "the writer stopped")??;
+    Ok(n as f64 / begun.elapsed().as_secs_f64())
+}
+
+pub(crate) fn writers(store: &Arc<SledStore>, writers: u64, in_flight: usize, time: Duration) -> Result<(f64, f64)> {
+    let begun = Instant::now();
+    let callers: Vec<_> = (0..writers)
+        .map(|n| {
+            let store = Arc::clone(store);
+            std::thread::spawn(move || -> std::result::Result<(u64, u64), StoreError> {
+                // Made beforehand: what is measured is the log.
+                let payloads: Vec<_> = (0..256).map(|k| payload(n * 256 + k)).collect();
+                let mut open: std::collections::VecDeque<
+                    BoxFuture<'static, std::result::Result<Appended, StoreError>>,
+                > = std::collections::VecDeque::new();
+                let (mut seq, mut groups) = (0, 0);
+                while begun.elapsed() < time {
+                    while open.len() < in_flight {
+                        open.push_back(store.append(append(thread(n), seq, payloads[seq as usize % 256].clone())));
+                        seq += 1;
+                    }
+                    if let Some(oldest) = open.pop_front() {
+                        groups += u64::from(block_on(oldest)?.group);
+                    }
+                }
+                for rest in open {
+                    groups += u64::from(block_on(rest)?.group);
+                }
+                Ok((seq, groups))
+            })
+        })
+        .collect();
+    let (mut n, mut groups) = (0, 0);
+    for caller in callers {
+        let (appends, sum) = caller.join().map_err(|_| "a caller stopped")??;
+        n += appends;
+        groups += sum;
+    }
+    Ok((n as f64 / begun.elapsed().as_secs_f64(), groups as f64 / n as f64))
+}
+
+fn read(store: &SledStore) -> Result<()> {
+    let begun = Instant::now();
+    let (mut next, mut n) = (Position(0), 0_u64);
+    loop {
+        let records = store.read_all(next, 4096)?;
+        let Some(last) = records.last() else { break };
+        next = last.position.next();
+        n += records.len() as u64;
+    }
+    say("  read the whole log", &format!("{:.0}/s", n as f64 / begun.elapsed().as_secs_f64()));
+    let begun = Instant::now();
+    let mut n = 0_u64;
+    for id in 0..8 {
+        let mut next = Seq(0);
+        loop {
+            let records = store.read_stream(thread(id), next..Seq(u64::MAX), 4096)?;
+            let Some(last) = records.last() else { break };
+            next = last.seq.next();
+            n += records.len() as u64;
+        }
+    }
+    say("  read 8 of 64 streams", &format!("{:.0}/s", n as f64 / begun.elapsed().as_secs_f64()));
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What tests may look at: the mark, and what sled holds.
+
+use std::path::Path;
+
+use rethread_events::ids::Position;
+
+use super::files::Files;
+use super::index::Index;
+use super::mark::Mark;
+use super::options::Options;
+use super::recover;
+use crate::error::StoreError;
+
+/// The position that the mark says the log in `dir` had reached.
+pub(crate) fn marked(dir: &Path) -> Result<Option<Position>, StoreError> {
+    let (_, reached) = Mark::open(dir, &Files::default())?;
+    Ok(reached.map(|reached| reached.next))
+}
+
+/// What sled holds of the log in `dir`, which is closed: bytes of keys and values, by tree.
+pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    let index = Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
+    let sums = index.with(|trees| {
+        let mut sums = Vec::new();
+        for name in trees.db.tree_names() {
+            let mut bytes = 0;
+            for row in &trees.db.open_tree(&name)? {
+                let (key, value) = row?;
+                bytes += (key.len() + value.len()) as u64;
+            }
+            sums.push((String::from_utf8_lossy(&name).into_owned(), bytes));
+        }
+        Ok(sums)
+    })?;
+    index.close()?;
+    Ok(sums)
+}
