@@ -37,6 +37,11 @@ impl ThreadHandle {
         &self.runtime
     }
 
+    /// Another thread of the same runtime.
+    pub fn sibling(&self, id: ThreadId) -> Self {
+        Self { runtime: self.runtime.clone(), id }
+    }
+
     /// Its id.
     pub fn id(&self) -> ThreadId {
         self.id
