@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
-use rethread::{CallId, Json, OpenInteraction, OperationType};
+use rethread::{Json, OpenInteraction, OperationType};
 
 use crate::drive::Form;
 use crate::output;
@@ -34,8 +34,8 @@ pub(crate) enum Said {
 }
 
 /// The first question that was not put off.
-pub(crate) fn next<'a>(open: &'a [OpenInteraction], put_off: &HashSet<CallId>) -> Option<&'a OpenInteraction> {
-    open.iter().find(|question| !put_off.contains(&question.request.id))
+pub(crate) fn next<'a>(open: &'a [OpenInteraction], put_off: &HashSet<String>) -> Option<&'a OpenInteraction> {
+    open.iter().find(|question| !put_off.contains(&question.key()))
 }
 
 /// Asks on the terminal. JSON is taken as JSON, anything else as text.

@@ -60,12 +60,12 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
         if let Some(watching) = watching {
             watching.finish(from).await?;
         }
-        if outcome.status != Status::Waiting || !ask::may_ask(form) {
+        if !waits_for_people(outcome.status) || !ask::may_ask(form) {
             return Ok(Driven::AtRest(Box::new(outcome)));
         }
-        let open = thread.interactions().await?;
+        let open = thread.inbox().await?;
         let Some(question) = ask::next(&open, &put_off) else {
-            if open.is_empty() {
+            if open.is_empty() && outcome.status == Status::Waiting {
                 // Its time was up just now, and the thread is about to go on.
                 continue;
             }
@@ -85,12 +85,12 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
         };
         match said {
             Said::Answer(answer) => {
-                if let Err(error) = thread.respond(question.request.id, answer).await {
+                if let Err(error) = thread.sibling(question.thread).respond(question.request.id, answer).await {
                     output::say(&format!("{}: {error}", output::red("error")));
                 }
             }
             Said::NotNow => {
-                put_off.insert(question.request.id);
+                put_off.insert(question.key());
             }
             Said::Gone => {
                 ask::end_line();
@@ -98,6 +98,11 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
             }
         }
     }
+}
+
+/// Whether it, or a branch of it, may be waiting for a person: a thread that waits for its branches is running.
+fn waits_for_people(status: Status) -> bool {
+    matches!(status, Status::Waiting | Status::Running)
 }
 
 /// Stops the runtime and says what became of the thread.
@@ -110,8 +115,8 @@ pub(crate) async fn finish(
 ) -> Result<ExitCode, Failure> {
     let id = thread.id();
     let questions = match &driven {
-        Ok(Driven::AtRest(outcome)) if open.talks() && outcome.status == Status::Waiting => {
-            thread.interactions().await.unwrap_or_default()
+        Ok(Driven::AtRest(outcome)) if open.talks() && waits_for_people(outcome.status) => {
+            thread.inbox().await.unwrap_or_default()
         }
         _ => Vec::new(),
     };

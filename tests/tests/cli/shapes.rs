@@ -68,8 +68,8 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     check(
         &keys(&replayed),
         &expect![
-            "thread_id seq status workflow workflow_hash started_at last_at node variables messages pending usage \
-             iterations path checkpoints forked_from workspace paused output error"
+            "thread_id seq status workflow workflow_hash started_at last_at node variables scopes globals \
+             messages pending usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error"
         ],
     );
     assert_eq!(replayed["workflow"], "greeting");

@@ -165,3 +165,14 @@ fn a_checkpoint_of_the_owner_names_a_moment_of_its_branches() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_deleted_thread_takes_its_branches_with_it() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&two_branches("concurrency: 1"), "hello").await;
+        thread.delete().await.unwrap();
+        assert_eq!(world.runtime.threads(ThreadFilter::default()).await.unwrap(), []);
+        world.end().await;
+    });
+}
