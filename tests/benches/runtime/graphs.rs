@@ -17,8 +17,8 @@ pub(crate) async fn fan_out(folder: &Path, size: Size) -> Result<()> {
     let runtime = work::runtime(folder, "look_up")?.start().await?;
     let n = size.of(10_000);
     let workflow = workflow(
-        "- {id: all, parallel: {for_each: input, body: {nodes: [{id: work, llm: {provider: scripted, model: turns-0, \
-         user_prompt: '{{ item }}'}}]}}}",
+        "- {id: all, parallel: {for_each: input, body: {nodes: [{id: work, llm: {provider: mock, model: scripted, \
+         user_prompt: '{{ item }}', extra: {script: {answers: [{text: done}]}}}}]}}}",
     )?;
     let items: Vec<_> = (0..n).map(|i| format!("question {i}")).collect();
     let begun = Instant::now();
