@@ -41,6 +41,11 @@ pub(crate) fn read(file: &Path) -> Result<File, Failure> {
 }
 
 impl File {
+    /// The workflow, not checked yet against what there is.
+    pub(crate) fn workflow(&self) -> &Workflow {
+        &self.workflow
+    }
+
     /// The workflow, when this runtime has all it needs.
     pub(crate) fn checked(self, runtime: &Runtime) -> Result<Workflow, Failure> {
         let mut faults = Faults(runtime.check(&self.workflow));

@@ -8,6 +8,7 @@ mod drive;
 mod events;
 mod exit;
 mod fork;
+mod graph;
 mod inbox;
 mod interrupt;
 mod live;
@@ -81,6 +82,8 @@ enum Command {
     Import(archive::ImportArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
+    /// Print a workflow as a flowchart: Mermaid or DOT
+    Graph(graph::GraphArgs),
     /// Print the JSON Schema of workflow files
     Schema,
     /// Ask a model directly, without a workflow
@@ -130,6 +133,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Export(args) => archive::export(&open, args).await,
         Command::Import(args) => archive::import(&open, args).await,
         Command::Validate(args) => definition::validate(&args),
+        Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
