@@ -85,6 +85,7 @@ enum Command {
     /// Print a workflow as a flowchart: Mermaid or DOT
     Graph(graph::GraphArgs),
     /// Print the JSON Schema of workflow files
+    #[command(after_help = definition::FORMAT_HELP)]
     Schema,
     /// Ask a model directly, without a workflow
     Llm(llm::LlmArgs),

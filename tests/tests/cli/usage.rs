@@ -142,6 +142,10 @@ fn the_help_lists_the_commands() {
         help         Print this message or the help of the given subcommand(s)"#]]
     .assert_eq(&commands.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n"));
     assert!(help.contains("130 interrupted"), "{help}");
+    for command in ["schema", "validate"] {
+        let help = Scene::new().run(&format!("{command} --help")).ok();
+        assert!(help.stdout.contains("docs/WORKFLOWS.md"), "{help}");
+    }
     for command in commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
         let help = Scene::new().run(&format!("{command} --help")).ok();
         assert!(help.stdout.contains("Usage: rethread"), "{help}");

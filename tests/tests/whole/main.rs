@@ -17,6 +17,7 @@ mod handler;
 mod interaction;
 mod limits;
 mod named;
+mod page;
 mod panics;
 mod passivation;
 mod people;
