@@ -2,11 +2,13 @@
 
 mod archive;
 mod ask;
+mod branches;
 mod control;
 mod definition;
 mod drive;
 mod events;
 mod exit;
+mod family;
 mod fork;
 mod graph;
 mod inbox;
