@@ -11,6 +11,7 @@ mod control;
 mod crash;
 mod embedding;
 mod fork;
+mod fork_fits;
 mod full;
 mod golden;
 mod handler;
