@@ -49,22 +49,30 @@ fn a_definition_that_keeps_what_is_open_fits() {
 
 #[test]
 fn all_that_is_open_and_missing_is_said_at_once() {
-    check(DEEP, "nodes: [{id: other, end: {}}]", &expect![[r#"
+    check(
+        DEEP,
+        "nodes: [{id: other, end: {}}]",
+        &expect![[r#"
         the thread is in round 1 of loop `rounds`, which this workflow does not have
         the thread runs workflow `inner` at node `run`, which this workflow does not have
         the thread is in workflow `inner`, which is not among the `workflows` of this one
-    "#]]);
+    "#]],
+    );
     let renamed = DEEP
         .replace("rounds", "turns")
         .replace("look, tool", "see, tool")
         .replace("right: look", "right: see")
         .replace("from: look", "from: see")
         .replace("meet", "join");
-    check(DEEP, &renamed, &expect![[r#"
+    check(
+        DEEP,
+        &renamed,
+        &expect![[r#"
         the thread is in round 1 of loop `rounds`, which this workflow does not have
         the branches of `both` end at join `meet`, and not at `join`
         branch `right` of `both` begins at node `look`, which this workflow does not have
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -99,12 +107,20 @@ fn a_question_that_is_another_node_by_now_does_not_fit() {
     let asks = "nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
                 variables: [{variable_name: paid, expression: '{{ input }}'}]}}]";
     check(asks, &asks.replace("Pay?", "Pay now?"), &expect!["it fits"]);
-    check(asks, "nodes: [{id: ask, tool: {tool_name: look, parameters: {text: a}}}]", &expect![[r#"
+    check(
+        asks,
+        "nodes: [{id: ask, tool: {tool_name: look, parameters: {text: a}}}]",
+        &expect![[r#"
         the thread is at user_interaction node `ask`, which is of kind `tool` here
-    "#]]);
+    "#]],
+    );
     let approved = "nodes: [{id: act, tool: {tool_name: look, parameters: {text: a}, approval: true}}]";
     check(approved, &approved.replace(", approval: true", ""), &expect!["it fits"]);
-    check(approved, "nodes: [{id: act, end: {}}]", &expect![[r#"
+    check(
+        approved,
+        "nodes: [{id: act, end: {}}]",
+        &expect![[r#"
         the thread is at tool node `act`, which is of kind `end` here
-    "#]]);
+    "#]],
+    );
 }
