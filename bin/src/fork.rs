@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::drive::{self, Form};
 use crate::exit::Failure;
+use crate::live::Story;
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::replay::seq_of;
 use crate::{definition, interrupt, output};
@@ -87,6 +88,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let from = thread.first_own_seq().await?;
-    let driven = drive::drive(open, &thread, from, args.form).await;
+    let story = Story::begin(&runtime, &thread, from).await?;
+    let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
     drive::finish(open, runtime, &thread, driven, args.form).await
 }

@@ -132,7 +132,8 @@ pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// The thread that a person named: by its id, by a part of it that only one thread has, or `last`.
+/// The thread that a person named: by its id, by a part of it that only one thread has, or
+/// `last`, the last one that is nobody's branch.
 pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, Failure> {
     if let Ok(id) = name.parse::<ThreadId>() {
         let thread = runtime.thread(id);
@@ -145,7 +146,10 @@ pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, 
     }
     let threads = runtime.threads(rethread::ThreadFilter::default()).await?;
     let mut matching: Vec<_> = match name {
-        "last" => threads.last().map(|thread| thread.thread_id).into_iter().collect(),
+        "last" => {
+            let last = threads.iter().rev().find(|thread| thread.branch_of.is_none());
+            last.map(|thread| thread.thread_id).into_iter().collect()
+        }
         part => threads.iter().map(|thread| thread.thread_id).filter(|id| id.to_string().contains(part)).collect(),
     };
     match (matching.pop(), matching.len()) {
