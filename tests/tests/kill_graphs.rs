@@ -1,7 +1,7 @@
 //! The program, killed at random instants in a workflow with a loop, branches in branches and questions to people, and
 //! started again, behaves as if nothing had happened.
 //!
-//! `RETHREAD_KILLS` sets the number of kills (60 unless set), `RETHREAD_SEED` the seed.
+//! `RETHREAD_KILLS` sets the number of kills (30 unless set), `RETHREAD_SEED` the seed.
 
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
@@ -86,12 +86,15 @@ impl Case {
         }
     }
 
-    /// Runs, kills, answers and resumes until the run has ended.
-    fn work(&mut self, whole: Duration) {
-        self.run(&format!("run graph.yaml --input 1 --no-input {TOOLS}"), whole);
+    /// Starts the run, until the log knows of it.
+    fn begin(&mut self, whole: Duration) {
         while !self.scene.data_dir().is_dir() || self.threads().is_empty() {
             self.run(&format!("run graph.yaml --input 1 --no-input {TOOLS}"), whole);
         }
+    }
+
+    /// Answers and resumes, and kills whatever does so, until the run has ended.
+    fn go_on(&mut self, whole: Duration) {
         while self.threads().iter().any(|thread| !["completed", "error"].contains(&thread["status"].as_str().unwrap()))
         {
             let open = self.scene.run("inbox --json").ok().json();
@@ -148,12 +151,12 @@ impl Case {
 #[test]
 fn a_killed_program_goes_on_in_loops_and_branches_too() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
-    let (wanted, seed) = (number("RETHREAD_KILLS", 60), number("RETHREAD_SEED", 1));
+    let (wanted, seed) = (number("RETHREAD_KILLS", 30), number("RETHREAD_SEED", 1));
     let since = Instant::now();
     let mut undisturbed = Case::new(seed);
     undisturbed.scene.run(&format!("run graph.yaml --input 1 --no-input {TOOLS}")).code(4);
     let whole = since.elapsed();
-    undisturbed.work(Duration::from_secs(60));
+    undisturbed.go_on(Duration::from_secs(60));
     undisturbed.check();
 
     let (mut n_kills, mut n_cases) = (0, 0);
@@ -161,7 +164,8 @@ fn a_killed_program_goes_on_in_loops_and_branches_too() {
         let case_seed = seed.wrapping_mul(1_000_003) + n_cases;
         println!("seed {case_seed}");
         let mut case = Case::new(case_seed);
-        case.work(whole);
+        case.begin(whole);
+        case.go_on(whole);
         case.check();
         n_kills += case.n_kills;
         n_cases += 1;
