@@ -53,19 +53,14 @@ pub(crate) async fn drive(
             () = interrupted() => None,
         };
         let Some(outcome) = at_rest else {
-            if let Ok(watching) = watching {
-                watching.stop().await;
-            }
+            watching.stop().await;
             if open.talks() {
                 output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
             }
             return Ok(Driven::Interrupted);
         };
         let outcome = outcome?;
-        story = match watching {
-            Ok(watching) => watching.finish(outcome.last_position.next().max(shown_until(runtime, &outcome))).await?,
-            Err(story) => story,
-        };
+        story = watching.finish(shown_until(runtime, &outcome)).await?;
         if outcome.status != Status::Waiting || !ask::may_ask(form) {
             return Ok(Driven::AtRest(Box::new(outcome)));
         }

@@ -90,10 +90,9 @@ impl Family {
         self.labels.get(&thread).map(String::as_str)
     }
 
-    /// What a branch is called that its owner speaks of.
+    /// What the owner calls a branch of its own.
     pub(crate) fn branch(&self, owner: ThreadId, index: u32) -> String {
-        let label_of_owner = self.labels.get(&owner).map_or("", String::as_str);
-        label(label_of_owner, &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
+        label("", &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
     }
 }
 
