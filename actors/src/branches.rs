@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread_events::event::{BranchOf, ReplacedBranch};
+use rethread_events::event::BranchOf;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, Seq, ThreadId, TraceId};
-use rethread_events::thread::{BranchOutcome, BranchRun, Fan, Fork, Input, State, Status, Totals};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, State, Status, Totals};
 use rethread_events::workflow::Workflow;
-use rethread_store::{Store, StoreError};
+use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
 use crate::error::RuntimeError;
@@ -207,93 +207,4 @@ fn pause_like(inner: Arc<Inner>, child: ThreadId, owner_is_paused: bool) {
     if let Some(actor) = inner.actor(child) {
         actor.do_send(crate::thread_actor::PauseLike { owner_is_paused });
     }
-}
-
-/// The threads that take the places of the branches that ran when the log had `cut` records, for a fork of the thread
-/// whose branches they are; those of their own branches too. Blocks.
-///
-/// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
-pub(crate) fn replacements(
-    store: &dyn Store,
-    state: &State,
-    cut: Position,
-) -> Result<Vec<ReplacedBranch>, RuntimeError> {
-    let mut replaced = Vec::new();
-    collect(store, state, cut, &mut Vec::new(), &mut replaced)?;
-    Ok(replaced)
-}
-
-fn collect(
-    store: &dyn Store,
-    state: &State,
-    cut: Position,
-    path: &mut Vec<u32>,
-    replaced: &mut Vec<ReplacedBranch>,
-) -> Result<(), RuntimeError> {
-    for run in state.fan().into_iter().flat_map(Fan::running) {
-        path.push(run.index);
-        let seq = last_before(store, run.child, cut)?;
-        replaced.push(ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq });
-        if let Some(seq) = seq {
-            let state = load::at(store, run.child, seq)?.state;
-            collect(store, &state, cut, path, replaced)?;
-        }
-        path.pop();
-    }
-    Ok(())
-}
-
-/// The last event of a thread's own that stands before a position; `None` when it had none. Costs as many reads as its
-/// length has binary digits. Blocks.
-pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, RuntimeError> {
-    let info = match store.stream(thread) {
-        Ok(info) => info,
-        Err(StoreError::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    // The events of [first, below) stand before the cut, those of [above, end) behind it.
-    let first = info.fork_of.map_or(0, |point| point.seq.0 + 1);
-    let (mut below, mut above) = (first, info.last_seq.0 + 1);
-    while below < above {
-        let middle = below + (above - below) / 2;
-        let record = store.read_stream(thread, Seq(middle)..Seq(middle + 1), 1)?;
-        let Some(record) = record.first() else {
-            return Err(RuntimeError::NoSeq { thread, seq: Seq(middle), last: info.last_seq });
-        };
-        if record.position < cut { below = middle + 1 } else { above = middle }
-    }
-    Ok((below > first).then(|| Seq(below - 1)))
-}
-
-/// A thread of a family at a moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FamilyMember {
-    /// The thread.
-    pub thread: ThreadId,
-    /// The thread whose branch it is; absent for the first.
-    pub owner: Option<ThreadId>,
-    /// What the branch is called at its owner.
-    pub name: Option<String>,
-    /// Its last event at that moment; absent for a branch that had not begun.
-    pub seq: Option<Seq>,
-}
-
-/// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then. Blocks.
-pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
-    let loaded = load::at(store, thread, seq)?;
-    let cut = Position(loaded.last_position.0 + 1);
-    let mut family = vec![FamilyMember { thread, owner: None, name: None, seq: Some(seq) }];
-    let mut states = vec![loaded.state];
-    while let Some(state) = states.pop() {
-        let Some(fan) = state.fan() else { continue };
-        for run in fan.running() {
-            let seq = last_before(store, run.child, cut)?;
-            let (owner, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
-            family.push(FamilyMember { thread: run.child, owner, name, seq });
-            if let Some(seq) = seq {
-                states.push(load::at(store, run.child, seq)?.state);
-            }
-        }
-    }
-    Ok(family)
 }

@@ -10,8 +10,8 @@ use rethread_events::thread::Fork;
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use tokio::sync::oneshot;
 
-use crate::branches::replacements;
 use crate::error::RuntimeError;
+use crate::family::replacements;
 use crate::inner::Inner;
 use crate::thread_actor::Begin;
 use crate::thread_handle::ThreadHandle;

@@ -1,8 +1,9 @@
 //! What waits for people, across all threads.
 
 use rethread_events::event::OperationType;
-use rethread_events::ids::{NodeId, ThreadId, Time};
+use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::thread::{State, Status};
+use rethread_store::{Store, Tag};
 use serde_json::Value;
 
 use crate::error::RuntimeError;
@@ -10,7 +11,7 @@ use crate::inner::Inner;
 use crate::interaction::InteractionRequest;
 use crate::load;
 use crate::runtime::Runtime;
-use crate::summary::ThreadFilter;
+use crate::summary::PAGE;
 use crate::thread_handle::ThreadHandle;
 
 /// A question that waits for a person.
@@ -54,6 +55,10 @@ impl OpenInteraction {
         })
     }
 
+    fn order(&self) -> (Time, ThreadId, CallId) {
+        (self.request.requested_at, self.thread, self.request.id)
+    }
+
     /// Whether it is about a tool call that may run or not.
     pub fn is_approval(&self) -> bool {
         self.request.operation_type == OperationType::ApproveTool
@@ -73,17 +78,18 @@ impl Runtime {
     /// The questions of all threads that people can answer now. Those whose time is up are not among them, although
     /// nobody may have closed them yet. Costs the load of every thread that has not ended.
     pub async fn inbox(&self) -> Result<Inbox, RuntimeError> {
-        let status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
+        let store = self.store().clone();
+        let threads = self.blocking(move || not_ended(&*store)).await??;
         let mut inbox = Inbox::default();
-        for summary in self.threads(ThreadFilter { status, ..ThreadFilter::default() }).await? {
-            match self.thread(summary.thread_id).interactions().await {
+        for thread in threads {
+            match self.thread(thread).interactions().await {
                 Ok(open) => inbox.open.extend(open),
                 // Deleted in between.
                 Err(RuntimeError::NoThread(_)) => {}
-                Err(error) => inbox.unreadable.push((summary.thread_id, error)),
+                Err(error) => inbox.unreadable.push((thread, error)),
             }
         }
-        inbox.open.sort_by_key(|open| (open.request.requested_at, open.thread, open.request.id));
+        inbox.open.sort_by_key(OpenInteraction::order);
         Ok(inbox)
     }
 
@@ -99,6 +105,45 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
         let open = move || Ok(open(&inner, &load::present(&*inner.store, id)?.state, Inner::now()));
         self.runtime().blocking(open).await?
+    }
+}
+
+impl ThreadHandle {
+    /// The questions of the thread and of the branches that it runs, those that have waited longest first. Costs the
+    /// load of each of them.
+    pub async fn inbox(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let collect = move || {
+            let (mut threads, mut found) = (vec![id], Vec::new());
+            while let Some(thread) = threads.pop() {
+                let state = match load::present(&*inner.store, thread) {
+                    Ok(loaded) => loaded.state,
+                    // A branch that is about to begin.
+                    Err(RuntimeError::NoThread(_)) if thread != id => continue,
+                    Err(error) => return Err(error),
+                };
+                threads.extend(state.fan().into_iter().flat_map(|fan| fan.running()).map(|branch| branch.child));
+                found.extend(open(&inner, &state, Inner::now()));
+            }
+            found.sort_by_key(OpenInteraction::order);
+            Ok(found)
+        };
+        self.runtime().blocking(collect).await?
+    }
+}
+
+/// The threads that have not ended, without a look into any of them. Blocks.
+fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, RuntimeError> {
+    let status = Status::ALL.into_iter().filter(|status| !status.is_ended());
+    let tags: Vec<_> = status.map(|status| Tag(status.code())).collect();
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.streams(after, &tags, PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        after = Some(last.thread);
+        found.extend(page.iter().map(|info| info.thread));
     }
 }
 

@@ -31,6 +31,7 @@ mod branches;
 mod builder;
 mod definitions;
 mod error;
+mod family;
 mod fork;
 mod inbox;
 mod inner;
@@ -54,9 +55,9 @@ mod tool_executor;
 mod verify;
 
 pub use archive::{ArchiveError, Exporter, Imported};
-pub use branches::FamilyMember;
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
+pub use family::FamilyMember;
 pub use fork::ForkRequest;
 pub use inbox::{Inbox, OpenInteraction};
 pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};

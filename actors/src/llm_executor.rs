@@ -1,5 +1,8 @@
 //! The actor that calls models. It never writes to the log: it reports to the thread.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

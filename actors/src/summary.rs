@@ -12,7 +12,7 @@ use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
 
 /// How many streams are asked for at a time.
-const PAGE: usize = 512;
+pub(crate) const PAGE: usize = 512;
 
 /// A thread in a list.
 #[derive(Debug, Clone, PartialEq)]

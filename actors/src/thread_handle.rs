@@ -4,13 +4,13 @@ use rethread_events::bin::Ordered;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
-use rethread_events::thread::{Input, Rejected, State, Status};
+use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
 use tokio::sync::oneshot;
 
 use crate::activity::{Rest, Until};
-use crate::branches::{self, FamilyMember};
 use crate::error::RuntimeError;
+use crate::family::{self, FamilyMember};
 use crate::inner::Inner;
 use crate::load;
 use crate::outcome::Outcome;
@@ -35,6 +35,11 @@ impl ThreadHandle {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Another thread of the same runtime.
+    pub fn sibling(&self, id: ThreadId) -> Self {
+        Self { runtime: self.runtime.clone(), id }
     }
 
     /// Its id.
@@ -129,7 +134,7 @@ impl ThreadHandle {
     /// consistent moment of all of them, since the log has one order. Costs a fold of each.
     pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || branches::family_at(&*store, id, seq)).await?
+        self.runtime.blocking(move || family::family_at(&*store, id, seq)).await?
     }
 
     /// The seq of a checkpoint.
@@ -216,17 +221,13 @@ impl ThreadHandle {
         self.tell(Input::CancelInteraction { interaction }).await.map(drop)
     }
 
-    /// Deletes the thread with its snapshot and the blobs that only it names.
+    /// Deletes the thread with its snapshot and the blobs that only it names, and before it all its branches.
     ///
     /// # Errors
-    /// `Store(InUse)` while forks inherit from it; `Rejected` while it has not ended: cancel it first.
+    /// `Store(InUse)` while forks inherit from it; `Rejected` while it or a branch of it has not ended: cancel it
+    /// first. Branches that came before the one that could not be deleted are gone then.
     pub async fn delete(&self) -> Result<(), RuntimeError> {
-        let info = self.info().await?;
-        if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
-            let source = Rejected::Invalid("it has not ended: cancel it first".into());
-            return Err(RuntimeError::Rejected { thread: self.id, source });
-        }
         let (store, id) = (self.runtime.store().clone(), self.id);
-        Ok(self.runtime.blocking(move || store.delete(id)).await??)
+        self.runtime.blocking(move || family::delete(&*store, id)).await?
     }
 }

@@ -61,12 +61,12 @@ pub(crate) async fn drive(
         };
         let outcome = outcome?;
         story = watching.finish(shown_until(runtime, &outcome)).await?;
-        if outcome.status != Status::Waiting || !ask::may_ask(form) {
+        if !waits_for_people(outcome.status) || !ask::may_ask(form) {
             return Ok(Driven::AtRest(Box::new(outcome)));
         }
         let open = family::questions(runtime, thread.id()).await?;
         let Some(question) = ask::next(&open, &put_off) else {
-            if open.is_empty() {
+            if open.is_empty() && outcome.status == Status::Waiting {
                 // Its time was up just now, and the thread is about to go on.
                 continue;
             }
@@ -117,6 +117,11 @@ async fn closed(thread: &ThreadHandle, question: CallId) {
     }
 }
 
+/// Whether it, or a branch of it, may be waiting for a person: a thread that waits for its branches is running.
+fn waits_for_people(status: Status) -> bool {
+    matches!(status, Status::Waiting | Status::Running)
+}
+
 /// Stops the runtime and says what became of the thread.
 pub(crate) async fn finish(
     open: &OpenArgs,
@@ -127,7 +132,7 @@ pub(crate) async fn finish(
 ) -> Result<ExitCode, Failure> {
     let id = thread.id();
     let questions = match &driven {
-        Ok(Driven::AtRest(outcome)) if open.talks() && outcome.status == Status::Waiting => {
+        Ok(Driven::AtRest(outcome)) if open.talks() && waits_for_people(outcome.status) => {
             family::questions(&runtime, id).await.unwrap_or_default()
         }
         _ => Vec::new(),

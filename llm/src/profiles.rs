@@ -185,7 +185,8 @@ impl Profiles {
         self
     }
 
-    /// Asks people through `relay`, for profiles whose provider is `human`.
+    /// Asks people through `relay`, for profiles whose provider is `human`. For whoever calls models without a runtime:
+    /// a runtime puts such calls to people as interactions, and no client is made for them.
     #[must_use]
     pub fn with_relay(mut self, relay: Arc<dyn Relay>) -> Self {
         self.relay = Some(relay);

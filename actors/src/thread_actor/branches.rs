@@ -175,7 +175,9 @@ impl Handler<Owns> for ThreadActor {
         };
         let state = live.thread.state();
         let owns = state.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
-        let answer = owns.then(|| state.is_paused());
+        // What is not durable may never be so, and a no cannot be taken back. When it is, the branch is told.
+        let is_durable = live.under_way.is_empty();
+        let answer = (owns || !is_durable).then(|| state.is_paused());
         self.rest(ctx);
         answer
     }

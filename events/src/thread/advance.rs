@@ -22,7 +22,7 @@ pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<
         }
         Phase::InNode(node_run) => in_node(state, workflow, node_run, around),
         Phase::Leaving { node } => Some(leave(state, workflow, node, around)),
-        Phase::Judging(judging) => judging::advance(state, workflow, judging)
+        Phase::Judging(judging) => judging::advance(state, workflow, judging, around)
             .map(|event| event.unwrap_or_else(|error| fail_outwards(state, Some(&judging.node), error))),
         Phase::Failing { node, error } => {
             Some(match state.node_of(workflow, node).and_then(|node| node.on_error.as_ref()) {
@@ -193,7 +193,7 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Surroundings<
     {
         return enter(state, workflow, &only.to, 1, around.now);
     }
-    judging::try_edges(state, workflow, id, 0).unwrap_or_else(fail)
+    judging::try_edges(state, workflow, id, 0, around).unwrap_or_else(fail)
 }
 
 /// The name of the moment after a node that asks for one, unless this visit has it already.

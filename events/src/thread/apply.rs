@@ -3,6 +3,7 @@
 
 mod branches;
 mod frames;
+mod judging;
 mod node;
 mod whole;
 

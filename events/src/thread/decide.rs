@@ -222,6 +222,8 @@ fn tool_call_id(effect: &Effect) -> Option<String> {
 
 fn tool_answered(effect: &Effect, call: CallId, content: Vec<Part>, value: Option<Json>, duration_ms: u64) -> Event {
     let tool_call_id = tool_call_id(effect);
+    // JSON knows one null: a value that is null is none.
+    let value = value.filter(|value| !value.0.is_null());
     match check::result(&content, value.as_ref()) {
         Ok(()) => ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms }.into(),
         Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms }.into(),

@@ -28,6 +28,7 @@ mod path;
 mod processors;
 mod questions;
 mod state;
+mod status;
 mod variables;
 mod view;
 
@@ -54,8 +55,9 @@ pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
 pub use state::{
-    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Status, Totals, Work,
+    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
+pub use status::Status;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

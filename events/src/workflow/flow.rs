@@ -56,7 +56,8 @@ pub struct ConditionNode {
     pub otherwise: NodeId,
 }
 
-/// The model that judges conditions in natural language.
+/// The model that judges conditions in natural language; never a person. It is shown the conversation, `input` and
+/// `output`, and answers yes or no. Any other answer is asked for once more; then the condition counts as not fulfilled.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Judge {
@@ -189,7 +190,8 @@ pub struct Body {
 
 /// A loop. As `loop_start`, what stands between it and its `end` is done again and again; as `loop`, the `body` is, and
 /// what the body ends on needs no edge. At least one of `times`, `while` and `for_each` is given; where several are, the
-/// first that says so ends the loop.
+/// first that says so ends the loop. Its body sees `loop`: `index` (from 0), `iteration` (from 1), `first`, `last`
+/// (whether no other can follow) and `n` (how many there are at most).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoopNode {

@@ -245,3 +245,50 @@ fn the_support_example_asks_back_until_the_customer_is_content() {
         assert!(said.contains(answer), "{said}");
     }
 }
+
+#[test]
+fn questions_of_branches_are_those_of_the_run() {
+    let scene = scene();
+    scene.write(
+        "branches.yaml",
+        r#"
+version: "1"
+name: branches
+nodes:
+  - id: both
+    parallel:
+      branches:
+        left:
+          nodes:
+            - id: ask
+              user_interaction:
+                operation_type: UPDATE_VARIABLES
+                prompt: Left?
+                variables: [{variable_name: output, expression: "{{ input }}"}]
+        right:
+          nodes:
+            - id: model
+              llm:
+                provider: mock
+                model: scripted
+                user_prompt: go
+                tool_mode: auto
+                available_tools: [ask_user]
+                extra:
+                  script:
+                    answers:
+                      - tool_calls: [{name: ask_user, arguments: {question: Right?}}]
+                      - text: Good.
+"#,
+    );
+    let waiting = scene.run("run branches.yaml --no-input").code(4).says("Left?").says("Right?");
+    let open = inbox(&scene);
+    assert_eq!(open.len(), 2);
+    for question in open {
+        let id = question["id"].as_str().unwrap();
+        assert!(waiting.stderr.contains(&format!("rethread respond {id} ")), "{waiting}");
+        scene.run_args(["respond", id, "--text", "yes"]).ok();
+    }
+    scene.run("resume --all").ok();
+    assert_eq!(inbox(&scene), Vec::<Value>::new());
+}

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use expect_test::expect;
 use futures::FutureExt;
 use rethread::llm::Profiles;
-use rethread::store::{MemoryStore, Store};
-use rethread::{InteractionContext, InteractionRequest, OperationType, Runtime, RuntimeBuilder, Status, Workflow};
+use rethread::store::{MemoryStore, Store, Tag};
+use rethread::{
+    InteractionContext, InteractionRequest, OperationType, Runtime, RuntimeBuilder, Status, ThreadId, Workflow,
+};
 use serde_json::json;
 
 use crate::handler::Says;
@@ -242,5 +244,23 @@ fn an_answer_after_the_deadline_is_refused_whoever_comes_to_close_the_question()
         let outcome = world.runtime.thread(id).outcome().await.unwrap();
         assert_eq!(outcome.error.unwrap().kind, rethread::ErrorKind::Timeout);
         world.end().await;
+    });
+}
+
+#[test]
+fn a_thread_that_cannot_be_read_hides_no_question_of_another() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let stranger = ThreadId::new(1_790_000_000_000, [1; 10]);
+        let mut append = rethread_store::testing::append(stranger, 0, &["no event that this version knows"]);
+        append.tag = Tag(Status::Waiting.code());
+        store.append(append).await.unwrap();
+        let looks = |builder: RuntimeBuilder| builder.recover(false);
+        let world = World::with(store, &Tally::default(), looks).await;
+        let (thread, _) = world.run(&relayed(), "7 €").await;
+        let inbox = world.runtime.inbox().await.unwrap();
+        assert_eq!(inbox.open.iter().map(|ask| ask.thread).collect::<Vec<_>>(), [thread.id()]);
+        assert_eq!(inbox.unreadable.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(), [stranger]);
+        world.runtime.shutdown().await.unwrap();
     });
 }

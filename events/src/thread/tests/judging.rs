@@ -238,3 +238,16 @@ fn a_fork_with_another_profile_judges_with_it() {
         => running, waits for the world until +5000
     "#]]);
 }
+
+#[test]
+fn a_person_who_stands_for_a_model_judges_no_condition() {
+    let mut bench =
+        Bench::new(&JUDGED.replace("provider: mock, model: judge", "provider: human, model: judge"), "write");
+    bench.says("dear sir");
+    bench.out.clear();
+    bench.note(bench.state().error().unwrap());
+    bench.check(expect![[r#"
+            a person stands for the model that would judge the condition `the text is polite`
+        => error, waits for nothing
+    "#]]);
+}

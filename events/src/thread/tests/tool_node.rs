@@ -131,3 +131,19 @@ fn a_tool_that_was_in_doubt_once_is_not_called_under_another_key() {
         => error, waits for nothing
     "#]]);
 }
+
+#[test]
+fn a_tool_that_answers_null_has_no_value_and_its_text_is_the_output() {
+    let yaml = "
+version: '1'
+name: nothing
+nodes:
+  - {id: run, tool: {tool_name: read}}
+";
+    let mut bench = Bench::new(yaml, "hello");
+    let (call, attempt) = bench.open();
+    let (content, value) = (vec![Part::text("null")], Some(Json::null()));
+    bench.give(Input::ToolAnswered { call, attempt, content, value, duration_ms: 0 });
+    assert_eq!(bench.state().output(), Some(&Json::from("null")));
+    laws::hold(&bench);
+}

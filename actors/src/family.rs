@@ -1,0 +1,142 @@
+//! A thread and its branches as a whole: at a moment, for a fork, for a delete.
+
+use rethread_events::event::{Event, ReplacedBranch};
+use rethread_events::ids::{Position, Seq, ThreadId};
+use rethread_events::thread::{Fan, Rejected, State, Status};
+use rethread_store::{Store, StoreError};
+
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::load;
+use crate::recorded::RecordedEvent;
+
+/// How many records are read at a time.
+const PAGE: usize = 1_024;
+
+/// The threads that take the places of the branches that ran when the log had `cut` records, for a fork of the thread
+/// whose branches they are; those of their own branches too. Blocks.
+///
+/// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
+pub(crate) fn replacements(
+    store: &dyn Store,
+    state: &State,
+    cut: Position,
+) -> Result<Vec<ReplacedBranch>, RuntimeError> {
+    let mut replaced = Vec::new();
+    collect(store, state, cut, &mut Vec::new(), &mut replaced)?;
+    Ok(replaced)
+}
+
+fn collect(
+    store: &dyn Store,
+    state: &State,
+    cut: Position,
+    path: &mut Vec<u32>,
+    replaced: &mut Vec<ReplacedBranch>,
+) -> Result<(), RuntimeError> {
+    for run in state.fan().into_iter().flat_map(Fan::running) {
+        path.push(run.index);
+        let seq = last_before(store, run.child, cut)?;
+        replaced.push(ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq });
+        if let Some(seq) = seq {
+            let state = load::at(store, run.child, seq)?.state;
+            collect(store, &state, cut, path, replaced)?;
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+/// The last event of a thread's own that stands before a position; `None` when it had none. Costs as many reads as its
+/// length has binary digits. Blocks.
+pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, RuntimeError> {
+    let info = match store.stream(thread) {
+        Ok(info) => info,
+        Err(StoreError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // The events of [first, below) stand before the cut, those of [above, end) behind it.
+    let first = info.fork_of.map_or(0, |point| point.seq.0 + 1);
+    let (mut below, mut above) = (first, info.last_seq.0 + 1);
+    while below < above {
+        let middle = below + (above - below) / 2;
+        let record = store.read_stream(thread, Seq(middle)..Seq(middle + 1), 1)?;
+        let Some(record) = record.first() else {
+            return Err(RuntimeError::NoSeq { thread, seq: Seq(middle), last: info.last_seq });
+        };
+        if record.position < cut { below = middle + 1 } else { above = middle }
+    }
+    Ok((below > first).then(|| Seq(below - 1)))
+}
+
+/// A thread of a family at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FamilyMember {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The thread whose branch it is; absent for the first.
+    pub owner: Option<ThreadId>,
+    /// What the branch is called at its owner.
+    pub name: Option<String>,
+    /// Its last event at that moment; absent for a branch that had not begun.
+    pub seq: Option<Seq>,
+}
+
+/// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then. Blocks.
+pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
+    let loaded = load::at(store, thread, seq)?;
+    let cut = Position(loaded.last_position.0 + 1);
+    let mut family = vec![FamilyMember { thread, owner: None, name: None, seq: Some(seq) }];
+    let mut states = vec![loaded.state];
+    while let Some(state) = states.pop() {
+        let Some(fan) = state.fan() else { continue };
+        for run in fan.running() {
+            let seq = last_before(store, run.child, cut)?;
+            let (owner, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
+            family.push(FamilyMember { thread: run.child, owner, name, seq });
+            if let Some(seq) = seq {
+                states.push(load::at(store, run.child, seq)?.state);
+            }
+        }
+    }
+    Ok(family)
+}
+
+/// All branches that a thread ever had, as its own events name them. Blocks; reads the whole of its stream.
+pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+    let info = load::stream(store, thread)?;
+    let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let mut found = Vec::new();
+    while next <= info.last_seq {
+        let records = store.read_stream(thread, next..info.last_seq.next(), PAGE)?;
+        let Some(last) = records.last() else { break };
+        next = last.seq.next();
+        for record in records {
+            match RecordedEvent::decode(record)?.event {
+                Event::BranchStarted(event) => found.push(event.child),
+                Event::ThreadForked(event) => {
+                    found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Deletes a thread and, before it, all its branches. Blocks.
+pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeError> {
+    let info = load::stream(store, thread)?;
+    if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
+        let source = Rejected::Invalid("it has not ended: cancel it first".into());
+        return Err(RuntimeError::Rejected { thread, source });
+    }
+    for branch in all_branches(store, thread)? {
+        match delete(store, branch) {
+            // It never began, or it is gone already.
+            Ok(()) | Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(store.delete(thread)?)
+}

@@ -1,0 +1,161 @@
+//! Random workflows: nodes, loops, branches, sub-workflows, ways back.
+
+use proptest::prelude::*;
+
+/// One node of a generated workflow.
+fn node() -> impl Strategy<Value = String> {
+    let retry = prop_oneof![
+        Just(""),
+        Just("\n    retry: {max_attempts: 3, backoff_ms: 100}"),
+        Just("\n    timeout_ms: 5000\n    retry: {max_attempts: 2}"),
+        Just("\n    timeout_ms: 900\n    checkpoint: mark"),
+        Just("\n    on_error: last"),
+    ];
+    let kind = prop_oneof![
+        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")]).prop_map(
+            |(iterations, tools, mode)| format!(
+                "llm: {{provider: mock, model: m, user_prompt: '{{{{ input }}}} {{{{ messages|length }}}}', \
+                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}}}"
+            )
+        ),
+        3 => (1..4_u32, 1..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")], prop_oneof![Just(""), Just(", llm_timeout_ms: 7000")])
+            .prop_map(|(iterations, tools, provider, timeout)| format!(
+                "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, \
+                 send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}}}"
+            )),
+        2 => (prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly"), Just("wipe"), Just("ask")], any::<bool>())
+            .prop_map(|(tool, approval)| format!(
+                "tool: {{tool_name: {tool}, approval: {approval}, timeout_ms: 1000, parameters: {{x: '{{{{ v }}}}', question: why}}}}"
+            )),
+        1 => Just(
+            "user_interaction: {operation_type: UPDATE_VARIABLES, timeout: 30000, \
+             variables: [{variable_name: v, expression: '{{ 6 // input }}'}]}"
+                .to_owned()
+        ),
+        1 => Just(
+            "user_interaction: {operation_type: ADD_MESSAGE, message: {role: user, content_template: 'say {{ input }}'}}"
+                .to_owned()
+        ),
+    ];
+    (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}"))
+}
+
+/// Changes a conversation, or fails to.
+fn processor() -> impl Strategy<Value = String> {
+    let kind = prop_oneof![
+        Just("truncate, processor_config: {head: 1, tail: 2}"),
+        Just("filter, processor_config: {drop: [tool]}"),
+        Just("extract, processor_config: {variable: w, expression: v}"),
+        Just("inject, processor_config: {content: 'so {{ v }}'}"),
+        Just("own"),
+    ];
+    kind.prop_map(|kind| format!("context_processor: {{processor_name: {kind}}}"))
+}
+
+/// A node by itself, in a loop, or in a loop in a loop; or a sub-workflow.
+fn step(id: String) -> impl Strategy<Value = String> {
+    let repeat = prop_oneof![
+        Just("times: 2"),
+        Just("for_each: '[1, 2, v]'\n      as: v"),
+        Just("while: v % 2 == 1\n      max_iterations: 2"),
+        Just("times: 0"),
+        Just("for_each: v"),
+    ];
+    let caught = prop_oneof![2 => Just(""), 1 => Just("    on_error: last\n")];
+    let body = |id: &str, node: &str| {
+        // What fails inside goes outwards.
+        let node = node.replace("\n    on_error: last", "").replace('\n', "\n        ");
+        format!("      body:\n        nodes:\n          - id: {id}.body\n            {node}\n")
+    };
+    let own = id.clone();
+    prop_oneof![
+        4 => prop_oneof![4 => node(), 1 => processor()].prop_map(move |node| format!("  - id: {id}\n    {node}\n")),
+        2 => fork(own.clone()),
+        2 => (prop_oneof![3 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())], repeat, caught.clone())
+            .prop_map({
+                let id = own.clone();
+                move |(node, repeat, caught)| {
+                    format!("  - id: {id}\n{caught}    loop:\n      {repeat}\n{}", body(&id, &node))
+                }
+            }),
+        2 => caught.prop_map(move |caught| {
+            let inputs = "inputs: {v: '{{ v }}'}, outputs: {w: 'v', output: 'output is defined'}";
+            format!("  - id: {own}\n{caught}    sub_workflow: {{workflow: inner, {inputs}}}\n")
+        }),
+    ]
+}
+
+/// A fork and its branches: two with names, one of which goes round a loop, or one for each element of a list.
+fn fork(id: String) -> impl Strategy<Value = String> {
+    let join = prop_oneof![
+        2 => Just(""),
+        1 => Just("      mode: any\n"),
+        1 => Just("      on_failed: ignore\n      timeout_ms: 8000\n"),
+        1 => Just("      on_failed: collect\n      concurrency: 1\n"),
+    ];
+    let body = prop_oneof![4 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())];
+    (body, join, any::<bool>()).prop_map(move |(node, join, is_list)| {
+        let node = node.replace("\n    on_error: last", "");
+        if is_list {
+            let node = node.replace('\n', "\n        ");
+            format!(
+                "  - id: {id}\n    parallel:\n{join}      for_each: '[1, 2, v]'\n      as: v\n      body:\n        nodes:\n          \
+                 - id: {id}.body\n            {node}\n"
+            )
+        } else {
+            let node = node.replace('\n', "\n          ");
+            let asked = "{id: ID.asked, user_interaction: {operation_type: UPDATE_VARIABLES, timeout: 30000, variables: \
+                         [{variable_name: g, expression: '{{ input }}', scope: global}]}}";
+            let asked = asked.replace("ID", &id);
+            format!(
+                "  - id: {id}\n    parallel:\n{join}      branches:\n        left:\n          nodes:\n            \
+                 - id: {id}.left\n              {node}\n        right:\n          nodes:\n            - id: {id}.right\n              \
+                 loop: {{times: 2, body: {{nodes: [{asked}]}}}}\n"
+            )
+        }
+    })
+}
+
+/// What the sub-workflow does: a node, a loop around one, itself again.
+fn inner() -> impl Strategy<Value = String> {
+    (prop_oneof![3 => node(), 1 => processor()], 0..4_u8).prop_map(|(node, form)| {
+        let node = node.replace("\n    on_error: last", "").replace('\n', "\n    ");
+        let judged = "route: {conditions: [{judge: is it so, to: deeper}], default: enough}";
+        match form {
+            0 => format!("      - id: only\n        {node}\n"),
+            1 => {
+                let node = node.replace('\n', "\n        ");
+                format!(
+                    "      - id: round\n        loop:\n          times: 2\n          body:\n            nodes:\n              \
+                     - id: only\n                {node}\n"
+                )
+            }
+            2 => format!(
+                "      - id: only\n        {node}\n      - id: which\n        {judged}\n      - id: deeper\n        \
+                 sub_workflow: {{workflow: inner}}\n      - id: enough\n        end: {{}}\n"
+            ),
+            _ => "      - id: down\n        sub_workflow: {workflow: inner}\n".to_owned(),
+        }
+    })
+}
+
+/// A line of steps with a way back by a condition, and a last node.
+pub(super) fn definition() -> impl Strategy<Value = String> {
+    let steps = (1..4_usize).prop_flat_map(|n| (0..n).map(|i| step(format!("n{i}"))).collect::<Vec<_>>());
+    let back = prop_oneof![2 => Just(None), 1 => Just(Some("when: v % 2 == 1")), 1 => Just(Some("judge: again"))];
+    (steps, inner(), back, any::<bool>()).prop_map(|(steps, inner, back, timeout)| {
+        let n = steps.len();
+        let listed: String = steps.concat();
+        let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
+        if let Some(back) = back {
+            edges += &format!("  - {{from: n{}, to: n0, {back}}}\n", n - 1);
+        }
+        edges += &format!("  - {{from: n{}, to: last}}\n", n - 1);
+        let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
+        format!(
+            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
+             end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n    \
+             variables: {{v: 1}}\n    nodes:\n{inner}"
+        )
+    })
+}
