@@ -53,20 +53,15 @@ pub(crate) async fn drive(
             () = interrupted() => None,
         };
         let Some(outcome) = at_rest else {
-            if let Ok(watching) = watching {
-                watching.stop().await;
-            }
+            watching.stop().await;
             if open.talks() {
                 output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
             }
             return Ok(Driven::Interrupted);
         };
         let outcome = outcome?;
-        story = match watching {
-            Ok(watching) => watching.finish(outcome.last_position.next().max(shown_until(runtime, &outcome))).await?,
-            Err(story) => story,
-        };
-        if outcome.status != Status::Waiting || !ask::may_ask(form) {
+        story = watching.finish(shown_until(runtime, &outcome)).await?;
+        if !waits_for_people(outcome.status) || !ask::may_ask(form) {
             return Ok(Driven::AtRest(Box::new(outcome)));
         }
         let open = family::questions(runtime, thread.id()).await?;
@@ -122,6 +117,11 @@ async fn closed(thread: &ThreadHandle, question: CallId) {
     }
 }
 
+/// Whether it, or a branch of it, may be waiting for a person: a thread that waits for its branches is running.
+fn waits_for_people(status: Status) -> bool {
+    matches!(status, Status::Waiting | Status::Running)
+}
+
 /// Stops the runtime and says what became of the thread.
 pub(crate) async fn finish(
     open: &OpenArgs,
@@ -132,7 +132,7 @@ pub(crate) async fn finish(
 ) -> Result<ExitCode, Failure> {
     let id = thread.id();
     let questions = match &driven {
-        Ok(Driven::AtRest(outcome)) if open.talks() && outcome.status == Status::Waiting => {
+        Ok(Driven::AtRest(outcome)) if open.talks() && waits_for_people(outcome.status) => {
             family::questions(&runtime, id).await.unwrap_or_default()
         }
         _ => Vec::new(),

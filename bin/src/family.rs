@@ -90,10 +90,9 @@ impl Family {
         self.labels.get(&thread).map(String::as_str)
     }
 
-    /// What a branch is called that its owner speaks of.
+    /// What the owner calls a branch of its own.
     pub(crate) fn branch(&self, owner: ThreadId, index: u32) -> String {
-        let label_of_owner = self.labels.get(&owner).map_or("", String::as_str);
-        label(label_of_owner, &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
+        label("", &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
     }
 }
 
@@ -107,20 +106,10 @@ pub(crate) struct Question {
 
 /// What a thread and its branches ask people now, those that have waited longest first.
 pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec<Question>, RuntimeError> {
-    let mut open = Vec::new();
-    for (member, branch) in Family::of(runtime, thread).await?.labels {
-        match runtime.thread(member).interactions().await {
-            Ok(asked) => open.extend(asked.into_iter().map(|asked| Question { branch: branch.clone(), asked })),
-            // It has not begun.
-            Err(RuntimeError::NoThread(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    open.sort_by_key(|question| {
-        let asked = &question.asked;
-        (asked.request.requested_at, asked.thread, asked.request.id)
-    });
-    Ok(open)
+    let family = Family::of(runtime, thread).await?;
+    let branch = |thread| family.labels.get(&thread).cloned().unwrap_or_default();
+    let open = runtime.thread(thread).inbox().await?;
+    Ok(open.into_iter().map(|asked| Question { branch: branch(asked.thread), asked }).collect())
 }
 
 /// The thread whose branch it is, or whose branch that is, up to the one that is nobody's.

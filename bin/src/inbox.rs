@@ -119,7 +119,10 @@ fn age(ms: u64) -> String {
 }
 
 pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCode, Failure> {
-    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|error| Failure::new(CONFLICT, error))?;
+    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|_| {
+        let id = output::tame(&args.id, 80);
+        Failure::new(CONFLICT, format!("`{id}` is no question: give its id, as `rethread inbox` lists it"))
+    })?;
     let answer = answer(&args)?;
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);

@@ -90,6 +90,8 @@ impl Story {
                     output::say(&line);
                 }
             }
+            // Who answered here has it before them.
+            View::Terminal(_) if matches!(event.event, Event::UserInteractionResponded(_)) => {}
             View::Terminal(status) => {
                 if let Some(line) = self.talk.take(event, &label, &self.family) {
                     status.print(&line);
@@ -255,13 +257,17 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Goes on with the story as it happens; gives it back when nobody wants to see it.
-    pub(crate) fn begin(open: &OpenArgs, form: Form, runtime: &Runtime, story: Story) -> Result<Self, Story> {
-        let Some(view) = View::choose(open, form) else {
-            return Err(story);
-        };
+    /// Goes on with the story as it happens, if anybody wants to see it.
+    pub(crate) fn begin(open: &OpenArgs, form: Form, runtime: &Runtime, story: Story) -> Self {
         let (end, at_rest) = watch::channel(None);
-        Ok(Self { task: tokio::spawn(show(view, runtime.clone(), story, at_rest)), end })
+        let (view, runtime) = (View::choose(open, form), runtime.clone());
+        let task = tokio::spawn(async move {
+            match view {
+                Some(view) => show(view, runtime, story, at_rest).await,
+                None => Ok(story),
+            }
+        });
+        Self { task, end }
     }
 
     /// Waits until everything before `end` was shown.

@@ -21,7 +21,7 @@ pub(super) fn check(state: &State, workflow: &Workflow) -> Result<(), Faults> {
 }
 
 fn fault(message: String) -> Fault {
-    Fault::new("nodes", message).hint(HINT)
+    Fault::new("", message).hint(HINT)
 }
 
 /// The graph that the thread is in, as far as it can be found in the new definition.
@@ -89,7 +89,7 @@ fn check_sub_workflow<'w>(
     if inner.is_none() {
         let message = format!("the thread is in workflow `{name}`, which is not among the `workflows` of this one");
         let hint = "keep it, or fork at a moment before its run began";
-        faults.push(Fault::new("workflows", message).hint(hint));
+        faults.push(Fault::new("", message).hint(hint));
     }
     inner
 }

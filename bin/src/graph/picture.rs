@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread_events::event::OnFailed;
 use rethread_events::ids::NodeId;
-use rethread_events::workflow::{
-    Edge, ForkNode, Graph, JoinMode, JoinNode, LOOP_ITERATIONS_MAX, LlmNode, LoopNode, NodeKind, Workflow,
-};
+use rethread_events::workflow::{Edge, ForkNode, Graph, JoinMode, JoinNode, LlmNode, LoopNode, NodeKind, Workflow};
 
 /// The most characters of an id, a condition or another text of the definition in a picture.
 const TEXT_CHARS_MAX: usize = 120;
@@ -241,15 +239,13 @@ fn about_loop(repeat: &LoopNode) -> Vec<String> {
     about
 }
 
-/// The way back of a loop, with its bound.
+/// The way back of a loop, with its bound; a list has its own.
 fn again(graph: &Graph, start: &NodeId) -> String {
     let bound = match graph.node(start).map(|node| node.kind()) {
-        Some(NodeKind::LoopStart(repeat)) => {
-            repeat.max_iterations.into_iter().chain(repeat.times).min().unwrap_or(LOOP_ITERATIONS_MAX)
-        }
-        _ => LOOP_ITERATIONS_MAX,
+        Some(NodeKind::LoopStart(repeat)) => repeat.max_iterations.into_iter().chain(repeat.times).min(),
+        _ => None,
     };
-    format!("again, {bound} times at most")
+    bound.map_or_else(|| "again".to_owned(), |n| format!("again, {n} times at most"))
 }
 
 /// Text of the definition, at most so much of it that the picture can be looked at.
