@@ -14,10 +14,10 @@ use crate::output;
 
 /// Where the format of workflow files is told about.
 pub(crate) const FORMAT_HELP: &str = "\
-The format is told about in docs/WORKFLOWS.md, with an example of every kind of node. Editors check a file against the
-schema, and complete it, when its first line is
-  # yaml-language-server: $schema=workflow.schema.json
-and the schema is there: rethread schema > workflow.schema.json";
+docs/WORKFLOWS.md tells about the format, with an example of every kind of node.
+Editors complete and check a file when its first line names the schema:
+  rethread schema > workflow.schema.json
+  # yaml-language-server: $schema=workflow.schema.json";
 
 /// Check a workflow file: all that is wrong with it, each with its line and column.
 #[derive(Debug, Args)]

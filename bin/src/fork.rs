@@ -32,7 +32,7 @@ pub(crate) struct ForkArgs {
     /// Use this profile for every model call from there on
     #[arg(long)]
     profile: Option<String>,
-    /// Go on with the workflow in this file
+    /// Go on with the workflow in this file; branches that have begun finish on the old one
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
     /// Only make the thread: `rethread resume` runs it

@@ -21,11 +21,11 @@ use picture::Picture;
 /// Short forms are drawn written out, as a thread runs them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Mermaid is drawn by GitHub, GitLab and most editors when it stands in a ```mermaid block; DOT by Graphviz:
+GitHub, GitLab and most editors draw Mermaid that stands in a ```mermaid block. Graphviz draws DOT:
   rethread graph FILE --format dot | dot -Tsvg > workflow.svg
 
-Solid edges lead on, dashed ones are taken on an error, thick ones lead into a sub-workflow. A node with a double or
-thick border ends the workflow.")]
+Solid edges lead on, dashed ones are taken on an error, thick ones lead into a sub-workflow.
+A node with a double or thick border ends the workflow.")]
 pub(crate) struct GraphArgs {
     /// The workflow file, YAML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
