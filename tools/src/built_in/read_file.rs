@@ -15,7 +15,7 @@ const N_LINES_DEFAULT: u64 = 2_000;
 /// How many lines one answer has at most.
 const N_LINES_MAX: u64 = 20_000;
 /// The bytes of text in one answer.
-const TEXT_BYTES_MAX: usize = 256 * 1024;
+const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// The bytes of one line that are shown.
 const LINE_BYTES_MAX: usize = 4_000;
 /// How far into a file lines are counted.
