@@ -5,6 +5,7 @@ mod ask_user;
 mod edit_file;
 mod find_files;
 mod list_folder;
+mod notes;
 mod processes;
 mod read_file;
 mod read_output;
@@ -17,8 +18,10 @@ pub use ask_user::ask_user;
 pub use edit_file::edit_file;
 pub use find_files::find_files;
 pub use list_folder::list_folder;
+pub use notes::{Notes, recall_notes, record_note};
 pub use processes::{kill_process, list_processes, read_process, start_process};
 pub use read_file::read_file;
+pub(crate) use read_file::read_file_of;
 pub use read_output::{OutputPart, OutputStore, read_output};
 pub use run_command::run_command;
 pub use search_text::search_text;
@@ -42,6 +45,14 @@ pub fn register_asking(registry: &Registry) -> Result<(), RegisterError> {
 /// Adds the tools that change files: `write_file`, `edit_file`.
 pub fn register_writing(registry: &Registry) -> Result<(), RegisterError> {
     for tool in [write_file(), edit_file()] {
+        registry.register(tool)?;
+    }
+    Ok(())
+}
+
+/// Adds the tools for notes: `record_note`, `recall_notes`.
+pub fn register_notes(registry: &Registry, notes: &Notes) -> Result<(), RegisterError> {
+    for tool in [record_note(notes), recall_notes(notes)] {
         registry.register(tool)?;
     }
     Ok(())

@@ -60,6 +60,16 @@ pub fn read_file() -> Tool {
     .output_bytes_max(2 * TEXT_BYTES_MAX)
 }
 
+/// Lines of a file in the workspace of the context.
+pub(crate) fn read_file_of(
+    path: &str,
+    offset: u64,
+    limit: u64,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ExecutionError> {
+    read(&Args { path: path.to_owned(), offset, limit }, cx)
+}
+
 fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let place = cx.workspace.resolve(&args.path)?;
     let (file, metadata) = cx.workspace.open_file(&place)?;
