@@ -44,6 +44,7 @@ pub mod built_in;
 mod call;
 mod command;
 mod context;
+pub mod mcp;
 mod output;
 mod process;
 mod registry;

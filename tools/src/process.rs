@@ -8,6 +8,7 @@ mod record;
 mod system;
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use entry::{Entry, State, Why};
 pub(crate) use group::Group;
@@ -58,11 +61,22 @@ impl Default for ProcessOptions {
 
 /// The folder for records of processes cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the folder {} for records of background processes cannot be used", folder.display())]
-pub struct ProcessesError {
-    folder: PathBuf,
-    #[source]
-    source: io::Error,
+pub enum ProcessesError {
+    /// Another runtime has it: end that one, or use another folder.
+    #[error("the folder {} for records of background processes is in use by another runtime", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The system refuses.
+    #[error("the folder {} for records of background processes cannot be used", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// The background processes of a runtime. Cheap to clone, and every clone is the same.
@@ -93,6 +107,10 @@ pub struct Processes(Arc<Shared>);
 struct Shared {
     /// Where the records lie, when they are kept.
     folder: Option<PathBuf>,
+    /// Locked as long as this is there, so that two runtimes do not take each other's processes for lost ones.
+    _lock: Option<File>,
+    /// Where processes are watched, whichever runtime a call came from.
+    runtime: Option<Handle>,
     commands: CommandOptions,
     options: ProcessOptions,
     /// Ends all of them.
@@ -134,21 +152,30 @@ impl Processes {
     /// Processes with records in this folder, which is made when it is not there; one runtime at a time may use it.
     /// What an earlier runtime left running, because it was killed, is **killed now** and listed from then on as
     /// `lost when the runtime ended`. Blocks on the file system.
+    ///
+    /// Called on a tokio runtime, the processes are watched there and end with it; otherwise each on the runtime of the
+    /// call that starts it.
     pub fn open(
         folder: impl AsRef<Path>,
         commands: CommandOptions,
         options: ProcessOptions,
     ) -> Result<Self, ProcessesError> {
         let folder = folder.as_ref();
-        let fault = |source| ProcessesError { folder: folder.to_owned(), source };
+        let fault = |source| ProcessesError::Io { folder: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(fault)?;
+        let lock = File::create(folder.join("lock")).map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ProcessesError::InUse { folder: folder.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(fault(source)),
+        }
         let mut old = record::left_behind(folder).map_err(fault)?;
         let boot = system::boot();
         for record in old.iter_mut().filter(|record| record.state == Recorded::Running) {
             record.state = Recorded::Lost(bury(record, boot.as_deref()));
             record.write(folder).map_err(fault)?;
         }
-        Ok(Self::new(Some(folder.to_owned()), old, commands, options))
+        Ok(Self::new(Some((folder.to_owned(), lock)), old, commands, options))
     }
 
     /// Processes without records: what runs when this process is killed is not found again.
@@ -156,9 +183,16 @@ impl Processes {
         Self::new(None, Vec::new(), commands, options)
     }
 
-    fn new(folder: Option<PathBuf>, old: Vec<Record>, commands: CommandOptions, options: ProcessOptions) -> Self {
+    fn new(
+        folder: Option<(PathBuf, File)>,
+        old: Vec<Record>,
+        commands: CommandOptions,
+        options: ProcessOptions,
+    ) -> Self {
         let table = Mutex::new(Table { old, ..Table::default() });
-        Self(Arc::new(Shared { folder, commands, options, stop: CancellationToken::new(), table }))
+        let (folder, lock) = folder.unzip();
+        let (runtime, stop) = (Handle::try_current().ok(), CancellationToken::new());
+        Self(Arc::new(Shared { folder, _lock: lock, runtime, commands, options, stop, table }))
     }
 
     /// Ends all processes of an owner, for example when its thread has ended. Returns when they are told; they are
@@ -217,8 +251,23 @@ impl Processes {
         Err(ExecutionError::new(ErrorKind::NotFound, format!("there is no process `{id}`; known: {known}")))
     }
 
-    /// Starts a command in a folder, with its record on the disk before it begins.
+    /// Starts a command in a folder, with its record on the disk before it begins. Dropped in the middle it leaves
+    /// nothing running.
     pub(crate) async fn start(
+        &self,
+        command: &str,
+        folder: PathBuf,
+        lifetime: Duration,
+        cx: &ToolContext,
+    ) -> Result<Arc<Entry>, ExecutionError> {
+        let Some(runtime) = &self.0.runtime else { return self.start_here(command, folder, lifetime, cx).await };
+        let (processes, command, cx) = (self.clone(), command.to_owned(), cx.clone());
+        let started = runtime.spawn(async move { processes.start_here(&command, folder, lifetime, &cx).await });
+        let started = AbortOnDropHandle::new(started).await;
+        started.unwrap_or_else(|_| Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")))
+    }
+
+    async fn start_here(
         &self,
         command: &str,
         folder: PathBuf,

@@ -101,15 +101,28 @@ impl Skills {
     /// The tool `load_skill`: the instructions of a skill, or a file in its folder. Nothing outside the folder is
     /// read, whatever links there are in it.
     pub fn tool(&self) -> Tool {
+        self.described("Reads the instructions of a skill, or one of the files that belong to it.".to_owned())
+    }
+
+    /// The same tool with names and descriptions in its own description, for models whose system prompt does not have
+    /// them.
+    pub fn tool_with_list(&self) -> Tool {
+        let mut text =
+            "Reads the instructions of a skill, or one of the files that belong to it. When a skill fits the \
+                        task, read it first. The skills:\n"
+                .to_owned();
+        for (name, skill) in self.0.iter() {
+            text.push_str(&format!("- {name}: {}\n", skill.description));
+        }
+        self.described(text)
+    }
+
+    fn described(&self, description: String) -> Tool {
         let skills = self.clone();
-        Tool::from_blocking_fn(
-            "load_skill",
-            "Reads the instructions of a skill, or one of the files that belong to it.",
-            move |args: Args, cx| skills.read(&args, &cx),
-        )
-        .recovery(Recovery::Safe)
-        .timeout_ms(30_000)
-        .output_bytes_max(300 * 1024)
+        Tool::from_blocking_fn("load_skill", description, move |args: Args, cx| skills.read(&args, &cx))
+            .recovery(Recovery::Safe)
+            .timeout_ms(30_000)
+            .output_bytes_max(300 * 1024)
     }
 
     fn read(&self, args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {

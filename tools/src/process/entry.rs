@@ -95,6 +95,7 @@ impl Entry {
     }
 
     async fn watch(self: Arc<Self>, mut group: Group, mut child: Child, options: Options) {
+        let _ended = Ended(Arc::clone(&self));
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let mut reading = std::pin::pin!(async { tokio::join!(self.take(out), self.take(err)) });
         let mut is_read = false;
@@ -234,6 +235,22 @@ impl Entry {
             started_at_ms: self.started_at_ms,
             is_running: state == State::Running,
         }
+    }
+}
+
+/// Whoever waits for the end of a process need not wait when the runtime that watched it is gone, and the process
+/// killed with it.
+struct Ended(Arc<Entry>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.news.send_if_modified(|state| {
+            let was_running = *state == State::Running;
+            if was_running {
+                *state = State::Ended { code: None, signal: None, why: Why::Shutdown };
+            }
+            was_running
+        });
     }
 }
 

@@ -58,6 +58,8 @@ async fn what_an_earlier_runtime_left_running_is_killed_and_reported() {
         error.message,
         format!("process `p1` is {KILLED}; its output is gone. Start it again if it is still needed")
     );
+    let again = Processes::open(records.path(), CommandOptions::default(), ProcessOptions::default());
+    assert!(matches!(again, Err(ProcessesError::InUse { .. })));
     // And it is still told by the runtime after that.
     drop(processes);
     assert_eq!(states(&open(records.path()), &f), expected);
