@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread_events::event::BranchOf;
+use rethread_events::event::{BranchOf, ForkChanges};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, Seq, ThreadId, TraceId};
 use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, State, Status, Totals};
@@ -37,8 +37,17 @@ pub(crate) struct Bases {
 pub(crate) struct Base {
     key: (ThreadId, Seq),
     state: Arc<State>,
-    workflow: Arc<Workflow>,
     trace: TraceId,
+}
+
+/// A branch that its owner owes.
+pub(crate) struct Wanted {
+    pub(crate) owner: ThreadId,
+    pub(crate) run: BranchRun,
+    /// What the owner's forks changed holds for its branches, also for those that fork off from an earlier moment.
+    pub(crate) changes: ForkChanges,
+    /// The definition that the owner runs on.
+    pub(crate) workflow: Arc<Workflow>,
 }
 
 impl Bases {
@@ -49,10 +58,9 @@ impl Bases {
         }
         let (thread, seq) = key;
         let state = load::at(&*inner.store, thread, seq)?.state;
-        let workflow = inner.definitions.of(thread, &state)?;
         let record = inner.store.read_stream(thread, seq..seq.next(), 1)?;
         let trace = record.first().map_or_else(|| thread.into(), |record| record.trace);
-        let base = Arc::new(Base { key, state: Arc::new(state), workflow, trace });
+        let base = Arc::new(Base { key, state: Arc::new(state), trace });
         let mut recent = self.recent.lock();
         if recent.len() >= BASES_MAX {
             recent.remove(0);
@@ -87,7 +95,8 @@ fn find(inner: &Inner, run: &BranchRun) -> Result<Found, RuntimeError> {
 }
 
 /// Sees that a branch runs: begins it where it has not begun, and tells its owner where it has ended.
-pub(crate) async fn ensure(inner: Arc<Inner>, owner: ThreadId, run: BranchRun) {
+pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
+    let Wanted { owner, ref run, .. } = wanted;
     while !inner.is_shutting_down() {
         let found = {
             let (inner, run) = (inner.clone(), run.clone());
@@ -100,8 +109,8 @@ pub(crate) async fn ensure(inner: Arc<Inner>, owner: ThreadId, run: BranchRun) {
                 return;
             }
             Ok(Found::Resting) => return report(&inner, owner, BranchReport::Rests { index: run.index, rests: true }),
-            Ok(Found::Ended(outcome, at)) => return tell_end(&inner, owner, &run, *outcome, at).await,
-            Ok(Found::Absent(base)) => match begin(&inner, owner, &run, &base).await {
+            Ok(Found::Ended(outcome, at)) => return tell_end(&inner, owner, run, *outcome, at).await,
+            Ok(Found::Absent(base)) => match begin(&inner, &wanted, &base).await {
                 // Between the owner's wish and the beginning it may have changed its mind.
                 Ok(()) => return cancel_unless_owned(inner, owner, run.index, run.child).await,
                 Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
@@ -110,18 +119,19 @@ pub(crate) async fn ensure(inner: Arc<Inner>, owner: ThreadId, run: BranchRun) {
                     tokio::time::sleep(STORE_RETRY).await;
                 }
                 Err(RuntimeError::ShuttingDown) => return,
-                Err(error) => return give_up(&inner, owner, &run, &error).await,
+                Err(error) => return give_up(&inner, owner, run, &error).await,
             },
-            Err(error) => return give_up(&inner, owner, &run, &error).await,
+            Err(error) => return give_up(&inner, owner, run, &error).await,
         }
     }
 }
 
-async fn begin(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, base: &Base) -> Result<(), RuntimeError> {
-    let branch = Some(BranchOf { owner, index: run.index });
-    let fork = Fork { branch, branches: run.inherits.clone(), ..Fork::default() };
+async fn begin(inner: &Arc<Inner>, wanted: &Wanted, base: &Base) -> Result<(), RuntimeError> {
+    let Wanted { owner, run, changes, workflow } = wanted;
+    let branch = Some(BranchOf { owner: *owner, index: run.index });
+    let fork = Fork { changes: changes.clone(), branch, branches: run.inherits.clone() };
     let (reply, answer) = oneshot::channel();
-    let (parent, workflow) = (base.state.clone(), base.workflow.clone());
+    let (parent, workflow) = (base.state.clone(), workflow.clone());
     inner.begin(run.child, Begin::Fork { parent, fork, workflow, trace: Some(base.trace), reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }

@@ -3,9 +3,11 @@
 use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_events::thread::{Fan, Rejected, State, Status};
+use rethread_events::workflow::Workflow;
 use rethread_store::{Store, StoreError};
 
 use crate::error::RuntimeError;
+use crate::fork::fits;
 use crate::inner::Inner;
 use crate::load;
 use crate::recorded::RecordedEvent;
@@ -16,14 +18,18 @@ const PAGE: usize = 1_024;
 /// The threads that take the places of the branches that ran when the log had `cut` records, for a fork of the thread
 /// whose branches they are; those of their own branches too. Blocks.
 ///
+/// # Errors
+/// `Workflow` when a branch does not fit the definition that the family moves to.
+///
 /// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
 pub(crate) fn replacements(
     store: &dyn Store,
     state: &State,
     cut: Position,
+    moves_to: Option<&Workflow>,
 ) -> Result<Vec<ReplacedBranch>, RuntimeError> {
     let mut replaced = Vec::new();
-    collect(store, state, cut, &mut Vec::new(), &mut replaced)?;
+    collect(store, state, cut, moves_to, &mut Vec::new(), &mut replaced)?;
     Ok(replaced)
 }
 
@@ -31,6 +37,7 @@ fn collect(
     store: &dyn Store,
     state: &State,
     cut: Position,
+    moves_to: Option<&Workflow>,
     path: &mut Vec<u32>,
     replaced: &mut Vec<ReplacedBranch>,
 ) -> Result<(), RuntimeError> {
@@ -40,7 +47,10 @@ fn collect(
         replaced.push(ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq });
         if let Some(seq) = seq {
             let state = load::at(store, run.child, seq)?.state;
-            collect(store, &state, cut, path, replaced)?;
+            if let Some(workflow) = moves_to {
+                fits::check(&state, workflow).map_err(RuntimeError::Workflow)?;
+            }
+            collect(store, &state, cut, moves_to, path, replaced)?;
         }
         path.pop();
     }

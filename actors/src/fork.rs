@@ -1,6 +1,6 @@
 //! A new thread that goes on from a moment of another.
 
-mod fits;
+pub(crate) mod fits;
 
 use std::sync::Arc;
 
@@ -69,7 +69,10 @@ impl ThreadHandle {
         }
         let branches = {
             let (inner, parent, cut) = (inner.clone(), parent.clone(), loaded.last_position);
-            runtime.blocking(move || replacements(&*inner.store, &parent, Position(cut.0 + 1))).await??
+            let moves_to = changes.workflow.is_some().then(|| workflow.clone());
+            runtime
+                .blocking(move || replacements(&*inner.store, &parent, Position(cut.0 + 1), moves_to.as_deref()))
+                .await??
         };
         let id = Inner::new_thread_id();
         let (reply, answer) = oneshot::channel();

@@ -9,7 +9,7 @@ use rethread_events::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 const HINT: &str = "keep it as it is there, or fork at a moment before it began";
 
 /// Checks what is open at that moment, from the outermost loop or sub-workflow to the node that the thread is in.
-pub(super) fn check(state: &State, workflow: &Workflow) -> Result<(), Faults> {
+pub(crate) fn check(state: &State, workflow: &Workflow) -> Result<(), Faults> {
     let mut faults = Vec::new();
     if !state.is_ended() {
         check_branch(state, workflow, &mut faults);

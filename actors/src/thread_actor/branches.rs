@@ -8,7 +8,7 @@ use rethread_events::thread::{BranchOutcome, Effect, Fan, Input};
 use super::kept::Waiting;
 use super::live::Mode;
 use super::{Tell, ThreadActor};
-use crate::branches;
+use crate::branches::{self, Wanted};
 
 /// What the owner of a branch is told of it.
 #[derive(Message)]
@@ -77,7 +77,9 @@ impl ThreadActor {
                 && run.call.0 < live.durable
                 && live.branches.insert(run.index)
             {
-                actix_rt::spawn(branches::ensure(self.inner.clone(), self.id, run.clone()));
+                let (changes, workflow) = (live.thread.state().changes().clone(), live.thread.workflow().clone());
+                let wanted = Wanted { owner: self.id, run: run.clone(), changes, workflow };
+                actix_rt::spawn(branches::ensure(self.inner.clone(), wanted));
             }
         }
     }

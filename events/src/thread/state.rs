@@ -451,6 +451,11 @@ impl State {
         &self.checkpoints
     }
 
+    /// What the forks on the way here changed, but for variables, which are among its own.
+    pub fn changes(&self) -> &ForkChanges {
+        &self.changes
+    }
+
     /// Its sums.
     pub fn totals(&self) -> &Totals {
         &self.totals

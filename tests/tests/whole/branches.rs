@@ -194,3 +194,40 @@ fn an_export_takes_the_branches_with_it() {
         other.end().await;
     });
 }
+
+#[test]
+fn a_fork_onto_another_definition_takes_its_branches_with_it() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&asking(), "hello").await;
+        let question = "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+                        variables: [{variable_name: output, expression: '{{ input }}'}]}}";
+        let longer = workflow(&format!(
+            "nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{question}, {}]}}\n",
+            llm("l", "", "{text: L}"),
+            llm("more", "", "{text: more}"),
+        ));
+        let moved = ForkRequest { workflow: Some(longer), ..ForkRequest::default() };
+        let fork = thread.fork(moved).await.unwrap();
+        assert_eq!(fork.at_rest().await.unwrap().status, Status::Waiting);
+        for branch in waiting(&world).await {
+            let question = branch.state().await.unwrap().interaction().unwrap().id;
+            branch.respond(question, "yes").await.unwrap();
+        }
+        assert_eq!(thread.outcome().await.unwrap().output.unwrap()["right"], "yes");
+        assert_eq!(fork.outcome().await.unwrap().output.unwrap()["right"], "more");
+
+        let without = workflow(&format!(
+            "nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n",
+            llm("l", "", "{text: L}"),
+            llm("r", "", "{text: R}"),
+        ));
+        let seq = thread.recorded_events(Seq(0)).await.unwrap();
+        let at = seq.iter().rfind(|event| event.name() == "BRANCH_ENDED").unwrap().record.seq;
+        let at = Some(Seq(at.0 - 1));
+        let error = thread.fork(ForkRequest { at, workflow: Some(without), ..ForkRequest::default() }).await;
+        let error = error.expect_err("the branch stands at a node that is not there any more").to_string();
+        assert!(error.contains("`ask`"), "{error}");
+        world.end().await;
+    });
+}
