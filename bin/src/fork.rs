@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::drive::{self, Form};
 use crate::exit::Failure;
-use crate::open::{self, OpenArgs, ToolArgs};
+use crate::kit::ToolArgs;
+use crate::open::{self, OpenArgs};
 use crate::replay::seq_of;
 use crate::{definition, interrupt, output};
 

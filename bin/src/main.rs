@@ -10,6 +10,7 @@ mod exit;
 mod fork;
 mod inbox;
 mod interrupt;
+mod kit;
 mod live;
 mod llm;
 mod open;
@@ -19,6 +20,7 @@ mod resume;
 mod run;
 mod status_line;
 mod threads;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -83,6 +85,8 @@ enum Command {
     Validate(definition::ValidateArgs),
     /// Print the JSON Schema of workflow files
     Schema,
+    /// List the tools, or call one, without a workflow
+    Tools(tools::ToolsArgs),
     /// Ask a model directly, without a workflow
     Llm(llm::LlmArgs),
     /// Print completions for a shell
@@ -102,7 +106,12 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
     };
-    let code = match runtime.block_on(dispatch(cli)) {
+    let done = runtime.block_on(async {
+        let done = dispatch(cli).await;
+        kit::stop().await;
+        done
+    });
+    let code = match done {
         Ok(code) => code,
         Err(failure) => exit::report(&failure),
     };
@@ -131,6 +140,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Import(args) => archive::import(&open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Schema => definition::schema(),
+        Command::Tools(args) => tools::run(&open, args).await,
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -9,7 +9,8 @@ use rethread::{Outcome, Status, ThreadFilter};
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
-use crate::open::{self, OpenArgs, ToolArgs};
+use crate::kit::ToolArgs;
+use crate::open::{self, OpenArgs};
 use crate::output;
 
 /// How many threads `resume --all` runs at once.

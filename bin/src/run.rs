@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
-use crate::open::{OpenArgs, ToolArgs};
+use crate::kit::ToolArgs;
+use crate::open::OpenArgs;
 use crate::{definition, interrupt};
 
 /// The largest input, in bytes.
