@@ -128,6 +128,7 @@ fn the_help_lists_the_commands() {
         import       Read threads that were exported
         validate     Check a workflow file
         schema       Print the JSON Schema of workflow files
+        tools        List the tools, or call one, without a workflow
         llm          Ask a model directly, without a workflow
         completions  Print completions for a shell
         help         Print this message or the help of the given subcommand(s)"#]]
