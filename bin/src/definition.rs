@@ -61,9 +61,9 @@ impl File {
             return Ok(self.workflow);
         }
         for fault in &mut faults.0 {
-            for (tool, option) in [("run_command", "commands"), ("write_file", "write"), ("edit_file", "write")] {
+            for (tool, option) in crate::kit::ALLOWED_BY {
                 if fault.message.ends_with(&format!("tool `{tool}`")) {
-                    fault.hint = Some(format!("allow it with --allow-{option}"));
+                    fault.hint = Some(format!("allow it with {option}"));
                 }
             }
         }

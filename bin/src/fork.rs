@@ -10,8 +10,9 @@ use serde_json::json;
 
 use crate::drive::{self, Form};
 use crate::exit::{Failure, INVALID};
+use crate::kit::ToolArgs;
 use crate::live::Story;
-use crate::open::{self, OpenArgs, ToolArgs};
+use crate::open::{self, OpenArgs};
 use crate::replay::seq_of;
 use crate::{definition, interrupt, output};
 

@@ -13,6 +13,7 @@ mod fork;
 mod graph;
 mod inbox;
 mod interrupt;
+mod kit;
 mod live;
 mod llm;
 mod open;
@@ -22,6 +23,7 @@ mod resume;
 mod run;
 mod status_line;
 mod threads;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -89,6 +91,8 @@ enum Command {
     /// Print the JSON Schema of workflow files
     #[command(after_help = definition::FORMAT_HELP)]
     Schema,
+    /// List the tools, or call one, without a workflow
+    Tools(tools::ToolsArgs),
     /// Ask a model directly, without a workflow
     Llm(llm::LlmArgs),
     /// Print completions for a shell
@@ -108,7 +112,12 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
     };
-    let code = match runtime.block_on(dispatch(cli)) {
+    let done = runtime.block_on(async {
+        let done = dispatch(cli).await;
+        kit::stop().await;
+        done
+    });
+    let code = match done {
         Ok(code) => code,
         Err(failure) => exit::report(&failure),
     };
@@ -138,6 +147,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
+        Command::Tools(args) => tools::run(&open, args).await,
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
             let mut script = Vec::new();

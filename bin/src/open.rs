@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rethread::tools::Registry;
-use rethread::tools::built_in;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::kit::{self, ToolArgs};
 use crate::output::{self, Color};
 
 /// Options of every command.
@@ -21,7 +21,7 @@ pub(crate) struct OpenArgs {
     /// The folder of the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
-    /// The file with profiles; `rethread.toml` where there is one
+    /// The file with profiles and MCP servers; `rethread.toml` where there is one
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Colours on stderr: on a terminal unless NO_COLOR is set, always, or never
@@ -32,25 +32,11 @@ pub(crate) struct OpenArgs {
     pub(crate) quiet: bool,
 }
 
-/// What tools may do.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Tools")]
-pub(crate) struct ToolArgs {
-    /// The folder that tools work in; the current one unless given
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) workspace: Option<PathBuf>,
-    /// Offer the tools that change files: write_file, edit_file
-    #[arg(long)]
-    pub(crate) allow_write: bool,
-    /// Offer the tool that runs shell commands: run_command
-    #[arg(long)]
-    pub(crate) allow_commands: bool,
-}
-
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
 pub(crate) fn log_to_stderr() {
+    // What goes wrong with an MCP server is told where it matters; its transport would tell it once more.
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off"));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -65,13 +51,14 @@ impl OpenArgs {
         !self.quiet
     }
 
-    fn profiles(&self) -> Result<Profiles, Failure> {
+    /// The configuration file, where there is one.
+    pub(crate) fn config_file(&self) -> Option<&Path> {
         let default = Path::new("rethread.toml");
-        let file = match &self.config {
-            Some(file) => file.as_path(),
-            None if default.exists() => default,
-            None => return Ok(Profiles::empty()),
-        };
+        self.config.as_deref().or_else(|| default.exists().then_some(default))
+    }
+
+    fn profiles(&self) -> Result<Profiles, Failure> {
+        let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
         Profiles::from_file(file).map_err(|error| Failure::new(INVALID, format!("{}: {error}", file.display())))
     }
 
@@ -98,38 +85,31 @@ impl OpenArgs {
 
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        Ok(self.equipped(args)?.start().await?)
+        let (builder, registry) = self.equipped(args)?;
+        let runtime = builder.start().await?;
+        // Behind the log's own lock, so that what another process runs is left alone.
+        kit::start(self, args, &registry).await?;
+        Ok(runtime)
     }
 
     /// A runtime that could run threads, and does not.
     pub(crate) async fn observe(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        Ok(self.equipped(args)?.observing().start().await?)
+        let (builder, registry) = self.equipped(args)?;
+        let runtime = builder.observing().start().await?;
+        kit::start(self, args, &registry).await?;
+        Ok(runtime)
     }
 
-    fn equipped(&self, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
+    fn equipped(&self, args: &ToolArgs) -> Result<(RuntimeBuilder, Registry), Failure> {
         // Answers that a profile wants kept lie beside the log.
         let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
-        let builder = self.builder().profiles(profiles).tools(registry(args)?);
+        let registry = kit::registry(args)?;
+        let builder = self.builder().profiles(profiles).tools(registry.clone());
         Ok(match &args.workspace {
-            Some(workspace) => builder.workspace(workspace),
-            None => builder,
+            Some(workspace) => (builder.workspace(workspace), registry),
+            None => (builder, registry),
         })
     }
-}
-
-/// The tools that a command line offers.
-pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
-    let registry = Registry::new();
-    let mut registered = built_in::register_reading(&registry).and_then(|()| built_in::register_asking(&registry));
-    if args.allow_write {
-        registered = registered.and_then(|()| built_in::register_writing(&registry));
-    }
-    if args.allow_commands {
-        let run_command = built_in::run_command(built_in::CommandOptions::default());
-        registered = registered.and_then(|()| registry.register(run_command));
-    }
-    registered.map_err(Failure::other)?;
-    Ok(registry)
 }
 
 /// The thread that a person named: by its id, by a part of it that only one thread has, or

@@ -10,8 +10,9 @@ use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
 use crate::family;
 use crate::interrupt::{self, interrupted};
+use crate::kit::ToolArgs;
 use crate::live::Story;
-use crate::open::{self, OpenArgs, ToolArgs};
+use crate::open::{self, OpenArgs};
 use crate::output;
 
 /// How many threads `resume --all` runs at once.

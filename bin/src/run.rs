@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
+use crate::kit::ToolArgs;
 use crate::live::Story;
-use crate::open::{OpenArgs, ToolArgs};
+use crate::open::OpenArgs;
 use crate::{definition, interrupt};
 
 /// The largest input, in bytes.

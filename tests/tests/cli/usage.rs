@@ -137,6 +137,7 @@ fn the_help_lists_the_commands() {
         validate     Check a workflow file
         graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files
+        tools        List the tools, or call one, without a workflow
         llm          Ask a model directly, without a workflow
         completions  Print completions for a shell
         help         Print this message or the help of the given subcommand(s)"#]]

@@ -134,7 +134,7 @@ impl Connection {
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let (handler, calls) = Handler::new(server);
         let service =
-            serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| with_causes(&error))?;
+            serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| in_words(&error))?;
         Ok(Self::new(service, calls, None))
     }
 

@@ -1,0 +1,180 @@
+//! `tools`: the tools, without a workflow.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use rethread::tools::{Progress, Tool, ToolContext, Workspace};
+use rethread_events::fault::ErrorKind;
+use rethread_events::tool::PersonRole;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::{FAILED, Failure, INTERRUPTED, INVALID, NOT_FOUND};
+use crate::interrupt::{self, interrupted};
+use crate::kit::{self, ALLOWED_BY, MoreArgs};
+use crate::open::OpenArgs;
+use crate::output;
+
+/// How much of a description is shown in the list.
+const DESCRIPTION_CHARS_MAX: usize = 100;
+
+/// Look at the tools that agents have, and call them by hand.
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    #[command(subcommand)]
+    command: ToolsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolsCommand {
+    /// List all tools: those that come with rethread and those of MCP servers
+    List(ListArgs),
+    /// Call a tool once, with the checks and limits that an agent's call has
+    Call(CallArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Print one JSON array, with the schemas
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    more: MoreArgs,
+}
+
+#[derive(Debug, Args)]
+struct CallArgs {
+    /// The tool, as `tools list` names it
+    name: String,
+    /// Its arguments, a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print the whole answer, also what a model would not be shown
+    #[arg(long)]
+    full: bool,
+    /// The folder that tools work in; the current one unless given
+    #[arg(long, value_name = "FOLDER")]
+    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    more: MoreArgs,
+}
+
+/// Runs the command. Exit code 0 with an answer, 1 with an error of the tool, 2 when the arguments do not fit, 5 when
+/// there is no such tool.
+pub(crate) async fn run(open: &OpenArgs, args: ToolsArgs) -> Result<ExitCode, Failure> {
+    match args.command {
+        ToolsCommand::List(args) => list(open, args).await,
+        ToolsCommand::Call(args) => call(open, args).await,
+    }
+}
+
+async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
+    let tools = kit::everything(open, None, &args.more).await?.list();
+    if args.json {
+        output::print_json(&tools.iter().map(described).collect())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = tools.iter().map(|tool| tool.name().len()).max().unwrap_or_default();
+    for tool in &tools {
+        let description = tool.spec().description.as_deref().unwrap_or_default();
+        output::print(format!(
+            "{:width$}  {:12}  {:8}  {:16}  {}",
+            tool.name(),
+            word(&json!(tool.declared_recovery())),
+            person(tool),
+            allowed_by(tool.name()).unwrap_or("-"),
+            output::tame(description.lines().next().unwrap_or_default(), DESCRIPTION_CHARS_MAX),
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(tool: &Tool) -> Value {
+    let spec = tool.spec();
+    json!({
+        "name": spec.name,
+        "description": spec.description,
+        "recovery": tool.declared_recovery(),
+        "approval": person(tool),
+        "allowed_by": allowed_by(tool.name()),
+        "timeout_ms": tool.limits().timeout_ms,
+        "parameters": spec.parameters,
+    })
+}
+
+/// What a person has to do with its calls.
+fn person(tool: &Tool) -> &'static str {
+    match tool.person_role() {
+        PersonRole::None => "none",
+        PersonRole::Approves => "approves",
+        PersonRole::Answers => "answers",
+    }
+}
+
+fn allowed_by(name: &str) -> Option<&'static str> {
+    ALLOWED_BY.iter().find(|(tool, _)| *tool == name).map(|(_, option)| *option)
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
+    let arguments: Value = serde_json::from_str(&args.arguments)
+        .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
+    let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
+    let workspace = Workspace::open(&folder).map_err(|error| {
+        Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display()))
+    })?;
+    interrupt::catch();
+    let registry = kit::everything(open, Some(&folder), &args.more).await?;
+    let cancel = CancellationToken::new();
+    let mut cx = ToolContext::new(workspace).cancel(cancel.clone());
+    if open.talks() {
+        cx = cx.progress(Progress::new(|text| output::say(&output::dim(output::tame(&text, 200)))));
+    }
+    let mut answer = std::pin::pin!(registry.call(&args.name, arguments, cx));
+    let (answer, is_interrupted) = tokio::select! {
+        answer = &mut answer => (answer, false),
+        () = interrupted() => {
+            cancel.cancel();
+            (answer.await, true)
+        }
+    };
+    match answer {
+        Ok(output) => {
+            if args.json {
+                output::print_json(&json!({
+                    "text": output.text,
+                    "value": output.value,
+                    "parts": output.parts,
+                    "bytes_cut": output.bytes_cut,
+                    "full": output.full.filter(|_| args.full),
+                }))?;
+            } else {
+                let text = output.full.filter(|_| args.full).unwrap_or(output.text);
+                output::print_text(text.trim_end_matches('\n'))?;
+                if !output.parts.is_empty() {
+                    output::say(&format!("{} attachments; --json prints them", output.parts.len()));
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            let code = match error.kind {
+                _ if is_interrupted => INTERRUPTED,
+                ErrorKind::UnknownTool => NOT_FOUND,
+                ErrorKind::InvalidArguments => 2,
+                _ => FAILED,
+            };
+            if args.json {
+                output::print_json(&json!({ "error": error }))?;
+            }
+            Err(Failure::new(code, format!("{}: {}", error.kind, error.message)))
+        }
+    }
+}
