@@ -16,7 +16,7 @@ use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::processors::ProcessorRun;
 use crate::bin::Ordered;
-use crate::event::{AskedTool, ForkChanges, OperationType};
+use crate::event::{AskedTool, BudgetLimits, ForkChanges, OnLimit, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
@@ -24,7 +24,7 @@ use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 2;
+pub const STATE_VERSION: u16 = 3;
 
 /// How far a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -123,6 +123,8 @@ pub(super) struct Run {
     pub(super) deadline: Option<Time>,
     pub(super) max_iterations: u32,
     pub(super) workspace: Option<String>,
+    pub(super) budget: Option<BudgetLimits>,
+    pub(super) on_limit: OnLimit,
     pub(super) forked_from: Option<(ThreadId, Seq)>,
 }
 
@@ -367,6 +369,8 @@ pub struct Totals {
     pub n_iterations: u32,
     /// Model calls answered.
     pub n_llm_calls: u64,
+    /// Model calls answered whose cost is not known.
+    pub n_unpriced: u64,
     /// Tool calls ended.
     pub n_tool_calls: u64,
     /// Tokens.
