@@ -126,8 +126,11 @@ async fn begin(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, base: &Base
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 
-/// A branch that cannot run has failed.
+/// A branch that cannot run has failed; one that only cannot begin before the runtime stops begins with the next one.
 async fn give_up(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, error: &RuntimeError) {
+    if inner.is_shutting_down() {
+        return;
+    }
     tracing::error!(thread = %owner, branch = %run.child, %error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };

@@ -103,7 +103,7 @@ pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result
 }
 
 /// All branches that a thread ever had, as its own events name them. Blocks; reads the whole of its stream.
-fn all_branches(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
     let info = load::stream(store, thread)?;
     let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut found = Vec::new();

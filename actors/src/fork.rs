@@ -1,10 +1,12 @@
 //! A new thread that goes on from a moment of another.
 
+mod fits;
+
 use std::sync::Arc;
 
 use rethread_events::event::ForkChanges;
 use rethread_events::ids::{Position, Seq};
-use rethread_events::thread::{Fork, State};
+use rethread_events::thread::Fork;
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use tokio::sync::oneshot;
 
@@ -44,7 +46,7 @@ impl ThreadHandle {
         let workflow = match fork.workflow {
             Some(workflow) => {
                 runtime.keep(&workflow).await?;
-                fits_the_fork(&parent, &workflow).map_err(RuntimeError::Workflow)?;
+                fits::check(&parent, &workflow).map_err(RuntimeError::Workflow)?;
                 changes.workflow = Some(workflow.reference());
                 workflow
             }
@@ -75,17 +77,5 @@ impl ThreadHandle {
         inner.begin(id, Begin::Fork { parent: Arc::new(parent), fork, workflow, trace: None, reply })?;
         answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
         Ok(runtime.thread(id))
-    }
-}
-
-/// Whether a thread at that moment can go on with another definition.
-fn fits_the_fork(state: &State, workflow: &Workflow) -> Result<(), Faults> {
-    match state.node_name() {
-        Some(node) if !state.is_ended() && !workflow.has_node(node) => {
-            let fault =
-                Fault::new("nodes", format!("the thread is at node `{node}`, which this workflow does not have"));
-            Err(Faults::one(fault.hint("fork at a moment before that node, or keep the node")))
-        }
-        _ => Ok(()),
     }
 }

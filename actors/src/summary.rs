@@ -33,6 +33,8 @@ pub struct ThreadSummary {
     pub last_position: Position,
     /// The thread it was forked from, and the last seq it inherits.
     pub forked_from: Option<(ThreadId, Seq)>,
+    /// The thread whose branch it is, and its number there.
+    pub branch_of: Option<(ThreadId, u32)>,
 }
 
 impl ThreadSummary {
@@ -50,6 +52,9 @@ impl ThreadSummary {
             "forked_from": self
                 .forked_from
                 .map(|(thread, seq)| serde_json::json!({ "thread_id": thread, "seq": seq })),
+            "branch_of": self
+                .branch_of
+                .map(|(thread, index)| serde_json::json!({ "thread_id": thread, "index": index })),
         })
     }
 }
@@ -93,6 +98,10 @@ pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSumm
         Some(Event::ThreadStarted(started)) => Some(started.workflow),
         _ => None,
     };
+    let branch_of = match info.fork_of {
+        Some(point) => branch_of(store, info, point.seq.next())?,
+        None => None,
+    };
     Ok(ThreadSummary {
         thread_id: info.thread,
         status: Status::from_code(info.tag.0).unwrap_or(Status::Pending),
@@ -102,5 +111,15 @@ pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSumm
         last_seq: info.last_seq,
         last_position: info.last_position,
         forked_from: info.fork_of.map(|ForkPoint { parent, seq }| (parent, seq)),
+        branch_of,
+    })
+}
+
+/// What the first event of a fork's own says.
+fn branch_of(store: &dyn Store, info: &StreamInfo, own: Seq) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
+    let record = store.read_stream(info.thread, own..own.next(), 1)?.into_iter().next();
+    Ok(match record.map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
+        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
+        _ => None,
     })
 }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use rethread::{Json, OpenInteraction, OperationType};
 
 use crate::drive::Form;
+use crate::family::Question;
 use crate::output;
 
 /// The largest answer that is read, in bytes.
@@ -34,12 +35,15 @@ pub(crate) enum Said {
 }
 
 /// The first question that was not put off.
-pub(crate) fn next<'a>(open: &'a [OpenInteraction], put_off: &HashSet<String>) -> Option<&'a OpenInteraction> {
-    open.iter().find(|question| !put_off.contains(&question.key()))
+pub(crate) fn next<'a>(open: &'a [Question], put_off: &HashSet<String>) -> Option<&'a Question> {
+    open.iter().find(|question| !put_off.contains(&question.asked.key()))
 }
 
 /// Asks on the terminal. JSON is taken as JSON, anything else as text.
-pub(crate) async fn ask(question: &OpenInteraction) -> Said {
+pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said {
+    if !branch.is_empty() {
+        output::say(&output::cyan(format!("[{branch}] asks:")));
+    }
     let request = &question.request;
     let prompt = output::tame_lines(request.prompt.as_deref().unwrap_or("Your answer"));
     let approval = match request.operation_type {
@@ -93,9 +97,10 @@ fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
 }
 
 /// What is asked, and the command that answers it.
-pub(crate) fn say_how_to_answer(question: &OpenInteraction) {
+pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question) {
+    let who = if branch.is_empty() { String::new() } else { format!(", branch {branch}") };
     let prompt = question.request.prompt.as_deref().map(|prompt| output::tame(prompt, PROMPT_CHARS_MAX));
-    output::say(&format!("waiting for a person: {}", prompt.unwrap_or_default()));
+    output::say(&format!("waiting for a person{who}: {}", prompt.unwrap_or_default()));
     output::say(&format!("answer it:  {}", how_to_answer(question)));
 }
 

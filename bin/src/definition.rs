@@ -12,8 +12,16 @@ use serde_json::json;
 use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::output;
 
+/// Where the format of workflow files is told about.
+pub(crate) const FORMAT_HELP: &str = "\
+docs/WORKFLOWS.md tells about the format, with an example of every kind of node.
+Editors complete and check a file when its first line names the schema:
+  rethread schema > workflow.schema.json
+  # yaml-language-server: $schema=workflow.schema.json";
+
 /// Check a workflow file: all that is wrong with it, each with its line and column.
 #[derive(Debug, Args)]
+#[command(after_help = FORMAT_HELP)]
 pub(crate) struct ValidateArgs {
     /// Workflow files, YAML or JSON
     #[arg(required = true, value_name = "FILE")]
@@ -41,6 +49,11 @@ pub(crate) fn read(file: &Path) -> Result<File, Failure> {
 }
 
 impl File {
+    /// The workflow, not checked yet against what there is.
+    pub(crate) fn workflow(&self) -> &Workflow {
+        &self.workflow
+    }
+
     /// The workflow, when this runtime has all it needs.
     pub(crate) fn checked(self, runtime: &Runtime) -> Result<Workflow, Failure> {
         let mut faults = Faults(runtime.check(&self.workflow));

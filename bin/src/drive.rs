@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Outcome, Runtime, Seq, Status, ThreadHandle};
+use futures::StreamExt;
+use rethread::{CallId, Event, Outcome, Position, Runtime, Status, ThreadHandle};
 
 use crate::ask::{self, Said};
 use crate::exit::{self, Failure, INTERRUPTED};
+use crate::family;
 use crate::interrupt::interrupted;
-use crate::live::{View, Watch};
+use crate::live::{Story, Watch};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -34,36 +36,35 @@ pub(crate) enum Driven {
     Interrupted,
 }
 
-/// Shows the thread at work until it has ended or waits for somebody who is not here.
-pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, form: Form) -> Result<Driven, Failure> {
-    let mut from = from;
+/// Shows the thread and its branches at work until it has ended or waits for somebody who is not here.
+pub(crate) async fn drive(
+    open: &OpenArgs,
+    runtime: &Runtime,
+    thread: &ThreadHandle,
+    mut story: Story,
+    form: Form,
+) -> Result<Driven, Failure> {
     // What the person would not decide now.
     let mut put_off = HashSet::new();
     loop {
-        let view = View::choose(open, form);
-        let watching = view.map(|view| Watch::begin(view, thread.clone(), from));
+        let watching = Watch::begin(open, form, runtime, story);
         let at_rest = tokio::select! {
             outcome = thread.at_rest() => Some(outcome),
             () = interrupted() => None,
         };
         let Some(outcome) = at_rest else {
-            if let Some(watching) = watching {
-                watching.stop().await;
-            }
+            watching.stop().await;
             if open.talks() {
                 output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
             }
             return Ok(Driven::Interrupted);
         };
         let outcome = outcome?;
-        from = outcome.state.next_seq();
-        if let Some(watching) = watching {
-            watching.finish(from).await?;
-        }
+        story = watching.finish(shown_until(runtime, &outcome)).await?;
         if !waits_for_people(outcome.status) || !ask::may_ask(form) {
             return Ok(Driven::AtRest(Box::new(outcome)));
         }
-        let open = thread.inbox().await?;
+        let open = family::questions(runtime, thread.id()).await?;
         let Some(question) = ask::next(&open, &put_off) else {
             if open.is_empty() && outcome.status == Status::Waiting {
                 // Its time was up just now, and the thread is about to go on.
@@ -71,10 +72,11 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
             }
             return Ok(Driven::AtRest(Box::new(outcome)));
         };
+        let asks = runtime.thread(question.asked.thread);
         let said = tokio::select! {
             said = ask::ask(question) => said,
             // Its time was up before an answer came.
-            _ = thread.outcome() => {
+            () = closed(&asks, question.asked.request.id) => {
                 ask::end_line();
                 continue;
             }
@@ -85,17 +87,32 @@ pub(crate) async fn drive(open: &OpenArgs, thread: &ThreadHandle, from: Seq, for
         };
         match said {
             Said::Answer(answer) => {
-                if let Err(error) = thread.sibling(question.thread).respond(question.request.id, answer).await {
+                if let Err(error) = asks.respond(question.asked.request.id, answer).await {
                     output::say(&format!("{}: {error}", output::red("error")));
                 }
             }
             Said::NotNow => {
-                put_off.insert(question.key());
+                put_off.insert(question.asked.key());
             }
             Said::Gone => {
                 ask::end_line();
                 return Ok(Driven::AtRest(Box::new(outcome)));
             }
+        }
+    }
+}
+
+/// What branches did while the thread waited for people stands behind its own last event.
+fn shown_until(runtime: &Runtime, outcome: &Outcome) -> Position {
+    if outcome.status.is_ended() { outcome.last_position.next() } else { runtime.store().next_position() }
+}
+
+/// Waits until a question is closed without an answer.
+async fn closed(thread: &ThreadHandle, question: CallId) {
+    let mut events = thread.events(question.0);
+    while let Some(Ok(event)) = events.next().await {
+        if matches!(&event.event, Event::UserInteractionFailed(e) if e.interaction == question) {
+            return;
         }
     }
 }
@@ -116,7 +133,7 @@ pub(crate) async fn finish(
     let id = thread.id();
     let questions = match &driven {
         Ok(Driven::AtRest(outcome)) if open.talks() && waits_for_people(outcome.status) => {
-            thread.inbox().await.unwrap_or_default()
+            family::questions(&runtime, id).await.unwrap_or_default()
         }
         _ => Vec::new(),
     };

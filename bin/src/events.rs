@@ -261,6 +261,7 @@ pub(crate) fn summary(event: &Event) -> String {
                 let names: Vec<_> = branches.iter().map(|branch| branch.name.as_str()).collect();
                 cut(&format!("{}: {}", e.node, names.join(", ")))
             }
+            Branches::Each { items, .. } if items.len() == 1 => format!("{}: 1 branch", e.node),
             Branches::Each { items, .. } => format!("{}: {} branches", e.node, items.len()),
         },
         Event::BranchStarted(e) => format!("{} is {}", e.index, e.child),

@@ -1,15 +1,16 @@
 //! `fork`: another way on from a moment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use rethread::{ForkChanges, ForkRequest, Json};
+use rethread::{Faults, ForkChanges, ForkRequest, Json, RuntimeError, ThreadHandle};
 use serde_json::json;
 
 use crate::drive::{self, Form};
-use crate::exit::Failure;
+use crate::exit::{Failure, INVALID};
+use crate::live::Story;
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::replay::seq_of;
 use crate::{definition, interrupt, output};
@@ -31,7 +32,7 @@ pub(crate) struct ForkArgs {
     /// Use this profile for every model call from there on
     #[arg(long)]
     profile: Option<String>,
-    /// Go on with the workflow in this file
+    /// Go on with the workflow in this file; branches that have begun finish on the old one
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
     /// Only make the thread: `rethread resume` runs it
@@ -75,7 +76,11 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         profile: args.profile.map(Into::into),
         ..ForkChanges::default()
     };
-    let thread = parent.fork(ForkRequest { at, changes, workflow }).await?;
+    let thread =
+        parent.fork(ForkRequest { at, changes, workflow }).await.map_err(|error| match (error, &args.workflow) {
+            (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
+            (error, _) => error.into(),
+        })?;
     if args.no_run {
         let id = thread.id();
         open::close(runtime).await?;
@@ -87,6 +92,13 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let from = thread.first_own_seq().await?;
-    let driven = drive::drive(open, &thread, from, args.form).await;
+    let story = Story::begin(&runtime, &thread, from).await?;
+    let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
     drive::finish(open, runtime, &thread, driven, args.form).await
+}
+
+fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: &Faults) -> Failure {
+    let lines: Vec<_> = faults.0.iter().map(|fault| format!("\n- {fault}")).collect();
+    let (id, file) = (thread.id(), file.display());
+    Failure::new(INVALID, format!("thread {id} cannot go on with {file} from there:{}", lines.concat()))
 }

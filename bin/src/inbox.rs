@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::ask;
 use crate::exit::{CONFLICT, Failure};
+use crate::family;
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -118,11 +119,18 @@ fn age(ms: u64) -> String {
 }
 
 pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCode, Failure> {
-    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|error| Failure::new(CONFLICT, error))?;
+    let (thread, interaction) = CallId::parse_key(&args.id).map_err(|_| {
+        let id = output::tame(&args.id, 80);
+        Failure::new(CONFLICT, format!("`{id}` is no question: give its id, as `rethread inbox` lists it"))
+    })?;
     let answer = answer(&args)?;
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);
     let done = tell(&handle, interaction, answer).await;
+    let root = match &done {
+        Ok(()) => family::root_of(&runtime, &handle).await.map(|root| root.id()),
+        Err(_) => Ok(thread),
+    };
     open::close(runtime).await?;
     done?;
     let status = if args.cancel { "cancelled" } else { "answered" };
@@ -131,7 +139,7 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
     } else {
         output::print(format!("{} {status}", args.id))?;
         if open.talks() {
-            output::say(&format!("go on with it: rethread resume {thread}"));
+            output::say(&format!("go on with it: rethread resume {}", root?));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,17 +1,18 @@
 //! A run as it happens: streamed text, tools, time and tokens on a terminal; plain lines where there is none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use futures::StreamExt;
-use rethread::{CallId, Event, RecordedEvent, Seq, ThreadHandle};
+use rethread::{CallId, Event, Position, RecordedEvent, Runtime, Seq, ThreadHandle, ThreadId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::drive::Form;
 use crate::events::{print_event, summary};
 use crate::exit::Failure;
+use crate::family::Family;
 use crate::open::OpenArgs;
 use crate::output;
 use crate::status_line::{self, StatusLine};
@@ -22,98 +23,139 @@ const TAIL_CHARS: usize = 60;
 const STATUS_CHARS_MAX: usize = 200;
 
 /// Who watches.
-pub(crate) enum View {
+enum View {
     /// A program.
     Lines,
     /// A person, through a pipe or a file.
-    Plain(Talk),
+    Plain,
     /// A person at a terminal.
-    Terminal(Talk, StatusLine),
+    Terminal(StatusLine),
+}
+
+/// A run as it was shown so far: what goes on with it goes on from here.
+pub(crate) struct Story {
+    /// The place in the log that is looked at next.
+    next: Position,
+    family: Family,
+    talk: Talk,
 }
 
 /// What is said about a run so far.
-pub(crate) struct Talk {
+struct Talk {
     since: Instant,
-    tools: HashMap<CallId, String>,
-    text: String,
-    /// Whether the model was asked and has not answered.
-    asked: bool,
+    tools: HashMap<(ThreadId, CallId), String>,
+    /// What models say just now.
+    texts: BTreeMap<ThreadId, Speech>,
+    /// Who asked a model that has not answered.
+    asked: BTreeSet<ThreadId>,
     input_tokens: u64,
     output_tokens: u64,
 }
 
-impl View {
-    pub(crate) fn choose(open: &OpenArgs, form: Form) -> Option<Self> {
+/// An answer that comes piece by piece.
+#[derive(Default)]
+struct Speech {
+    label: String,
+    text: String,
+}
+
+impl Story {
+    /// The story of a thread and its branches from event `from` of the thread on.
+    pub(crate) async fn begin(runtime: &Runtime, thread: &ThreadHandle, from: Seq) -> Result<Self, Failure> {
+        // Before the look into the thread, so that nothing comes in between.
+        let next = runtime.store().next_position();
+        let recorded = thread.recorded_events(from).await?;
+        let first = recorded.iter().find(|event| event.record.thread == thread.id()).map(|event| event.record.position);
+        let family = Family::of(runtime, thread.id()).await?;
         let talk = Talk {
             since: Instant::now(),
             tools: HashMap::new(),
-            text: String::new(),
-            asked: false,
+            texts: BTreeMap::new(),
+            asked: BTreeSet::new(),
             input_tokens: 0,
             output_tokens: 0,
         };
-        if form.jsonl {
-            Some(Self::Lines)
-        } else if !open.talks() {
-            None
-        } else if io::stderr().is_terminal() {
-            Some(Self::Terminal(talk, StatusLine::show()))
-        } else {
-            Some(Self::Plain(talk))
-        }
+        Ok(Self { next: first.map_or(next, |first| first.min(next)), family, talk })
     }
 
-    fn show(&mut self, event: &RecordedEvent) -> Result<(), Failure> {
-        match self {
-            Self::Lines => print_event(event, true)?,
-            Self::Plain(talk) => {
-                if let Some(line) = talk.take(event) {
+    fn show(&mut self, view: &mut View, event: &RecordedEvent) -> Result<(), Failure> {
+        self.next = event.record.position.next();
+        let Some(label) = self.family.label_of(event).map(str::to_owned) else {
+            return Ok(());
+        };
+        match view {
+            View::Lines => print_event(event, true)?,
+            View::Plain => {
+                if let Some(line) = self.talk.take(event, &label, &self.family) {
                     output::say(&line);
                 }
             }
-            Self::Terminal(talk, status) => {
-                if let Some(line) = talk.take(event) {
+            // Who answered here has it before them.
+            View::Terminal(_) if matches!(event.event, Event::UserInteractionResponded(_)) => {}
+            View::Terminal(status) => {
+                if let Some(line) = self.talk.take(event, &label, &self.family) {
                     status.print(&line);
                 }
-                status.set(talk.status());
+                status.set(self.talk.status());
             }
         }
         Ok(())
     }
 }
 
+impl View {
+    fn choose(open: &OpenArgs, form: Form) -> Option<Self> {
+        if form.jsonl {
+            Some(Self::Lines)
+        } else if !open.talks() {
+            None
+        } else if io::stderr().is_terminal() {
+            Some(Self::Terminal(StatusLine::show()))
+        } else {
+            Some(Self::Plain)
+        }
+    }
+}
+
 impl Talk {
     /// The line that an event is worth, if it is worth one.
-    fn take(&mut self, event: &RecordedEvent) -> Option<String> {
+    fn take(&mut self, event: &RecordedEvent, label: &str, family: &Family) -> Option<String> {
         let clock = output::dim(format!("{:>6.1}s", self.since.elapsed().as_secs_f64()));
+        let branch = if label.is_empty() { String::new() } else { format!("{} ", output::cyan(format!("[{label}]"))) };
         let line = |what: String, more: &str| {
-            Some(format!("{clock}  {what} {}", output::tame(more, 400)).trim_end().to_owned())
+            Some(format!("{clock}  {branch}{what} {}", output::tame(more, 400)).trim_end().to_owned())
         };
+        let thread = event.record.thread;
         let about = summary(&event.event);
         match &event.event {
-            Event::ThreadStarted(_) => line(output::bold("thread"), &event.record.thread.to_string()),
-            Event::ThreadForked(_) => line(output::bold("thread"), &format!("{} {about}", event.record.thread)),
+            Event::ThreadStarted(_) => line(output::bold("thread"), &thread.to_string()),
+            // What a branch does is told; that it is there, the fork says.
+            Event::ThreadForked(_) if !label.is_empty() => None,
+            Event::ThreadForked(_) => line(output::bold("thread"), &format!("{thread} {about}")),
             Event::ThreadRecovered(_) => line(output::yellow("back after a break:"), &about),
             Event::NodeStarted(_) => line(output::bold("node"), &about),
             Event::NodeFailed(_) => line(output::red("node failed"), &about),
             Event::LlmExecutionProgress(e) => {
+                let speech = self.texts.entry(thread).or_default();
                 if e.restarted {
-                    self.text.clear();
+                    speech.text.clear();
                 }
-                self.text.push_str(&e.text);
+                label.clone_into(&mut speech.label);
+                speech.text.push_str(&e.text);
                 None
             }
             Event::LlmCallRequested(_) => {
-                self.asked = true;
+                self.asked.insert(thread);
                 None
             }
             Event::LlmCallFailed(_) => {
-                self.asked = false;
+                self.asked.remove(&thread);
+                self.texts.remove(&thread);
                 None
             }
             Event::LlmCallCompleted(e) => {
-                self.asked = false;
-                self.text.clear();
+                self.asked.remove(&thread);
+                self.texts.remove(&thread);
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
                 self.output_tokens += e.usage.output_tokens.unwrap_or(0);
                 let said = output::tame(&e.message.joined_text(), 100);
@@ -121,24 +163,53 @@ impl Talk {
             }
             Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model again"), &about),
             Event::ToolExecutionRequest(e) => {
-                self.tools.insert(CallId(event.record.seq), e.name.to_string());
+                self.tools.insert((thread, CallId(event.record.seq)), e.name.to_string());
                 line("tool".into(), &about)
             }
-            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool(e.call, &about)),
+            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool((thread, e.call), &about)),
             Event::ToolExecutionCompleted(e) => {
-                let text = self.tool(e.call, &about);
-                self.tools.remove(&e.call);
+                let text = self.tool((thread, e.call), &about);
+                self.tools.remove(&(thread, e.call));
                 line(output::green("  ✓"), &text)
             }
             Event::ToolExecutionFailed(e) => {
-                let text = self.tool(e.call, &about);
-                self.tools.remove(&e.call);
+                let text = self.tool((thread, e.call), &about);
+                self.tools.remove(&(thread, e.call));
                 line(output::red("  ✗"), &text)
             }
+            Event::UserInteractionResponded(_) => line("answer".into(), &about),
+            Event::UserInteractionFailed(_) => line(output::yellow("no answer"), &about),
+            Event::ConditionEvaluationRequested(_) => line("judge".into(), &about),
+            Event::ConditionEvaluationCompleted(e) => {
+                self.input_tokens += e.usage.input_tokens.unwrap_or(0);
+                self.output_tokens += e.usage.output_tokens.unwrap_or(0);
+                match e.verdict {
+                    Some(verdict) => line("  says".into(), if verdict { "yes" } else { "no" }),
+                    None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
+                }
+            }
             Event::RouteTaken(_) => line("route".into(), &about),
+            Event::ForkStarted(_) => line("fork".into(), &about),
+            Event::BranchEnded(e) => {
+                let name = family.branch(thread, e.index);
+                match (&e.error, &e.output) {
+                    (Some(error), _) => {
+                        let what = format!("branch {name}, {}: {}", error.kind, output::tame(&error.message, 100));
+                        line(output::red("  ✗"), &what)
+                    }
+                    (None, _) => line(output::green("  ✓"), &format!("branch {name}")),
+                }
+            }
+            Event::LoopIterationStarted(e) => line("round".into(), &format!("{} of {}", e.index + 1, e.node)),
+            Event::SubWorkflowStarted(_) => line("workflow".into(), &about),
             Event::CheckpointCreated(_) => line("checkpoint".into(), &about),
             Event::ThreadPaused(_) => line(output::yellow("paused"), &about),
             Event::Warning(_) => line(output::yellow("warning"), &about),
+            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) if !label.is_empty() => {
+                self.asked.remove(&thread);
+                self.texts.remove(&thread);
+                None
+            }
             Event::ThreadCompleted(_) => {
                 let tokens = format!("{} tokens in, {} out", self.input_tokens, self.output_tokens);
                 line(output::green("done"), &tokens)
@@ -148,7 +219,7 @@ impl Talk {
         }
     }
 
-    fn tool(&self, call: CallId, about: &str) -> String {
+    fn tool(&self, call: (ThreadId, CallId), about: &str) -> String {
         self.tools.get(&call).map_or_else(|| about.to_owned(), |name| format!("{name}: {about}"))
     }
 
@@ -163,35 +234,49 @@ impl Talk {
             names.sort_unstable();
             status.push_str(&format!(", running {}", output::tame(&names.join(", "), STATUS_CHARS_MAX)));
         }
-        if self.asked && self.text.is_empty() {
-            status.push_str(", waiting for the model");
+        let n_silent = self.asked.iter().filter(|thread| !self.texts.contains_key(*thread)).count();
+        match n_silent {
+            0 => {}
+            1 => status.push_str(", waiting for the model"),
+            n => status.push_str(&format!(", {n} wait for the model")),
         }
-        let tail: Vec<_> = self.text.chars().rev().take(TAIL_CHARS).collect();
-        if !tail.is_empty() {
+        if let Some(speech) = self.texts.values().next_back() {
+            let tail: Vec<_> = speech.text.chars().rev().take(TAIL_CHARS).collect();
             let tail: String = tail.into_iter().rev().collect();
-            status.push_str(&format!("  {}", output::tame(&tail, TAIL_CHARS)));
+            let label = if speech.label.is_empty() { String::new() } else { format!("[{}] ", speech.label) };
+            status.push_str(&format!("  {label}{}", output::tame(&tail, TAIL_CHARS)));
         }
         status
     }
 }
 
-/// A view of a thread at work.
+/// A view of a thread and its branches at work.
 pub(crate) struct Watch {
-    task: JoinHandle<Result<(), Failure>>,
-    next: watch::Sender<Option<Seq>>,
+    task: JoinHandle<Result<Story, Failure>>,
+    end: watch::Sender<Option<Position>>,
 }
 
 impl Watch {
-    /// Shows the events of a thread from `from` on as they come.
-    pub(crate) fn begin(view: View, thread: ThreadHandle, from: Seq) -> Self {
-        let (next, at_rest) = watch::channel(None);
-        Self { task: tokio::spawn(show(view, thread, from, at_rest)), next }
+    /// Goes on with the story as it happens, if anybody wants to see it.
+    pub(crate) fn begin(open: &OpenArgs, form: Form, runtime: &Runtime, story: Story) -> Self {
+        let (end, at_rest) = watch::channel(None);
+        let (view, runtime) = (View::choose(open, form), runtime.clone());
+        let task = tokio::spawn(async move {
+            match view {
+                Some(view) => show(view, runtime, story, at_rest).await,
+                None => Ok(story),
+            }
+        });
+        Self { task, end }
     }
 
-    /// Waits until everything before `next` was shown, for a thread that came to rest there.
-    pub(crate) async fn finish(mut self, next: Seq) -> Result<(), Failure> {
-        let _ = self.next.send(Some(next));
-        (&mut self.task).await.unwrap_or(Ok(()))
+    /// Waits until everything before `end` was shown.
+    pub(crate) async fn finish(mut self, end: Position) -> Result<Story, Failure> {
+        let _ = self.end.send(Some(end));
+        match (&mut self.task).await {
+            Ok(story) => story,
+            Err(error) => Err(Failure::other(format!("cannot show the run: {error}"))),
+        }
     }
 
     /// Shows nothing more.
@@ -211,23 +296,19 @@ impl Drop for Watch {
 
 async fn show(
     mut view: View,
-    thread: ThreadHandle,
-    from: Seq,
-    mut at_rest: watch::Receiver<Option<Seq>>,
-) -> Result<(), Failure> {
-    let (mut events, mut next) = (thread.events(from), from);
-    while at_rest.borrow_and_update().is_none_or(|end| next < end) {
+    runtime: Runtime,
+    mut story: Story,
+    mut at_rest: watch::Receiver<Option<Position>>,
+) -> Result<Story, Failure> {
+    let mut events = runtime.events(story.next, &[])?;
+    while at_rest.borrow_and_update().is_none_or(|end| story.next < end) {
         tokio::select! {
             event = events.next() => match event {
-                Some(event) => {
-                    let event = event?;
-                    next = event.record.seq.next();
-                    view.show(&event)?;
-                }
+                Some(event) => story.show(&mut view, &event?)?,
                 None => break,
             },
             changed = at_rest.changed() => if changed.is_err() { break },
         }
     }
-    Ok(())
+    Ok(story)
 }

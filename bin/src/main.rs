@@ -2,12 +2,15 @@
 
 mod archive;
 mod ask;
+mod branches;
 mod control;
 mod definition;
 mod drive;
 mod events;
 mod exit;
+mod family;
 mod fork;
+mod graph;
 mod inbox;
 mod interrupt;
 mod live;
@@ -81,7 +84,10 @@ enum Command {
     Import(archive::ImportArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
+    /// Print a workflow as a flowchart: Mermaid or DOT
+    Graph(graph::GraphArgs),
     /// Print the JSON Schema of workflow files
+    #[command(after_help = definition::FORMAT_HELP)]
     Schema,
     /// Ask a model directly, without a workflow
     Llm(llm::LlmArgs),
@@ -130,6 +136,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Export(args) => archive::export(&open, args).await,
         Command::Import(args) => archive::import(&open, args).await,
         Command::Validate(args) => definition::validate(&args),
+        Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {

@@ -132,7 +132,8 @@ pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// The thread that a person named: by its id, by a part of it that only one thread has, or `last`.
+/// The thread that a person named: by its id, by a part of it that only one thread has, or
+/// `last`, the last one that is nobody's branch.
 pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, Failure> {
     if let Ok(id) = name.parse::<ThreadId>() {
         let thread = runtime.thread(id);
@@ -141,16 +142,24 @@ pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, 
     }
     let looks_right = name == "last" || name.len() >= 4 && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !looks_right {
-        return Err(Failure::new(NOT_FOUND, format!("no thread `{}`", output::tame(name, 80))));
+        let message = format!(
+            "no thread `{}`: a thread is named by its id, four or more characters of it, or `last`; see `rethread threads`",
+            output::tame(name, 80)
+        );
+        return Err(Failure::new(NOT_FOUND, message));
     }
     let threads = runtime.threads(rethread::ThreadFilter::default()).await?;
     let mut matching: Vec<_> = match name {
-        "last" => threads.last().map(|thread| thread.thread_id).into_iter().collect(),
+        "last" => {
+            let last = threads.iter().rev().find(|thread| thread.branch_of.is_none());
+            last.map(|thread| thread.thread_id).into_iter().collect()
+        }
         part => threads.iter().map(|thread| thread.thread_id).filter(|id| id.to_string().contains(part)).collect(),
     };
     match (matching.pop(), matching.len()) {
         (Some(id), 0) => Ok(runtime.thread(id)),
-        (None, _) => Err(Failure::new(NOT_FOUND, format!("no thread `{name}`"))),
+        (None, _) if name == "last" => Err(Failure::new(NOT_FOUND, "there is no thread yet: run a workflow first")),
+        (None, _) => Err(Failure::new(NOT_FOUND, format!("no thread has `{name}` in its id: see `rethread threads`"))),
         (Some(_), n) => {
             Err(Failure::new(NOT_FOUND, format!("{} threads have `{name}` in their id: give more of it", n + 1)))
         }

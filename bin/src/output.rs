@@ -51,6 +51,10 @@ pub(crate) fn yellow(text: impl Display) -> String {
     styled(AnsiColor::Yellow.on_default(), text)
 }
 
+pub(crate) fn cyan(text: impl Display) -> String {
+    styled(AnsiColor::Cyan.on_default(), text)
+}
+
 pub(crate) fn dim(text: impl Display) -> String {
     styled(Style::new().dimmed(), text)
 }

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Role, Seq, State, ThreadHandle, Time};
+use rethread::{FamilyMember, Role, Runtime, Seq, State, Status, ThreadHandle, Time};
+use serde_json::{Value, json};
 
 use crate::exit::{Failure, NOT_FOUND};
 use crate::open::{self, OpenArgs};
 use crate::{output, threads};
 
-/// Show the state of a thread as it was. Folds its events: calls no model and no tool.
+/// Show the state of a thread as it was, and where its branches stood at that moment. Folds events: calls no model and
+/// no tool.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The thread: its id, a part of it, or `last`
@@ -24,23 +26,73 @@ pub(crate) struct ReplayArgs {
 
 pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let state = state_at(&open::find(&runtime, &args.thread).await?, args.to.as_deref()).await;
+    let thread = open::find(&runtime, &args.thread).await;
+    let moment = match thread {
+        Ok(thread) => moment(&runtime, &thread, args.to.as_deref()).await,
+        Err(failure) => Err(failure),
+    };
     open::close(runtime).await?;
-    let state = state?;
+    let (state, family) = moment?;
     if args.json {
-        output::print_json(&state.to_json())?;
+        let mut json = state.to_json();
+        json["family"] = family.iter().map(Member::to_json).collect();
+        output::print_json(&json)?;
     } else {
         output::print(threads::describe(&state))?;
-        output::print(conversation(&state))?;
+        for member in family.iter().filter(|member| member.at.owner.is_some()) {
+            output::print(member.line())?;
+        }
+        let conversation = conversation(&state);
+        if !conversation.is_empty() {
+            output::print(conversation)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn state_at(thread: &ThreadHandle, to: Option<&str>) -> Result<State, Failure> {
-    Ok(match to {
-        None => thread.state().await?,
-        Some(moment) => thread.state_at(seq_of(thread, moment).await?).await?,
-    })
+/// The state of a thread at a moment, and where its branches stood then.
+async fn moment(runtime: &Runtime, thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<Member>), Failure> {
+    let seq = match to {
+        None => thread.summary().await?.last_seq,
+        Some(moment) => seq_of(thread, moment).await?,
+    };
+    let state = thread.state_at(seq).await?;
+    let mut family = Vec::new();
+    for at in thread.family_at(seq).await? {
+        let (status, node) = match at.seq {
+            Some(seq) if at.owner.is_some() => {
+                let state = runtime.thread(at.thread).state_at(seq).await?;
+                (state.status(), state.node_name().map(ToString::to_string))
+            }
+            Some(_) => (state.status(), state.node_name().map(ToString::to_string)),
+            None => (Status::Pending, None),
+        };
+        family.push(Member { at, status, node });
+    }
+    Ok((state, family))
+}
+
+/// A thread of the family at the moment that is looked at.
+struct Member {
+    at: FamilyMember,
+    status: Status,
+    node: Option<String>,
+}
+
+impl Member {
+    fn to_json(&self) -> Value {
+        let FamilyMember { thread, owner, name, seq } = &self.at;
+        json!({
+            "thread_id": thread, "owner": owner, "name": name, "seq": seq, "status": self.status, "node": self.node,
+        })
+    }
+
+    fn line(&self) -> String {
+        let name = output::tame(self.at.name.as_deref().unwrap_or_default(), 40);
+        let at = self.at.seq.map_or_else(|| "not begun".to_owned(), |seq| format!("{} at seq {seq}", self.status));
+        let node = self.node.as_ref().map(|node| format!(", node {}", output::tame(node, 80))).unwrap_or_default();
+        format!("{:<12}{name:<24} {} {at}{node}", "branch", self.at.thread)
+    }
 }
 
 /// The seq that a person named: a number, a checkpoint, or the last event before a time.

@@ -8,7 +8,9 @@ use rethread::{LimitRaised, Outcome, Status, ThreadFilter, nanousd};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
+use crate::family;
 use crate::interrupt::{self, interrupted};
+use crate::live::Story;
 use crate::open::{self, OpenArgs, ToolArgs};
 use crate::output;
 
@@ -47,7 +49,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     interrupt::catch();
     if let Some(name) = &args.thread {
         let runtime = open.work(&args.tools).await?;
-        let thread = open::find(&runtime, name).await?;
+        let named = open::find(&runtime, name).await?;
+        let thread = family::root_of(&runtime, &named).await?;
+        if thread.id() != named.id() && open.talks() {
+            output::say(&format!("{} is a branch of {}, which goes on", named.id(), thread.id()));
+        }
         let summary = thread.summary().await?;
         if summary.status.is_ended() {
             let message = format!(
@@ -57,13 +63,14 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
             );
             return Err(Failure::new(exit::CONFLICT, message));
         }
+        let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
         if raised != LimitRaised::default() {
             thread.raise(raised).await?;
         } else if summary.status == Status::Paused {
             thread.resume().await?;
         }
-        let driven = drive(open, &thread, summary.last_seq.next(), args.form).await;
+        let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
     }
     if !open.data_dir.is_dir() {
@@ -73,7 +80,9 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let runtime = open.work(&args.tools).await?;
     let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
-    let all = stream::iter(unfinished).map(|summary| {
+    // Branches run with the thread whose branches they are.
+    let roots = unfinished.into_iter().filter(|summary| summary.branch_of.is_none());
+    let all = stream::iter(roots).map(|summary| {
         let thread = runtime.thread(summary.thread_id);
         async move {
             if summary.status == Status::Paused {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
+use crate::live::Story;
 use crate::open::{OpenArgs, ToolArgs};
 use crate::{definition, interrupt};
 
@@ -53,7 +54,8 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
         start = start.workspace(folder);
     }
     let thread = runtime.start(start).await?;
-    let driven = drive(open, &thread, Seq(0), args.form).await;
+    let story = Story::begin(&runtime, &thread, Seq(0)).await?;
+    let driven = drive(open, &runtime, &thread, story, args.form).await;
     finish(open, runtime, &thread, driven, args.form).await
 }
 

@@ -7,6 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rethread::{Runtime, State, Status, ThreadFilter, ThreadSummary};
 use serde_json::Value;
 
+use crate::branches::{self, Branch};
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
@@ -20,7 +21,10 @@ pub(crate) struct ThreadsArgs {
     /// At most so many, the newest
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     limit: usize,
-    /// Print one JSON array
+    /// The branches of threads, too
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON array; branches are in it, each with `branch_of`
     #[arg(long)]
     json: bool,
 }
@@ -47,6 +51,11 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
     let filter = ThreadFilter { status: args.status, ..ThreadFilter::default() };
     let mut threads = runtime.threads(filter).await?;
     open::close(runtime).await?;
+    let n_all = threads.len();
+    if !args.all && !args.json {
+        threads.retain(|thread| thread.branch_of.is_none());
+    }
+    let n_branches = n_all - threads.len();
     if args.limit > 0 && threads.len() > args.limit {
         threads.drain(..threads.len() - args.limit);
     }
@@ -55,28 +64,49 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
     } else if threads.is_empty() {
         if open.talks() {
             output::say("no threads");
+            say_of_branches(n_branches);
         }
     } else {
         let table = table(&threads).to_string();
         let lines: Vec<_> = table.lines().map(str::trim).collect();
         output::print(lines.join("\n"))?;
+        if open.talks() {
+            say_of_branches(n_branches);
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn say_of_branches(n_left_out: usize) {
+    match n_left_out {
+        0 => {}
+        1 => output::say(&output::dim("and 1 branch: see it with --all")),
+        n => output::say(&output::dim(format!("and {n} branches: see them with --all"))),
+    }
 }
 
 fn table(threads: &[ThreadSummary]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["THREAD", "STATUS", "WORKFLOW", "STARTED", "EVENTS"]);
+    let with_branches = threads.iter().any(|thread| thread.branch_of.is_some());
+    let mut header = vec!["THREAD", "STATUS", "WORKFLOW", "STARTED", "EVENTS"];
+    if with_branches {
+        header.push("BRANCH OF");
+    }
+    table.set_header(header);
     for thread in threads {
         let workflow = thread.workflow.as_ref().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
-        table.add_row([
+        let mut row = vec![
             thread.thread_id.to_string(),
             thread.status.to_string(),
             workflow,
             thread.started_at.to_string(),
             (thread.last_seq.0 + 1).to_string(),
-        ]);
+        ];
+        if with_branches {
+            row.push(thread.branch_of.map(|(owner, index)| format!("{owner} #{index}")).unwrap_or_default());
+        }
+        table.add_row(row);
     }
     table
 }
@@ -92,15 +122,20 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
     let thread = open::find(runtime, &args.thread).await?;
     let summary = thread.summary().await?;
     let state = thread.state().await?;
+    let branches = branches::of(runtime, &thread).await?;
     if args.json {
         let mut json = state.to_json();
         if let (Value::Object(json), Value::Object(summary)) = (&mut json, summary.to_json()) {
             json.shift_remove("seq");
             json.extend(summary);
+            json.insert("branches".into(), branches.iter().map(Branch::to_json).collect());
         }
         output::print_json(&json)?;
     } else {
         output::print(describe(&state))?;
+        if !branches.is_empty() {
+            output::print(branches::lines(&branches))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -115,7 +150,9 @@ pub(crate) fn describe(state: &State) -> String {
         let hash: String = workflow.hash.to_string().chars().take(12).collect();
         line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));
     }
-    if let Some((parent, seq)) = state.forked_from() {
+    if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) {
+        line("branch of", format!("{owner}, number {index}"));
+    } else if let Some((parent, seq)) = state.forked_from() {
         line("forked from", format!("{parent} at {seq}"));
     }
     if let Some(at) = state.started_at() {
@@ -149,7 +186,10 @@ pub(crate) fn describe(state: &State) -> String {
         line("checkpoint", format!("{} at {}", output::tame(&checkpoint.label, 80), checkpoint.seq));
     }
     for pending in state.pending() {
-        line("waits for", pending_in_words(&pending));
+        // The list of the branches says which of them run.
+        if pending["kind"] != "branch" {
+            line("waits for", pending_in_words(&pending));
+        }
     }
     if let Some(error) = state.error() {
         line("error", format!("{}: {}", error.kind, output::tame(&error.message, 400)));
@@ -167,6 +207,7 @@ fn pending_in_words(pending: &Value) -> String {
         Some("interaction") => format!("a person, question {}: {}", text("id"), output::tame(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
+        Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
         _ => format!("node {}", text("id")),
     }
 }

@@ -31,3 +31,8 @@ pub use provider::Provider;
 pub use request::{ReasoningOptions, Request, ResponseFormat};
 pub use response::{Cost, Response, UnitPrices};
 pub use rethread_events::message;
+
+/// The example of the README is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -56,11 +56,12 @@ impl Registered {
         let called_off = std::mem::replace(&mut cx.cancel, cancel.clone());
         let _when_dropped = cancel.clone().drop_guard();
 
+        let can_read_more = cx.outputs.is_some();
         let tool = self.tool.clone();
         let mut work = Contained::new(async move { tool.run(arguments, cx).await });
         let stopped = tokio::select! {
             biased;
-            ended = &mut work => return self.finish(ended),
+            ended = &mut work => return self.finish(ended, can_read_more),
             () = called_off.cancelled() => {
                 ExecutionError::new(ErrorKind::Cancelled, "the call was called off")
             }
@@ -69,7 +70,7 @@ impl Registered {
         cancel.cancel();
         match tokio::time::timeout(GRACE, &mut work).await {
             // It got to its end after all; to deny what has happened would be wrong.
-            Ok(Ok(Ok(output))) => self.finish(Ok(Ok(output))),
+            Ok(Ok(Ok(output))) => self.finish(Ok(Ok(output)), can_read_more),
             Ok(Ok(Err(error))) if error.kind != ErrorKind::Cancelled => {
                 Err(stopped.caused_by(head_and_tail(&error.message, ERROR_BYTES_MAX)))
             }
@@ -102,10 +103,11 @@ impl Registered {
         }
     }
 
-    fn finish(&self, ended: Result<Answer, Panic>) -> Answer {
+    fn finish(&self, ended: Result<Answer, Panic>, can_read_more: bool) -> Answer {
         match ended {
             Ok(Ok(mut output)) => {
-                output.limit(self.tool.limits().output_bytes_max);
+                let limits = self.tool.limits();
+                output.limit(limits.output_bytes_max, limits.attachment_bytes_max, can_read_more);
                 Ok(output)
             }
             Ok(Err(mut error)) => {

@@ -8,7 +8,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use crate::Workspace;
+use crate::{AskPerson, OutputStore, Workspace};
 
 /// The bytes of one progress message; what is over is cut off.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
@@ -33,6 +33,13 @@ pub struct ToolContext {
     /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry keeps it, and always
     /// tells it to the tool.
     pub timeout: Option<Duration>,
+    /// On whose behalf the call is made; the id of the thread where there is one. What outlives a call (a background
+    /// process) belongs to it. Empty unless set.
+    pub owner: Arc<str>,
+    /// Where whole outputs are kept of which a model saw head and tail.
+    pub outputs: Option<Arc<dyn OutputStore>>,
+    /// How a tool asks a person in the middle of a call.
+    pub ask: Option<Arc<dyn AskPerson>>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -46,6 +53,9 @@ impl ToolContext {
             progress: Progress::default(),
             attempt: 1,
             timeout: None,
+            owner: "".into(),
+            outputs: None,
+            ask: None,
             permit: None,
         }
     }
@@ -85,6 +95,27 @@ impl ToolContext {
         self
     }
 
+    /// Sets on whose behalf the call is made.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Arc<str>>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// Sets where whole outputs are kept; answers that are cut then name `read_output`.
+    #[must_use]
+    pub fn outputs(mut self, outputs: Arc<dyn OutputStore>) -> Self {
+        self.outputs = Some(outputs);
+        self
+    }
+
+    /// Sets how a tool asks a person in the middle of a call.
+    #[must_use]
+    pub fn ask(mut self, ask: Arc<dyn AskPerson>) -> Self {
+        self.ask = Some(ask);
+        self
+    }
+
     pub(crate) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {
         self.permit = Some(permit);
     }
@@ -102,6 +133,7 @@ impl fmt::Debug for ToolContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolContext")
             .field("key", &self.key)
+            .field("owner", &self.owner)
             .field("attempt", &self.attempt)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()

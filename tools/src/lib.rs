@@ -39,19 +39,29 @@
 //!
 //! [`ExecutionError`]: rethread_events::fault::ExecutionError
 
+mod ask;
 pub mod built_in;
 mod call;
+mod command;
 mod context;
+pub mod mcp;
 mod output;
+mod process;
 mod registry;
 mod schema;
+mod skills;
 mod tool;
 mod walk;
 mod workspace;
 
+pub use ask::{AskPerson, Question, Reply};
+pub use built_in::{OutputPart, OutputStore};
+pub use command::{CommandOptions, CommandRules, Isolation, PatternError, Support, WhenMissing};
 pub use context::{Progress, ToolContext};
-pub use output::{ToolOutput, head_and_tail};
+pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
+pub use process::{ProcessInfo, ProcessOptions, Processes, ProcessesError};
 pub use registry::{Catalogue, RegisterError, Registry, UnknownTools};
 pub use schema::{SchemaError, schema_of};
+pub use skills::{SkillFault, Skills};
 pub use tool::{Tool, ToolOptions};
 pub use workspace::{Resolved, Workspace, WorkspaceError};

@@ -1,5 +1,6 @@
 //! What a tool answers.
 
+use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::message::Part;
 use serde::Serialize;
@@ -16,7 +17,14 @@ pub struct ToolOutput {
     pub parts: Vec<Part>,
     /// How many bytes the output limit took away; 0 when it is whole.
     pub bytes_cut: u64,
+    /// All of the text, when `text` is only its head and tail; at most [`FULL_BYTES_MAX`] bytes, beyond which it is
+    /// head and tail itself. Who calls keeps it under `Hash::of` its bytes: that is the id by which the model asks
+    /// `read_output` for more.
+    pub full: Option<String>,
 }
+
+/// The bytes of a whole text that are handed on to be kept.
+pub const FULL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl ToolOutput {
     /// An answer of text alone.
@@ -46,19 +54,34 @@ impl ToolOutput {
         content
     }
 
-    /// Keeps the text, the value and the parts within `bytes_max` each. The text keeps its head and tail; a value
-    /// or a part that does not fit goes, and the text says so: half of a picture is worth nothing.
-    pub(crate) fn limit(&mut self, bytes_max: usize) {
-        if self.text.len() > bytes_max {
-            let text = head_and_tail(&self.text, bytes_max);
-            self.bytes_cut += self.text.len().saturating_sub(text.len()) as u64;
-            self.text = text;
+    /// Keeps the text within `text_max` bytes, and the value and the parts within `rest_max` each. The text keeps its
+    /// head and tail, and what it was is handed on in `full`; a value or a part that does not fit goes, and the text
+    /// says so: half of a picture is worth nothing. `can_read_more`: whether there is a `read_output` to name.
+    pub(crate) fn limit(&mut self, text_max: usize, rest_max: usize, can_read_more: bool) {
+        if self.text.len() > text_max {
+            let mut whole = std::mem::take(&mut self.text);
+            let n_bytes = whole.len();
+            if n_bytes > FULL_BYTES_MAX {
+                whole = head_and_tail(&whole, FULL_BYTES_MAX);
+            }
+            self.text = if can_read_more {
+                let id = Hash::of(whole.as_bytes());
+                cut(&whole, text_max, |missing, head| {
+                    format!(
+                        "[{missing} of {n_bytes} bytes left out here; read_output with id {id} and offset {head} shows them]"
+                    )
+                })
+            } else {
+                head_and_tail(&whole, text_max)
+            };
+            self.bytes_cut += n_bytes.saturating_sub(self.text.len()) as u64;
+            self.full = Some(whole);
         }
-        if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > bytes_max) {
+        if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > rest_max) {
             self.value = None;
             self.bytes_cut += bytes as u64;
         }
-        let mut room = bytes_max;
+        let mut room = rest_max;
         let mut n_dropped = 0;
         self.parts.retain(|part| {
             let bytes = json_bytes(part);
@@ -72,7 +95,7 @@ impl ToolOutput {
             fits
         });
         if n_dropped > 0 {
-            self.text.push_str(&format!("\n[{n_dropped} attachments left out: the limit is {bytes_max} bytes]"));
+            self.text.push_str(&format!("\n[{n_dropped} attachments left out: the limit is {rest_max} bytes]"));
         }
     }
 }
@@ -106,6 +129,11 @@ impl From<Value> for ToolOutput {
 ///
 /// The result may be longer than `bytes_max` by the length of that line, which is under 100 bytes.
 pub fn head_and_tail(text: &str, bytes_max: usize) -> String {
+    cut(text, bytes_max, |missing, _| format!("[{missing} of {} bytes left out here]", text.len()))
+}
+
+/// The same with a line of the caller's own, made from how many bytes are missing and after how many.
+fn cut(text: &str, bytes_max: usize, note: impl FnOnce(usize, usize) -> String) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
@@ -121,9 +149,9 @@ pub fn head_and_tail(text: &str, bytes_max: usize) -> String {
         tail = &tail[end + 1..];
     }
 
-    let missing = text.len() - head.len() - tail.len();
     let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
-    format!("{head}{line_end}[{missing} of {} bytes left out here]\n{tail}", text.len())
+    let note = note(text.len() - head.len() - tail.len(), head.len());
+    format!("{head}{line_end}{note}\n{tail}")
 }
 
 /// The length of a value's JSON, counted without building it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -27,6 +27,16 @@ const N_NAMES_SHOWN_MAX: usize = 40;
 /// The tools of a process. Cheap to clone, and every clone is the same registry. Reading takes no lock.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Shared>);
+
+/// A registry as its own tools may hold it.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakRegistry(Weak<Shared>);
+
+impl WeakRegistry {
+    pub(crate) fn upgrade(&self) -> Option<Registry> {
+        self.0.upgrade().map(Registry)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -114,6 +124,10 @@ impl Registry {
     /// A registry without tools.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakRegistry {
+        WeakRegistry(Arc::downgrade(&self.0))
     }
 
     /// Adds a tool. Costs the compiling of its schema and a copy of the list.

@@ -33,9 +33,11 @@ pub struct ToolOptions {
     /// How many calls run at once in this process; the others wait, at most `timeout_ms`. 16 unless set, never less
     /// than 1.
     pub concurrency_max: usize,
-    /// The bytes of an answer's text, of its value and of its attachments, each. What is over is left out, and the
-    /// text says so. 1 MiB unless set.
+    /// The bytes of an answer's text. What is over is left out in the middle, the text says so, and all of it is
+    /// handed on in [`ToolOutput::full`]. 32 KiB unless set.
     pub output_bytes_max: usize,
+    /// The bytes of an answer's value and of its attachments, each. What is over is left out. 4 MiB unless set.
+    pub attachment_bytes_max: usize,
 }
 
 impl Default for ToolOptions {
@@ -45,7 +47,8 @@ impl Default for ToolOptions {
             retries: 0,
             retry_delay_ms: 1_000,
             concurrency_max: 16,
-            output_bytes_max: 1024 * 1024,
+            output_bytes_max: 32 * 1024,
+            attachment_bytes_max: 4 * 1024 * 1024,
         }
     }
 }
@@ -187,6 +190,13 @@ impl Tool {
     #[must_use]
     pub fn output_bytes_max(mut self, output_bytes_max: usize) -> Self {
         self.options.output_bytes_max = output_bytes_max;
+        self
+    }
+
+    /// Sets [`ToolOptions::attachment_bytes_max`].
+    #[must_use]
+    pub fn attachment_bytes_max(mut self, attachment_bytes_max: usize) -> Self {
+        self.options.attachment_bytes_max = attachment_bytes_max;
         self
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::ArchiveError;
 use crate::error::RuntimeError;
+use crate::family;
 use crate::load;
 use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
@@ -18,7 +19,7 @@ use crate::runtime::Runtime;
 const PAGE: usize = 512;
 
 impl Runtime {
-    /// Writes a thread, and the threads it inherits from, as JSON lines. Answers with the number of events.
+    /// Writes a thread, the threads it inherits from and its branches, as JSON lines. Answers with the number of events.
     ///
     /// # Errors
     /// When the log or the file fails. What was written until then is whole lines.
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// Writes a thread, and the threads it inherits from, unless they were written before. Answers with the number of
+    /// Writes a thread, the threads it inherits from and its branches, unless they were written before. Answers with the number of
     /// events.
     ///
     /// # Errors
@@ -78,42 +79,63 @@ impl Exporter {
 }
 
 fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
-    let Work { to, named, written } = work;
-    let mut family = vec![id];
-    let mut info = load::stream(store, id)?;
-    while let Some(ForkPoint { parent, .. }) = info.fork_of {
-        family.push(parent);
-        info = store.stream(parent).map_err(RuntimeError::from)?;
-    }
     let mut n_events = 0;
-    for thread in family.into_iter().rev() {
-        if written.contains(&thread) {
-            continue;
-        }
-        let info = store.stream(thread).map_err(RuntimeError::from)?;
-        let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
-        while next <= info.last_seq {
-            let page = store.read_stream(thread, next..info.last_seq.next(), PAGE).map_err(RuntimeError::from)?;
-            let Some(last) = page.last() else { break };
-            next = last.seq.next();
-            for record in page {
-                let event = RecordedEvent::decode(record)?;
-                for thing in named_by(&event.event) {
-                    if named.insert(thing) {
-                        write_line(to, &thing_json(store, thing)?)?;
-                    }
-                }
-                write_line(to, &event.to_json())?;
-                n_events += 1;
+    let mut todo = vec![id];
+    while let Some(id) = todo.pop() {
+        for thread in lineage(store, id)?.into_iter().rev() {
+            if !work.written.contains(&thread) {
+                n_events += write_thread(store, thread, work)?;
+                work.written.insert(thread);
             }
         }
-        written.insert(thread);
+        for branch in family::all_branches(store, id)? {
+            match load::stream(store, branch) {
+                Ok(_) => todo.push(branch),
+                // It never began.
+                Err(RuntimeError::NoThread(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
-    to.flush()?;
+    work.to.flush()?;
     Ok(n_events)
 }
 
-fn write_line(to: &mut dyn Write, value: &Value) -> io::Result<()> {
+/// A thread and those it inherits from, the oldest last.
+fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+    let mut lineage = vec![id];
+    let mut info = load::stream(store, id)?;
+    while let Some(ForkPoint { parent, .. }) = info.fork_of {
+        lineage.push(parent);
+        info = store.stream(parent)?;
+    }
+    Ok(lineage)
+}
+
+/// Writes the events of a thread's own.
+fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
+    let info = store.stream(thread).map_err(RuntimeError::from)?;
+    let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let mut n_events = 0;
+    while next <= info.last_seq {
+        let page = store.read_stream(thread, next..info.last_seq.next(), PAGE).map_err(RuntimeError::from)?;
+        let Some(last) = page.last() else { break };
+        next = last.seq.next();
+        for record in page {
+            let event = RecordedEvent::decode(record)?;
+            for thing in named_by(&event.event) {
+                if work.named.insert(thing) {
+                    write_line(&mut work.to, &thing_json(store, thing)?)?;
+                }
+            }
+            write_line(&mut work.to, &event.to_json())?;
+            n_events += 1;
+        }
+    }
+    Ok(n_events)
+}
+
+fn write_line(to: &mut impl Write, value: &Value) -> io::Result<()> {
     serde_json::to_writer(&mut *to, value)?;
     to.write_all(b"\n")
 }

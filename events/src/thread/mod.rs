@@ -30,6 +30,7 @@ mod processors;
 mod questions;
 mod state;
 mod summaries;
+mod status;
 mod variables;
 mod view;
 mod warnings;
@@ -57,9 +58,10 @@ pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
 pub use state::{
-    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Status, Totals, Work,
+    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
+pub use status::Status;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

@@ -1,8 +1,8 @@
 //! Building a workflow in Rust.
 
 use super::{
-    Edge, FORMAT_VERSION, Faults, LlmNode, MAX_ITERATIONS_DEFAULT, Marker, Node, ToolNode, UserInteractionNode,
-    Workflow, WorkflowSpec,
+    Edge, FORMAT_VERSION, Faults, Judge, LlmNode, MAX_ITERATIONS_DEFAULT, Marker, Node, SubWorkflow, ToolNode,
+    UserInteractionNode, Workflow, WorkflowSpec,
 };
 use crate::bin::Ordered;
 use crate::event::ToolMode;
@@ -169,6 +169,29 @@ impl AgentBuilder {
     #[must_use]
     pub fn add_conditional_edge(self, from: &str, to: &str, when: impl Into<String>) -> Self {
         self.edge(from, to, Some(when.into()))
+    }
+
+    /// A way that is taken when a model says that this condition, in natural language, holds. Needs
+    /// [`AgentBuilder::set_judge`].
+    #[must_use]
+    pub fn add_judged_edge(mut self, from: &str, to: &str, condition: impl Into<String>) -> Self {
+        let edge = Edge { judge: Some(condition.into()), ..Edge::default_way(from, to) };
+        self.spec.edges.get_or_insert_default().push(edge);
+        self
+    }
+
+    /// The model that judges conditions in natural language.
+    #[must_use]
+    pub fn set_judge(mut self, judge: Judge) -> Self {
+        self.spec.judge = Some(judge);
+        self
+    }
+
+    /// A workflow that `sub_workflow` nodes run by this name.
+    #[must_use]
+    pub fn add_workflow(mut self, name: impl Into<String>, workflow: SubWorkflow) -> Self {
+        self.spec.workflows.insert(name.into(), workflow);
+        self
     }
 
     fn edge(mut self, from: &str, to: &str, when: Option<String>) -> Self {

@@ -73,6 +73,12 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
         let (profile, provider, model) = (judge.profile_id.as_ref(), judge.provider.as_ref(), judge.model.as_ref());
         check_model("judge", profile, provider, model, faults);
         check_timeout("judge.timeout_ms", judge.timeout_ms, faults);
+        if provider.is_some_and(|provider| provider == "human") {
+            faults.push(
+                Fault::new("judge.provider", "a person judges no condition")
+                    .hint("ask with a user_interaction node, and route on what it sets"),
+            );
+        }
         if judge.extra.as_ref().is_some_and(|extra| !extra.0.is_object()) {
             faults.push(Fault::new("judge.extra", "not an object"));
         }

@@ -3,11 +3,20 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::files::failed;
 use crate::error::StoreError;
 
 pub(crate) const NAME: &str = "lock";
+
+/// How long a lock is waited for whose holder is gone.
+const HEIR_MAX: Duration = Duration::from_secs(2);
+/// How often it is tried meanwhile.
+const HEIR_POLL: Duration = Duration::from_millis(5);
 
 /// Held for as long as the log is open; the operating system takes it from a process that ends.
 #[derive(Debug)]
@@ -26,12 +35,21 @@ impl Lock {
             .truncate(false)
             .open(&path)
             .map_err(|source| failed(&path, source))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked { path: dir.into(), holder: holder(&file) });
+        let deadline = Instant::now() + HEIR_MAX;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    let holder = holder(&file);
+                    // A holder that was killed while it was starting a process leaves the lock to that one until it
+                    // has begun its program.
+                    if !has_ended(&holder) || Instant::now() > deadline {
+                        return Err(StoreError::Locked { path: dir.into(), holder });
+                    }
+                    std::thread::sleep(HEIR_POLL);
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
         let text = format!("{label}, pid {}\n", std::process::id());
         // The name is for people: a full disk must not keep the log from being opened.
@@ -47,6 +65,12 @@ impl Drop for Lock {
     }
 }
 
+/// Whether the process that is named as the holder is no more.
+fn has_ended(holder: &str) -> bool {
+    let pid = holder.rsplit_once("pid ").and_then(|(_, pid)| pid.parse().ok()).and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
 fn holder(file: &File) -> String {
     let mut bytes = [0; 200];
     let n = file.read_at(&mut bytes, 0).unwrap_or(0);
@@ -56,3 +80,6 @@ fn holder(file: &File) -> String {
         _ => "unknown, it has just begun".into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

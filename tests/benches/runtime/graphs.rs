@@ -17,8 +17,8 @@ pub(crate) async fn fan_out(folder: &Path, size: Size) -> Result<()> {
     let runtime = work::runtime(folder, "look_up")?.start().await?;
     let n = size.of(10_000);
     let workflow = workflow(
-        "- {id: all, parallel: {for_each: input, body: {nodes: [{id: work, llm: {provider: scripted, model: turns-0, \
-         user_prompt: '{{ item }}'}}]}}}",
+        "- {id: all, parallel: {for_each: input, body: {nodes: [{id: work, llm: {provider: mock, model: scripted, \
+         user_prompt: '{{ item }}', extra: {script: {answers: [{text: done}]}}}}]}}}",
     )?;
     let items: Vec<_> = (0..n).map(|i| format!("question {i}")).collect();
     let begun = Instant::now();
@@ -40,7 +40,7 @@ pub(crate) async fn iterations(folder: &Path, size: Size) -> Result<()> {
     let n = size.of(100_000);
     let workflow = workflow(&format!(
         "- {{id: round, loop: {{times: {n}, body: {{nodes: [{{id: work, tool: {{tool_name: look_up, \
-         parameters: {{pattern: '{{{{ loop.index }}}}', path: src}}}}}}]}}}}}}"
+         parameters: {{pattern: 'n{{{{ loop.index }}}}', path: src}}}}}}]}}}}}}"
     ))?;
     let thread = runtime.start_thread(workflow, "go").await?;
     let mut events = Box::pin(thread.events(Seq(0)));
@@ -52,6 +52,7 @@ pub(crate) async fn iterations(folder: &Path, size: Size) -> Result<()> {
                 begun = Instant::now();
             }
             Event::ThreadCompleted(_) => break,
+            Event::ThreadFailed(e) => return Err(format!("the loop failed: {:?}", e.error).into()),
             _ => {}
         }
     }

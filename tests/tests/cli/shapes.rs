@@ -68,8 +68,9 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     check(
         &keys(&replayed),
         &expect![
-            "thread_id seq status workflow workflow_hash started_at last_at node variables scopes globals \
-             messages pending usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error"
+            "thread_id seq status workflow workflow_hash started_at last_at node variables scopes globals messages \
+             pending usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
+             family"
         ],
     );
     assert_eq!(replayed["workflow"], "greeting");
@@ -88,7 +89,9 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     let threads = scene.run("threads --json").ok().json();
     check(
         &keys(&threads[0]),
-        &expect!["thread_id status workflow workflow_hash started_at last_at last_seq last_position forked_from"],
+        &expect![
+            "thread_id status workflow workflow_hash started_at last_at last_seq last_position forked_from branch_of"
+        ],
     );
     assert_eq!(id_of(&threads[0]), id);
     assert_eq!(scene.run("threads --json --status error").ok().json(), json!([]));

@@ -92,6 +92,14 @@ fn validate_and_schema_need_no_log() {
     let schema = scene.run("schema").ok().json();
     assert_eq!(schema["title"], "rethread workflow, version 1");
     assert!(!scene.data_dir().exists());
+    let drawn = scene.run("graph asking.yaml").ok().stdout;
+    assert!(drawn.starts_with("---\ntitle: \"asking\"\n---\nflowchart TD\n") && drawn.contains("n0 --> n1"), "{drawn}");
+    let dot = scene.run("graph asking.yaml --format dot").ok().stdout;
+    assert!(dot.starts_with("digraph \"asking\" {") && dot.ends_with("}\n"), "{dot}");
+    scene.run("graph asking.yaml --format png").code(2).says("mermaid, dot").silent();
+    scene.run("graph wrong.yaml").code(3).says("wrong.yaml:10:20:").silent();
+    scene.run("graph nowhere.yaml").code(5).says("there is no file nowhere.yaml").silent();
+    assert!(!scene.data_dir().exists());
     let hello: Ran = scene.run_args(["validate".into(), root().join("docs/examples/hello.yaml")]).ok();
     assert!(hello.stdout.contains("ok, workflow `hello`"), "{hello}");
 }
@@ -127,12 +135,17 @@ fn the_help_lists_the_commands() {
         export       Write threads as JSON lines
         import       Read threads that were exported
         validate     Check a workflow file
+        graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files
         llm          Ask a model directly, without a workflow
         completions  Print completions for a shell
         help         Print this message or the help of the given subcommand(s)"#]]
     .assert_eq(&commands.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n"));
     assert!(help.contains("130 interrupted"), "{help}");
+    for command in ["schema", "validate"] {
+        let help = Scene::new().run(&format!("{command} --help")).ok();
+        assert!(help.stdout.contains("docs/WORKFLOWS.md"), "{help}");
+    }
     for command in commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
         let help = Scene::new().run(&format!("{command} --help")).ok();
         assert!(help.stdout.contains("Usage: rethread"), "{help}");

@@ -176,3 +176,21 @@ fn a_deleted_thread_takes_its_branches_with_it() {
         world.end().await;
     });
 }
+
+#[test]
+fn an_export_takes_the_branches_with_it() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&two_branches("concurrency: 2"), "hello").await;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        world.runtime.export(thread.id(), file.reopen().unwrap()).await.unwrap();
+        let other = World::new().await;
+        other.runtime.import(std::io::BufReader::new(file.reopen().unwrap())).await.unwrap();
+        let ids = |threads: Vec<rethread::ThreadSummary>| threads.into_iter().map(|t| t.thread_id).collect::<Vec<_>>();
+        let all = ids(world.runtime.threads(ThreadFilter::default()).await.unwrap());
+        assert_eq!(ids(other.runtime.threads(ThreadFilter::default()).await.unwrap()), all);
+        assert_eq!(all.len(), 3);
+        world.end().await;
+        other.end().await;
+    });
+}

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::write_file::FILE_BYTES_MAX;
-use crate::{Tool, ToolContext, ToolOutput, WorkspaceError};
+use crate::{Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// How many places are replaced at once.
 const N_PLACES_MAX: usize = 10_000;
@@ -55,10 +55,10 @@ pub fn edit_file() -> Tool {
 }
 
 /// Waits for the turn to write in the workspace.
-pub(super) fn turn(cx: &ToolContext) -> Result<MutexGuard<'_, ()>, ExecutionError> {
+pub(super) fn turn<'a>(workspace: &'a Workspace, cx: &ToolContext) -> Result<MutexGuard<'a, ()>, ExecutionError> {
     loop {
         cx.check()?;
-        if let Some(turn) = cx.workspace.writing.try_lock_for(Duration::from_millis(20)) {
+        if let Some(turn) = workspace.writing.try_lock_for(Duration::from_millis(20)) {
             return Ok(turn);
         }
     }
@@ -73,7 +73,7 @@ fn edit(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     }
     let place = cx.workspace.resolve(&args.path)?;
     let path = place.shown();
-    let _writing = turn(cx)?;
+    let _writing = turn(&cx.workspace, cx)?;
     let before = read(cx, &place)?;
 
     let (mut old, mut new) = (args.old_text.clone(), args.new_text.clone());

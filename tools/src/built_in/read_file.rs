@@ -15,7 +15,7 @@ const N_LINES_DEFAULT: u64 = 2_000;
 /// How many lines one answer has at most.
 const N_LINES_MAX: u64 = 20_000;
 /// The bytes of text in one answer.
-const TEXT_BYTES_MAX: usize = 256 * 1024;
+const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// The bytes of one line that are shown.
 const LINE_BYTES_MAX: usize = 4_000;
 /// How far into a file lines are counted.
@@ -58,6 +58,16 @@ pub fn read_file() -> Tool {
     .recovery(Recovery::Safe)
     .timeout_ms(30_000)
     .output_bytes_max(2 * TEXT_BYTES_MAX)
+}
+
+/// Lines of a file in the workspace of the context.
+pub(crate) fn read_file_of(
+    path: &str,
+    offset: u64,
+    limit: u64,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ExecutionError> {
+    read(&Args { path: path.to_owned(), offset, limit }, cx)
 }
 
 fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {

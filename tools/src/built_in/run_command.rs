@@ -1,11 +1,8 @@
 //! `run_command`: a shell command in the foreground.
 
-mod environment;
-mod group;
 mod output;
 
-use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +12,13 @@ use rethread_events::tool::Recovery;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
+use crate::command::{self, CommandOptions};
+use crate::process::Group;
 use crate::tool::typed;
-use crate::{Tool, ToolContext, ToolOutput, WorkspaceError, schema_of};
-use group::Group;
+use crate::{Tool, ToolContext, ToolOutput, schema_of};
 use output::Captured;
 
 /// How long a command may take at most, whatever the model asks for.
@@ -33,8 +31,8 @@ const MARGIN: Duration = Duration::from_millis(500);
 const TERM: Duration = Duration::from_millis(200);
 /// How long output is waited for when the command has ended but something holds its pipes open.
 const DRAIN: Duration = Duration::from_millis(200);
-/// The bytes of output in one answer, standard output and error each.
-const STREAM_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of output that are kept, standard output and error each; the model sees less of it.
+const STREAM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -55,36 +53,24 @@ fn timeout_ms_default() -> u64 {
     TIMEOUT_MS_DEFAULT
 }
 
-/// How commands run.
-#[derive(Debug, Clone)]
-pub struct CommandOptions {
-    /// The shell, which is called with `-c` and the command. `/bin/sh` unless set.
-    pub shell: PathBuf,
-    /// Names of environment variables that commands get beside the usual ones (`PATH`, `HOME`, `LANG` and the like).
-    /// Everything else of this process' environment, and so every secret in it, is kept from them.
-    pub environment: Vec<String>,
-}
-
-impl Default for CommandOptions {
-    fn default() -> Self {
-        Self { shell: "/bin/sh".into(), environment: Vec::new() }
-    }
-}
-
 /// The tool `run_command`: a shell command in the foreground, with its output, its exit code and a time limit.
 ///
 /// The command is a process group of its own. The whole group is killed when its time is up, when the call is called
 /// off or dropped, and when the command itself has ended: nothing it started stays behind. What leaves the group on
 /// purpose (`setsid`) is not found; what runs when this process is killed by force runs on.
 ///
-/// No path check confines a command: it can do what the user can who runs this process. Only its folder is checked.
+/// No path check confines a command: it can do what the user can who runs this process, as far as
+/// [`crate::Isolation`] does not keep it. Only its folder is checked.
 /// It is `at_most_once`.
 pub fn run_command(options: CommandOptions) -> Tool {
     let options = Arc::new(options);
     Tool::new(
         "run_command",
-        "Runs a shell command in the workspace and waits for its end. The answer has its output, cut in the middle \
-         when long, and its exit code. Nothing it starts in the background outlives it.",
+        format!(
+            "Runs a shell command in the workspace and waits for its end. The answer has its output, cut in the \
+             middle when long, and its exit code. Nothing it starts in the background outlives it.{}",
+            options.described()
+        ),
         schema_of::<Args>(),
         move |arguments, cx| {
             let options = Arc::clone(&options);
@@ -97,25 +83,8 @@ pub fn run_command(options: CommandOptions) -> Tool {
 }
 
 async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<ToolOutput, ExecutionError> {
-    let folder = folder(&args, &cx).await?;
-    let mut command = Command::new(&options.shell);
-    command
-        .arg("-c")
-        .arg(&args.command)
-        .current_dir(folder)
-        .env_clear()
-        .envs(environment::allowed(&options.environment))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| {
-        ExecutionError::new(
-            ErrorKind::Failed,
-            format!("the command was not started: {}: {error}", options.shell.display()),
-        )
-    })?;
+    let folder = command::folder(&args.folder, &cx).await?;
+    let mut child = command::spawn(options, &args.command, folder, &[], &cx.workspace).await?;
     let mut group = Group::of(&child)?;
 
     let limit = match cx.timeout {
@@ -164,23 +133,6 @@ enum End {
     ByItself,
     TimeUp,
     CalledOff,
-}
-
-/// The folder to run in, which must exist.
-async fn folder(args: &Args, cx: &ToolContext) -> Result<PathBuf, ExecutionError> {
-    let (workspace, path) = (Arc::clone(&cx.workspace), args.folder.clone());
-    let found = tokio::task::spawn_blocking(move || {
-        let place = workspace.resolve(&path)?;
-        match workspace.dir().metadata(place.as_path()) {
-            Ok(metadata) if metadata.is_dir() => Ok(workspace.root().join(&place.relative)),
-            Ok(_) => Err(WorkspaceError::NotAFolder { path: place.shown() }),
-            Err(source) => Err(WorkspaceError::io(&place.relative, source)),
-        }
-    });
-    match found.await {
-        Ok(found) => Ok(found?),
-        Err(_) => Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")),
-    }
 }
 
 async fn reap(child: &mut Child) -> Result<ExitStatus, ExecutionError> {

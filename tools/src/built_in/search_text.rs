@@ -21,7 +21,7 @@ const N_MATCHES_DEFAULT: usize = 200;
 /// How many matching lines one answer has at most.
 const N_MATCHES_MAX: usize = 2_000;
 /// The bytes of text in one answer.
-const TEXT_BYTES_MAX: usize = 256 * 1024;
+const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// The bytes of one line that are shown.
 const LINE_BYTES_MAX: usize = 500;
 /// The bytes of one file that are searched.

@@ -37,7 +37,7 @@ fn the_limit_holds_for_text_value_and_parts() {
     let mut output = ToolOutput::from(Value::from("x".repeat(10_000)))
         .with_part(Part::text("small"))
         .with_part(Part::text("y".repeat(10_000)));
-    output.limit(1000);
+    output.limit(1000, 1000, false);
     assert!(output.text.len() < 1200, "{}", output.text.len());
     assert_eq!(output.value, None);
     assert_eq!(output.parts, [Part::text("small")]);
@@ -49,7 +49,7 @@ fn the_limit_holds_for_text_value_and_parts() {
 fn what_fits_is_not_touched() {
     let mut output = ToolOutput::from(serde_json::json!({ "n": 1 })).with_part(Part::text("p"));
     let before = output.clone();
-    output.limit(100);
+    output.limit(100, 100, true);
     assert_eq!(output, before);
 }
 
@@ -57,4 +57,26 @@ fn what_fits_is_not_touched() {
 fn an_answer_always_has_content() {
     assert_eq!(ToolOutput::default().into_content(), [Part::text("")]);
     assert_eq!(ToolOutput::default().with_part(Part::text("p")).into_content(), [Part::text("p")]);
+}
+
+#[test]
+fn what_was_cut_is_handed_on_whole_with_the_way_to_it() {
+    let text = (1..=100).map(|n| format!("line {n}\n")).collect::<String>();
+    let mut output = ToolOutput::text(text.clone());
+    output.limit(60, 1000, true);
+    let id = Hash::of(text.as_bytes());
+    assert_eq!(output.full.as_deref(), Some(text.as_str()));
+    let sentence = format!("\n[740 of 792 bytes left out here; read_output with id {id} and offset 35 shows them]\n");
+    assert!(output.text.contains(&sentence), "{}", output.text);
+    assert!(text[35..].starts_with("line 6\n"));
+}
+
+#[test]
+fn a_text_beyond_all_measure_is_handed_on_in_part() {
+    let mut output = ToolOutput::text("x".repeat(FULL_BYTES_MAX + 1000));
+    output.limit(100, 100, true);
+    let full = output.full.unwrap();
+    assert!(full.len() < FULL_BYTES_MAX + 100 && full.contains("left out here]"));
+    let id = Hash::of(full.as_bytes()).to_string();
+    assert!(output.text.contains(&id) && output.text.contains(" of 16778216 bytes"), "{}", output.text);
 }

@@ -258,6 +258,25 @@ fn the_first_branch_wins_and_the_loser_is_cancelled_with_all_its_calls() {
 }
 
 #[test]
+fn two_of_three_suffice() {
+    let yaml = EACH.replace("concurrency: 2", "concurrency: 3\n      mode: n_of_m\n      n: 2");
+    let mut family = Family::new(&yaml, serde_json::json!(["x", "y", "z"]));
+    family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.with("2", |bench| bench.says("Z"));
+    family.note("one is missing still");
+    family.with("1", |bench| bench.says("Y"));
+    assert_eq!(family.root().state().output().unwrap().0.to_string(), r#"[null,"Y","Z"]"#);
+    assert_eq!(family.root().state().status(), Status::Completed);
+
+    let mut family = Family::new(&yaml, serde_json::json!(["x", "y", "z"]));
+    family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+    assert_eq!(family.root().state().status(), Status::Running);
+    family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
+    assert_eq!(family.root().state().status(), Status::Error, "two cannot complete any more");
+    assert_eq!(family.threads["2"].state().status(), Status::Cancelled);
+}
+
+#[test]
 fn where_one_suffices_a_failure_is_none_until_the_last() {
     let mut family = Family::new(&two("{mode: any}"), "hello");
     family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));

@@ -302,6 +302,14 @@ fn the_laws_hold_for_every_thread_of_a_family() {
             for bench in family.threads.values() {
                 laws::hold(bench);
             }
+            // The same script gives the same events, ids and times included.
+            let mut again = Family::new(&yaml, serde_json::json!(3));
+            for (which, act) in &acts {
+                again.act(*which, act);
+            }
+            for (name, bench) in &family.threads {
+                assert_eq!(bench.log, again.threads[name].log, "thread {name} of {yaml}");
+            }
             let (n_branched, n_completed) = n_families.get();
             let is_complete = family.threads.len() > 1 && family.root().state().status() == Status::Completed;
             n_families

@@ -286,3 +286,13 @@ nodes:
         "#]],
     );
 }
+
+#[test]
+fn a_person_judges_no_condition() {
+    check(
+        "version: '1'\nname: w\njudge: {provider: human, model: m}\nnodes: [{id: a, end: {}}]\n",
+        expect![[r#"
+            3:19: judge.provider: a person judges no condition (ask with a user_interaction node, and route on what it sets)
+        "#]],
+    );
+}

@@ -250,3 +250,40 @@ fn the_schema_knows_every_field_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn the_builder_makes_what_a_file_makes_of_judges_and_sub_workflows() {
+    let file = valid(
+        "version: '1'\nname: w\nmax_iterations: 50\ntimeout_ms: 60000\njudge: {provider: mock, model: m}\n\
+         nodes: [{id: a, sub_workflow: {workflow: inner}}, {id: b, end: {}}, {id: c, end: {}}]\n\
+         edges: [{from: a, to: b, judge: it is late}, {from: a, to: c}]\n\
+         workflows: {inner: {nodes: [{id: x, end: {}}]}}\n",
+    );
+    let mut node = Node::new("a".into());
+    node.sub_workflow =
+        Some(SubWorkflowNode { workflow: "inner".into(), inputs: Ordered::default(), outputs: Ordered::default() });
+    let mut inner = Node::new("x".into());
+    inner.end = Some(Marker {});
+    let built = AgentBuilder::new("w")
+        .set_judge(Judge { provider: Some("mock".into()), model: Some("m".into()), ..Judge::default() })
+        .add_workflow(
+            "inner",
+            SubWorkflow {
+                description: None,
+                max_iterations: None,
+                variables: Ordered::default(),
+                entry: None,
+                end_points: Vec::new(),
+                nodes: vec![inner],
+                edges: None,
+            },
+        )
+        .add_node(node)
+        .add_end_node("b")
+        .add_end_node("c")
+        .add_judged_edge("a", "b", "it is late")
+        .add_edge("a", "c")
+        .build()
+        .unwrap();
+    assert_eq!(built.hash(), file.hash());
+}

@@ -1,5 +1,7 @@
 //! A neutral request in the words of Messages.
 
+use std::collections::BTreeSet;
+
 use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -214,7 +216,7 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
         body.insert("tools".into(), tools.into());
     }
     if !request.has_tools() {
-        return;
+        return used_tools(request, body);
     }
     let one_by_one = request.parallel_tool_calls == Some(false);
     let choice = match &request.tool_choice {
@@ -294,6 +296,20 @@ fn takes_effort(model: &str) -> bool {
 }
 
 /// What excludes each other, looked at when everything is in place.
+/// A conversation in which tools were used is refused where none is declared. Those that were used are, and are not to
+/// be used.
+fn used_tools(request: &Request, body: &mut Map<String, Value>) {
+    let used: BTreeSet<&str> =
+        request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.name.as_str()).collect();
+    if used.is_empty() || body.contains_key("tools") {
+        return;
+    }
+    let declared: Vec<_> =
+        used.iter().map(|name| json!({ "name": name, "input_schema": { "type": "object" } })).collect();
+    body.insert("tools".into(), declared.into());
+    body.insert("tool_choice".into(), json!({ "type": "none" }));
+}
+
 fn settle(request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {

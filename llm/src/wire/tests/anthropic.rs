@@ -174,6 +174,22 @@ fn effort_is_said_in_words_where_the_model_knows_them() {
 }
 
 #[test]
+fn tools_that_were_used_are_declared_where_none_is_offered() {
+    let mut request = everything();
+    request.tools = [].into();
+    request.tool_choice = None;
+    let body = Anthropic::default().body(&request).unwrap();
+    let declared: Vec<_> = body["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    let used: std::collections::BTreeSet<_> =
+        request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| call.name.as_str()).collect();
+    assert_eq!(declared, used.into_iter().collect::<Vec<_>>());
+    assert!(!declared.is_empty());
+    assert_eq!(body["tool_choice"], serde_json::json!({ "type": "none" }));
+    request.messages.retain(|message| message.tool_calls().next().is_none());
+    assert!(Anthropic::default().body(&request).unwrap().get("tools").is_none());
+}
+
+#[test]
 fn turns_alternate_and_nothing_empty_is_sent() {
     let request: Request = serde_json::from_value(serde_json::json!({ "model": "m", "messages": [
         { "role": "user", "content": "a" },

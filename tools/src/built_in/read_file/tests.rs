@@ -54,7 +54,7 @@ async fn an_answer_has_room_for_so_much() {
     let text = read(&f, "a").await;
     assert!(text.len() < TEXT_BYTES_MAX + 2000, "{}", text.len());
     let next = text.lines().last().unwrap();
-    assert!(next.starts_with("[the file goes on; continue with offset 26"), "{next}");
+    assert!(next.starts_with("[the file goes on; continue with offset 66]"), "{next}");
 }
 
 #[tokio::test]

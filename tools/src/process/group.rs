@@ -14,13 +14,13 @@ const LOOK_MAX: Duration = Duration::from_millis(20);
 ///
 /// A process number is only safe to signal as long as the process has not been waited for, since the system may give
 /// it to another. So whoever waits for the child calls [`Group::kill`] first.
-pub(super) struct Group {
+pub(crate) struct Group {
     leader: Pid,
     is_killed: bool,
 }
 
 impl Group {
-    pub(super) fn of(child: &Child) -> Result<Self, ExecutionError> {
+    pub(crate) fn of(child: &Child) -> Result<Self, ExecutionError> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         match id {
             Some(leader) => Ok(Self { leader, is_killed: false }),
@@ -29,7 +29,7 @@ impl Group {
     }
 
     /// Returns once the leader has ended, and leaves it to be waited for.
-    pub(super) async fn leader_ended(&self) {
+    pub(crate) async fn leader_ended(&self) {
         let mut pause = LOOK_FIRST;
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         // An error means that there is no such child any more.
@@ -40,13 +40,13 @@ impl Group {
     }
 
     /// Asks every process of the group to end.
-    pub(super) fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         // Nobody there to ask is what is wanted.
         let _ = kill_process_group(self.leader, Signal::TERM);
     }
 
     /// Ends every process of the group. Does nothing the second time.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if !std::mem::replace(&mut self.is_killed, true) {
             let _ = kill_process_group(self.leader, Signal::KILL);
         }
@@ -57,4 +57,10 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Kills the group of a process that is no child of this one. Says whether there was one.
+pub(super) fn kill_by_number(pid: u32) -> bool {
+    let leader = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    leader.is_some_and(|leader| kill_process_group(leader, Signal::KILL).is_ok())
 }

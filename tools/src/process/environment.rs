@@ -19,7 +19,7 @@ const USUAL: [&str; 12] = [
 ];
 
 /// The usual variables, those that were allowed by name, and some that ask programs for plain output.
-pub(super) fn allowed(more: &[String]) -> Vec<(OsString, OsString)> {
+pub(crate) fn allowed(more: &[String]) -> Vec<(OsString, OsString)> {
     let mut all: Vec<(OsString, OsString)> =
         [("TERM", "dumb"), ("NO_COLOR", "1"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")]
             .map(|(name, value)| (name.into(), value.into()))

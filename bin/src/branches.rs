@@ -1,0 +1,86 @@
+//! The branches that a thread has started, in a list.
+
+use std::collections::BTreeMap;
+
+use rethread::{Event, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
+use rethread_events::event::Branches;
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::output;
+
+/// How many branches are listed for a person.
+const SHOWN_MAX: usize = 50;
+const NAME_CHARS_MAX: usize = 40;
+
+/// A branch of a thread.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    /// The fork node.
+    node: String,
+    name: String,
+    thread: ThreadId,
+    /// Its status; of one that has not begun, `pending`.
+    status: &'static str,
+}
+
+impl Branch {
+    /// What `show --json` prints of it.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "node": self.node, "name": self.name, "thread_id": self.thread, "status": self.status })
+    }
+}
+
+/// The branches that a thread has started itself, in the order in which they began; not those of its branches. Costs a
+/// read of the thread.
+pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle) -> Result<Vec<Branch>, Failure> {
+    let mut plan: Option<(String, Branches)> = None;
+    let mut places = BTreeMap::new();
+    let mut branches = Vec::<Branch>::new();
+    for event in thread.recorded_events(Seq(0)).await? {
+        match event.event {
+            Event::ForkStarted(fork) => {
+                plan = Some((fork.node.to_string(), fork.branches));
+                places.clear();
+            }
+            Event::BranchStarted(started) => {
+                if let Some((node, names)) = &plan {
+                    places.insert(started.index, branches.len());
+                    let (node, name) = (node.clone(), names.name(started.index));
+                    branches.push(Branch { node, name, thread: started.child, status: "pending" });
+                }
+            }
+            // Others take the places of those that ran.
+            Event::ThreadForked(forked) => {
+                for replaced in forked.branches {
+                    let place = replaced.path.first().and_then(|index| places.get(index));
+                    if let (1, Some(branch)) = (replaced.path.len(), place.and_then(|i| branches.get_mut(*i))) {
+                        branch.thread = replaced.child;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    for branch in &mut branches {
+        match runtime.thread(branch.thread).summary().await {
+            Ok(summary) => branch.status = summary.status.name(),
+            Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(branches)
+}
+
+/// The branches for a person.
+pub(crate) fn lines(branches: &[Branch]) -> String {
+    let of = |branch: &Branch| {
+        let name = output::tame(&format!("{} {}", branch.node, branch.name), NAME_CHARS_MAX);
+        format!("{:<12}{name:<24} {} {}", "branch", branch.thread, branch.status)
+    };
+    let mut lines: Vec<_> = branches.iter().take(SHOWN_MAX).map(of).collect();
+    if branches.len() > SHOWN_MAX {
+        lines.push(format!("{:<12}and {} more: see them with --json", "", branches.len() - SHOWN_MAX));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,122 @@
+//! A thread and its branches, each called by the name that its owner gives it.
+
+use std::collections::HashMap;
+
+use rethread::{Event, OpenInteraction, RecordedEvent, Runtime, RuntimeError, ThreadHandle, ThreadId};
+use rethread_events::event::Branches;
+
+use crate::output;
+
+/// The most characters of a branch's name on a line.
+const NAME_CHARS_MAX: usize = 40;
+
+/// The threads of a family, as far as their events were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    /// What each is called; the first thread is called nothing.
+    labels: HashMap<ThreadId, String>,
+    /// The names of the branches of those that are in a fork.
+    plans: HashMap<ThreadId, Names>,
+}
+
+#[derive(Debug)]
+enum Names {
+    Named(Vec<String>),
+    /// By their numbers.
+    Each,
+}
+
+impl Names {
+    fn of(branches: &Branches) -> Self {
+        match branches {
+            Branches::Named(branches) => Self::Named(branches.iter().map(|branch| branch.name.clone()).collect()),
+            Branches::Each { .. } => Self::Each,
+        }
+    }
+
+    fn name(&self, index: u32) -> String {
+        match self {
+            Self::Named(names) => names.get(index as usize).cloned().unwrap_or_default(),
+            Self::Each => format!("#{index}"),
+        }
+    }
+}
+
+fn label(owner: &str, name: &str) -> String {
+    let name = output::tame(name, NAME_CHARS_MAX);
+    if owner.is_empty() { name } else { format!("{owner}/{name}") }
+}
+
+impl Family {
+    /// The thread with the branches that run now.
+    pub(crate) async fn of(runtime: &Runtime, thread: ThreadId) -> Result<Self, RuntimeError> {
+        let mut family = Self::default();
+        let mut todo = vec![(thread, String::new())];
+        while let Some((thread, label_of_owner)) = todo.pop() {
+            let state = match runtime.thread(thread).state().await {
+                Ok(state) => Some(state),
+                // A branch that has not begun.
+                Err(RuntimeError::NoThread(_)) if !label_of_owner.is_empty() => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(fan) = state.as_ref().and_then(|state| state.fan()) {
+                let names = Names::of(&fan.plan.branches);
+                for run in fan.running() {
+                    todo.push((run.child, label(&label_of_owner, &names.name(run.index))));
+                }
+                family.plans.insert(thread, names);
+            }
+            family.labels.insert(thread, label_of_owner);
+        }
+        Ok(family)
+    }
+
+    /// What the thread of an event is called; `None` when it is of another family.
+    pub(crate) fn label_of(&mut self, event: &RecordedEvent) -> Option<&str> {
+        let thread = event.record.thread;
+        match &event.event {
+            Event::ThreadForked(forked) if !self.labels.contains_key(&thread) => {
+                let branch = forked.branch.as_ref()?;
+                let owner = self.labels.get(&branch.owner)?;
+                let name = self.plans.get(&branch.owner).unwrap_or(&Names::Each).name(branch.index);
+                let label = label(owner, &name);
+                self.labels.insert(thread, label);
+            }
+            Event::ForkStarted(plan) if self.labels.contains_key(&thread) => {
+                self.plans.insert(thread, Names::of(&plan.branches));
+            }
+            _ => {}
+        }
+        self.labels.get(&thread).map(String::as_str)
+    }
+
+    /// What the owner calls a branch of its own.
+    pub(crate) fn branch(&self, owner: ThreadId, index: u32) -> String {
+        label("", &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
+    }
+}
+
+/// A question of a thread or of one of its branches.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// What the branch is called; nothing for the thread itself.
+    pub(crate) branch: String,
+    pub(crate) asked: OpenInteraction,
+}
+
+/// What a thread and its branches ask people now, those that have waited longest first.
+pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec<Question>, RuntimeError> {
+    let family = Family::of(runtime, thread).await?;
+    let branch = |thread| family.labels.get(&thread).cloned().unwrap_or_default();
+    let open = runtime.thread(thread).inbox().await?;
+    Ok(open.into_iter().map(|asked| Question { branch: branch(asked.thread), asked }).collect())
+}
+
+/// The thread whose branch it is, or whose branch that is, up to the one that is nobody's.
+pub(crate) async fn root_of(runtime: &Runtime, thread: &ThreadHandle) -> Result<ThreadHandle, RuntimeError> {
+    let mut root = thread.clone();
+    while let Some((owner, _)) = root.summary().await?.branch_of {
+        root = runtime.thread(owner);
+    }
+    Ok(root)
+}

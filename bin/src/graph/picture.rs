@@ -1,0 +1,267 @@
+//! What is drawn of a workflow, whatever the text it is drawn in. The same definition gives the same picture.
+
+use std::collections::BTreeMap;
+
+use rethread_events::event::OnFailed;
+use rethread_events::ids::NodeId;
+use rethread_events::workflow::{Edge, ForkNode, Graph, JoinMode, JoinNode, LlmNode, LoopNode, NodeKind, Workflow};
+
+/// The most characters of an id, a condition or another text of the definition in a picture.
+const TEXT_CHARS_MAX: usize = 120;
+
+/// A workflow to be drawn.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) title: String,
+    /// The workflow's own graph first, then its sub-workflows.
+    pub(super) parts: Vec<Part>,
+    /// Arrows that lead from one part into another.
+    pub(super) arrows: Vec<Arrow>,
+}
+
+/// A graph of the workflow.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The name of the sub-workflow; absent for the workflow itself.
+    pub(super) name: Option<String>,
+    pub(super) boxes: Vec<Box>,
+    pub(super) arrows: Vec<Arrow>,
+}
+
+/// A node of the picture.
+#[derive(Debug)]
+pub(super) struct Box {
+    /// Unique in the picture.
+    pub(super) number: usize,
+    pub(super) shape: Shape,
+    pub(super) lines: Vec<String>,
+    pub(super) is_end: bool,
+}
+
+/// What a node looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Where the graph begins, when no `start` node says so.
+    Entry,
+    Llm,
+    Tool,
+    Person,
+    Processor,
+    Route,
+    Fork,
+    Join,
+    LoopStart,
+    LoopEnd,
+    SubWorkflow,
+    Start,
+    End,
+}
+
+/// An edge of the picture.
+#[derive(Debug)]
+pub(super) struct Arrow {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) kind: ArrowKind,
+    pub(super) label: Option<String>,
+}
+
+/// What an edge means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArrowKind {
+    /// It leads on.
+    On,
+    /// Taken when the node failed.
+    OnError,
+    /// The next iteration of a loop.
+    Again,
+    /// Into a sub-workflow.
+    Into,
+}
+
+impl Picture {
+    pub(super) fn of(workflow: &Workflow) -> Self {
+        let mut numbers = 0..;
+        let mut next = || numbers.next().unwrap_or_default();
+        let mut parts = Vec::new();
+        let mut entries = BTreeMap::new();
+        let mut calls = Vec::new();
+        let subs = workflow.sub_workflows().map(|(name, graph)| (Some(name), graph));
+        for (name, graph) in std::iter::once((None, workflow.main())).chain(subs) {
+            let ids: BTreeMap<_, _> = graph.nodes().map(|node| (node.id.clone(), next())).collect();
+            if let (Some(name), Some(entry)) = (name, graph.entry().and_then(|id| ids.get(id))) {
+                entries.insert(name, *entry);
+            }
+            for node in graph.nodes() {
+                if let NodeKind::SubWorkflow(sub) = node.kind() {
+                    calls.push((ids[&node.id], sub.workflow.as_str()));
+                }
+            }
+            parts.push(part(name, graph, &ids, &mut next));
+        }
+        let into = |(from, name): (usize, &str)| {
+            let to = *entries.get(name)?;
+            Some(Arrow { from, to, kind: ArrowKind::Into, label: Some("runs".into()) })
+        };
+        Self { title: cut(workflow.name()), parts, arrows: calls.into_iter().filter_map(into).collect() }
+    }
+}
+
+fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: &mut impl FnMut() -> usize) -> Part {
+    let mut part = Part { name: name.map(cut), boxes: Vec::new(), arrows: Vec::new() };
+    for node in graph.nodes() {
+        let (shape, about) = look(node.kind());
+        let lines = std::iter::once(cut(node.id.as_str())).chain(about).collect();
+        part.boxes.push(Box { number: ids[&node.id], shape, lines, is_end: graph.is_end(&node.id) });
+    }
+    if let Some(entry) = graph.entry()
+        && let Some(to) = ids.get(entry)
+        && !graph.node(entry).is_some_and(|node| matches!(node.kind(), NodeKind::Start))
+    {
+        let dot = next();
+        part.boxes.push(Box { number: dot, shape: Shape::Entry, lines: Vec::new(), is_end: false });
+        part.arrows.push(Arrow { from: dot, to: *to, kind: ArrowKind::On, label: None });
+    }
+    for node in graph.nodes() {
+        let from = ids[&node.id];
+        let mut arrow = |to: &NodeId, kind, label: Option<String>| {
+            if let Some(to) = ids.get(to) {
+                part.arrows.push(Arrow { from, to: *to, kind, label });
+            }
+        };
+        match node.kind() {
+            NodeKind::Fork(fork) => {
+                for (name, entry) in &fork.branches {
+                    arrow(entry, ArrowKind::On, Some(cut(name)));
+                }
+                if let Some(entry) = &fork.entry {
+                    arrow(entry, ArrowKind::On, Some("for each".into()));
+                }
+            }
+            NodeKind::LoopEnd(end) => arrow(&end.start, ArrowKind::Again, Some(again(graph, &end.start))),
+            _ => {}
+        }
+        // The run ends on an end point, whatever edges leave it.
+        if !graph.is_end(&node.id) {
+            let edges = graph.edges_from(&node.id);
+            let n_conditions = edges.clone().filter(|edge| !edge.is_default()).count();
+            for (i, edge) in edges.enumerate() {
+                arrow(&edge.to, ArrowKind::On, edge_label(i, edge, n_conditions));
+            }
+        }
+        if let Some(target) = &node.on_error {
+            arrow(target, ArrowKind::OnError, Some("on error".into()));
+        }
+    }
+    part
+}
+
+/// A condition, with its place where several are tried one after the other; `else` behind them.
+fn edge_label(i: usize, edge: &Edge, n_conditions: usize) -> Option<String> {
+    let place = if n_conditions > 1 { format!("{}: ", i + 1) } else { String::new() };
+    match (&edge.when, &edge.judge) {
+        (Some(when), _) => Some(format!("{place}when {}", cut(when))),
+        (None, Some(judge)) => Some(format!("{place}judge “{}”", cut(judge))),
+        (None, None) => (n_conditions > 0).then(|| "else".into()),
+    }
+}
+
+/// The shape of a node, and what is said of it below its id.
+fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
+    match kind {
+        NodeKind::Llm(llm) => (Shape::Llm, about_llm(llm)),
+        NodeKind::Tool(tool) => {
+            let asks = if tool.approval { ", if a person approves" } else { "" };
+            (Shape::Tool, vec![format!("tool {}{asks}", cut(tool.tool_name.as_str()))])
+        }
+        NodeKind::UserInteraction(_) => (Shape::Person, vec!["asks a person".into()]),
+        NodeKind::ContextProcessor(processor) => (Shape::Processor, vec![cut(&processor.processor_name)]),
+        NodeKind::Route(_) | NodeKind::Condition(_) => (Shape::Route, Vec::new()),
+        NodeKind::Fork(fork) => (Shape::Fork, about_fork(fork)),
+        NodeKind::Join(join) => (Shape::Join, vec![about_join(join)]),
+        // The short forms are written out before they are drawn.
+        NodeKind::Parallel(_) => (Shape::Fork, Vec::new()),
+        NodeKind::LoopStart(repeat) | NodeKind::Loop(repeat) => (Shape::LoopStart, about_loop(repeat)),
+        NodeKind::LoopEnd(_) => (Shape::LoopEnd, Vec::new()),
+        NodeKind::SubWorkflow(sub) => (Shape::SubWorkflow, vec![format!("workflow {}", cut(&sub.workflow))]),
+        NodeKind::Start => (Shape::Start, Vec::new()),
+        NodeKind::End => (Shape::End, Vec::new()),
+    }
+}
+
+fn about_llm(llm: &LlmNode) -> Vec<String> {
+    let model = match (&llm.profile_id, &llm.provider, &llm.model) {
+        (Some(profile), _, _) => format!("llm, profile {}", cut(profile.as_str())),
+        (None, Some(provider), Some(model)) => format!("llm, {} {}", cut(provider), cut(model)),
+        (None, _, _) => "llm".into(),
+    };
+    vec![model]
+}
+
+fn about_fork(fork: &ForkNode) -> Vec<String> {
+    let mut about = Vec::new();
+    if let Some(list) = &fork.for_each {
+        let item = fork.variable.as_deref().unwrap_or("item");
+        about.push(format!("for each {} of {}", cut(item), cut(list)));
+    }
+    if let Some(n) = fork.concurrency {
+        about.push(format!("{n} at once"));
+    }
+    about
+}
+
+fn about_join(join: &JoinNode) -> String {
+    let waits = match (join.mode, join.n) {
+        (JoinMode::All, _) => "waits for all".to_owned(),
+        (JoinMode::Any, _) => "waits for the first".to_owned(),
+        (JoinMode::NOfM, n) => format!("waits for {}", n.unwrap_or_default()),
+    };
+    let failed = match join.on_failed {
+        OnFailed::Fail => "",
+        OnFailed::Ignore => ", ignores failures",
+        OnFailed::Collect => ", collects failures",
+    };
+    format!("{waits}{failed}")
+}
+
+fn about_loop(repeat: &LoopNode) -> Vec<String> {
+    let mut about = Vec::new();
+    if let Some(list) = &repeat.for_each {
+        let item = repeat.variable.as_deref().unwrap_or("item");
+        about.push(format!("for each {} of {}", cut(item), cut(list)));
+    }
+    if let Some(times) = repeat.times {
+        about.push(format!("{times} times"));
+    }
+    if let Some(condition) = &repeat.condition {
+        about.push(format!("while {}", cut(condition)));
+    }
+    about
+}
+
+/// The way back of a loop, with its bound; a list has its own.
+fn again(graph: &Graph, start: &NodeId) -> String {
+    let bound = match graph.node(start).map(|node| node.kind()) {
+        Some(NodeKind::LoopStart(repeat)) => repeat.max_iterations.into_iter().chain(repeat.times).min(),
+        _ => None,
+    };
+    bound.map_or_else(|| "again".to_owned(), |n| format!("again, {n} times at most"))
+}
+
+/// Text of the definition, at most so much of it that the picture can be looked at.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The lines of a label, without what no picture shows: control characters, and those that turn the direction of what
+/// follows.
+pub(super) fn lines_of(text: &str) -> Vec<String> {
+    let shown = |c: &char| {
+        !c.is_control()
+            && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    text.trim().lines().map(|line| line.replace('\t', " ").chars().filter(shown).collect()).collect()
+}

@@ -1,0 +1,74 @@
+//! The branch that a thread is: how it begins, where it ends, what its owner is told.
+
+use bincode::{Decode, Encode};
+
+use super::{BranchOutcome, Fan};
+use crate::ids::{NodeId, ThreadId, Time};
+use crate::thread::agent_loop::Unfit;
+use crate::thread::path::Path;
+use crate::thread::state::{Phase, State, Totals, Work};
+
+/// The branch that a thread is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Branch {
+    /// The thread whose branch it is and its number there; absent in a fork of a branch, which nobody waits for.
+    pub owner: Option<(ThreadId, u32)>,
+    /// The node at which it ends.
+    pub join: NodeId,
+    /// How many scopes were open at the fork: the join is in the graph of the innermost.
+    pub(in crate::thread) n_frames: u64,
+}
+
+impl State {
+    /// The branches of the fork that it is in.
+    pub fn fan(&self) -> Option<&Fan> {
+        match &self.node_run()?.work {
+            Work::Branches(fan) => Some(fan),
+            _ => None,
+        }
+    }
+
+    /// The branch that it is.
+    pub fn branch(&self) -> Option<&Branch> {
+        self.branch.as_ref()
+    }
+
+    /// Whether it ends, as a branch, when it comes to this node.
+    pub(in crate::thread) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
+        self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
+    }
+
+    /// What its owner is told of its end; `None` when it has not ended.
+    pub fn branch_outcome(&self) -> Option<BranchOutcome> {
+        self.ending()?;
+        let output = match self.error() {
+            Some(error) => Err(error),
+            None => Ok(self.output().cloned().unwrap_or_default()),
+        };
+        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals() })
+    }
+
+    /// What a branch makes of the state at which its owner forked.
+    pub(in crate::thread) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), Unfit> {
+        let Phase::InNode(run) = &self.phase else {
+            return Err(Unfit("the owner is in no fork"));
+        };
+        let Work::Branches(fan) = &run.work else {
+            return Err(Unfit("the owner is in no fork"));
+        };
+        let plan = fan.plan.clone();
+        let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
+        self.branch =
+            Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
+        self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
+        self.leave_budget();
+        self.totals = Totals::default();
+        self.path = Path::default();
+        self.begin_to_count();
+        self.globals.written.clear();
+        if let Some((variable, item)) = item {
+            self.set_innermost(variable, item.clone());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! How far a thread is.
+
+use serde::Serialize;
+
+/// How far a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Made, not begun.
+    Pending,
+    /// At work.
+    Running,
+    /// Waits for a person.
+    Waiting,
+    /// Begins nothing new until it is resumed.
+    Paused,
+    /// Reached an end.
+    Completed,
+    /// Ended because somebody asked for it.
+    Cancelled,
+    /// Ended in an error.
+    Error,
+}
+
+impl Status {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Waiting, Self::Paused, Self::Completed, Self::Cancelled, Self::Error];
+
+    /// Its number, for a store that keeps it beside the stream.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The status with that number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Whether nothing will happen any more.
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Error)
+    }
+
+    /// Its name, as it appears in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,182 @@
+//! Threads with branches, as the command line shows them, and the examples of `docs/examples`.
+
+use rethread_tests::binary::{Ran, Scene, root};
+use serde_json::{Value, json};
+
+use crate::{id_of, keys};
+
+/// A branch that answers at once, one that asks a person, and inside it one for each of two.
+const FAMILY: &str = r#"
+version: "1"
+name: family
+nodes:
+  - id: both
+    parallel:
+      branches:
+        left: {nodes: [{id: l, llm: {provider: mock, model: m, user_prompt: hi, extra: {script: {answers: [{text: L}]}}}}]}
+        right:
+          nodes:
+            - {id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: Pay?, variables: [{variable_name: paid, expression: "{{ input }}"}]}}
+            - id: inner
+              parallel:
+                for_each: "[1, 2]"
+                body:
+                  nodes:
+                    - {id: deep, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: "Item {{ item }}?", variables: [{variable_name: output, expression: "{{ input }}"}]}}
+    checkpoint: joined
+"#;
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.write("family.yaml", FAMILY);
+    scene
+}
+
+fn example(scene: &Scene, name: &str, more: &[&str]) -> Ran {
+    let file = root().join("docs/examples").join(name);
+    let file = file.to_str().unwrap();
+    scene.run_args(["run", file].iter().chain(more))
+}
+
+fn questions(scene: &Scene) -> Vec<String> {
+    let open = scene.run("inbox --json").ok().json();
+    open.as_array().unwrap().iter().map(|question| question["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn is_branch(thread: &Value) -> bool {
+    !thread["branch_of"].is_null()
+}
+
+#[test]
+fn a_family_is_shown_while_it_runs_and_asks_for_its_branches() {
+    let scene = scene();
+    let ran = scene.run("run family.yaml").code(4);
+    for part in ["fork both: left, right", "[left] node l", "[left] model L", "[right] node ask", "branch left"] {
+        assert!(ran.stderr.contains(part), "{part}: {ran}");
+    }
+    let question = questions(&scene).remove(0);
+    let root = id_of(&scene.run("show last --json").ok().json());
+    assert!(!question.starts_with(&root), "the question is the branch's");
+    assert!(ran.stderr.contains("waiting for a person, branch right: Pay?"), "{ran}");
+    assert!(ran.stderr.contains(&format!("rethread respond {question} --text")), "{ran}");
+    assert!(ran.stderr.contains(&format!("rethread resume {root}")), "{ran}");
+
+    let answered = scene.run(&format!("respond {question} --value true")).ok();
+    assert!(answered.stderr.contains(&format!("rethread resume {root}")), "{answered}");
+    // Whoever names the branch means the thread that waits for it.
+    let branch = question.rsplit_once('-').unwrap().0;
+    let ran = scene.run(&format!("resume {branch}")).code(4);
+    assert!(ran.stderr.contains(&format!("{branch} is a branch of {root}")), "{ran}");
+    assert!(ran.stderr.contains("[right/#0] node deep") && ran.stderr.contains("branch right/#1: Item 2?"), "{ran}");
+    for question in questions(&scene) {
+        scene.run(&format!("respond {question} --text so")).ok();
+    }
+    let all = scene.run("resume --all --json").ok().json();
+    assert_eq!(all.as_array().unwrap().len(), 1, "branches are not threads of their own: {all}");
+    assert_eq!(all[0]["output"], json!({ "left": "L", "right": ["so", "so"] }));
+}
+
+#[test]
+fn lists_and_replays_know_branches() {
+    let scene = scene();
+    scene.run("run family.yaml --quiet").code(4);
+    let root = id_of(&scene.run("show last --json").ok().json());
+
+    let listed = scene.run("threads").ok();
+    assert_eq!(listed.stdout.lines().count(), 2, "{listed}");
+    assert!(listed.stderr.contains("2 branches: see them with --all"), "{listed}");
+    let all = scene.run("threads --all").ok();
+    assert!(all.stdout.lines().count() == 4 && all.stdout.contains(&format!("{root} #1")), "{all}");
+    let threads = scene.run("threads --json").ok().json();
+    let branches: Vec<_> = threads.as_array().unwrap().iter().filter(|thread| is_branch(thread)).collect();
+    assert_eq!(branches.len(), 2, "{threads}");
+    assert_eq!(branches[0]["branch_of"]["thread_id"], root.as_str());
+
+    let shown = scene.run("show last --json").ok().json();
+    assert_eq!(keys(&shown["branches"][0]), "node name thread_id status");
+    let of = |name: &str| {
+        let branches = shown["branches"].as_array().unwrap();
+        branches.iter().find(|branch| branch["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&of("left")["status"], &of("right")["status"]), (&json!("completed"), &json!("waiting")));
+    let people = scene.run("show last").ok().stdout;
+    assert!(people.contains("both right") && people.contains("waiting"), "{people}");
+    let right = of("right")["thread_id"].as_str().unwrap().to_owned();
+    let branch = scene.run(&format!("show {right}")).ok().stdout;
+    assert!(branch.contains(&format!("{root}, number 1")), "{branch}");
+
+    let now = scene.run("replay last --json").ok().json();
+    assert_eq!(keys(&now["family"][0]), "thread_id owner name seq status node");
+    assert_eq!(now["family"].as_array().unwrap().len(), 2, "the branch that ended is not in it: {now}");
+    assert_eq!((&now["family"][1]["name"], &now["family"][1]["node"]), (&json!("right"), &json!("ask")));
+    // At its first event nothing had begun.
+    assert_eq!(scene.run("replay last --to 0 --json").ok().json()["family"].as_array().unwrap().len(), 1);
+    let people = scene.run("replay last").ok().stdout;
+    assert!(people.contains("right") && people.contains("waiting at seq"), "{people}");
+    scene.run("replay last --to joined").code(5).says("is no seq, time or checkpoint");
+}
+
+#[test]
+fn a_run_prints_the_events_of_its_branches_too() {
+    let scene = scene();
+    let lines = scene.run("run family.yaml --jsonl").code(4).lines();
+    let (outcome, events) = lines.split_last().unwrap();
+    assert_eq!(outcome["status"], "waiting");
+    assert_eq!(scene.run("tail --from 0 --jsonl").ok().lines(), events);
+    assert!(events.iter().any(|event| event["thread_id"] != outcome["thread_id"]));
+}
+
+#[test]
+fn the_approval_example_plans_again_until_a_person_agrees() {
+    let scene = Scene::new();
+    scene.write("list.txt", "FIXME: paint the door\n");
+    let ran = example(&scene, "approve.yaml", &["--input", "Find what is to do"]).code(4);
+    assert!(ran.stderr.contains("Plan 1 of 3: search all files here for `TODO`"), "{ran}");
+    scene.run_args(["respond", &questions(&scene)[0], "--text", "look for FIXME"]).ok();
+    scene.run("resume last").code(4).says("Plan 2 of 3: search all files here for `FIXME`");
+    scene.run(&format!("respond {} --text yes", questions(&scene)[0])).ok();
+    let done = scene.run("resume last").ok();
+    assert!(done.stdout.contains("what the search found"), "{done}");
+    let state = scene.run("replay last --to searched --json").ok().json();
+    assert!(state["variables"]["output"].as_str().unwrap().contains("paint the door"), "{state}");
+}
+
+#[test]
+fn the_approval_example_gives_up_after_three_plans() {
+    let scene = Scene::new();
+    example(&scene, "approve.yaml", &["--quiet"]).code(4);
+    for n_left in (0..3).rev() {
+        scene.run(&format!("respond {} --text no", questions(&scene)[0])).ok();
+        let ran = scene.run("resume last --json").code(if n_left == 0 { 0 } else { 4 }).json();
+        if n_left == 0 {
+            assert_eq!(ran["output"], "Nothing was done: three plans were rejected.");
+        }
+    }
+    let events = scene.run("events last --jsonl --type TOOL_EXECUTION_REQUEST").ok();
+    assert_eq!(events.stdout, "", "nothing runs that was not approved");
+}
+
+#[test]
+fn the_research_example_goes_round_until_the_judge_is_content() {
+    let scene = Scene::new();
+    let ran = example(&scene, "research.yaml", &["--json"]).ok().json();
+    assert!(ran["output"].as_str().unwrap().contains("goes on after a crash"), "{ran}");
+    let events = scene.run("tail --from 0 --jsonl").ok().lines();
+    let n = |name: &str| events.iter().filter(|event| event["type"] == name).count();
+    assert_eq!((n("LOOP_ITERATION_STARTED"), n("BRANCH_STARTED"), n("CONDITION_EVALUATION_COMPLETED")), (2, 4, 2));
+    let state = scene.run("replay last --to researched --json").ok().json();
+    let notes = state["variables"]["notes"].as_array().unwrap();
+    assert_eq!(notes.len(), 4);
+    assert_eq!(notes[0], "A runtime for agents.", "in the order of the questions");
+}
+
+#[test]
+fn every_example_can_be_drawn() {
+    let scene = Scene::new();
+    for entry in std::fs::read_dir(root().join("docs/examples")).unwrap() {
+        let file = entry.unwrap().path();
+        let file = file.to_str().unwrap();
+        assert!(scene.run_args(["graph", file]).ok().stdout.contains("flowchart TD"), "{file}");
+        assert!(scene.run_args(["graph", "--format", "dot", file]).ok().stdout.starts_with("digraph"), "{file}");
+    }
+}

@@ -1,0 +1,168 @@
+//! One call of a server's tool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
+    InputRequest, InputRequiredResult, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde_json::Value;
+
+use super::connection::{Connection, with_causes};
+use super::server::Server;
+use super::{answer, handler};
+use crate::ToolContext;
+use crate::schema::Arguments;
+use crate::tool::Answer;
+
+/// How often a server may ask for more before it answers.
+const N_ROUNDS_MAX: usize = 16;
+
+/// Calls a tool under the server's own name, over a new connection when there is none.
+pub(super) async fn call(
+    server: &Arc<Server>,
+    tool: String,
+    arguments: Value,
+    output: Option<&Arguments>,
+    cx: ToolContext,
+) -> Answer {
+    let (connection, is_new) = tokio::select! {
+        connection = server.connection() => connection?,
+        () = cx.cancel.cancelled() => {
+            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it was made"));
+        }
+    };
+    if is_new {
+        // It may be another program by now, with other tools.
+        server.list_again();
+    }
+    let Value::Object(arguments) = arguments else {
+        return Err(ExecutionError::new(ErrorKind::InvalidArguments, "the arguments must be an object"));
+    };
+    let mut params = CallToolRequestParams::new(tool).with_arguments(arguments);
+    for _ in 0..N_ROUNDS_MAX {
+        match once(&connection, params.clone(), &cx).await {
+            Ok(Response::Complete(result)) => return answer::from(result, output),
+            Ok(Response::InputRequired(asked)) => {
+                params.request_state = asked.request_state.clone();
+                params.input_responses = Some(responses(server, asked, &cx).await?);
+            }
+            Err(Ended::CalledOff) => {
+                return Err(ExecutionError::new(
+                    ErrorKind::Cancelled,
+                    "the call was called off, and the server told so; what it did until then is done",
+                ));
+            }
+            Err(Ended::Failed(error)) => return Err(failed(server, error)),
+        }
+    }
+    Err(ExecutionError::new(ErrorKind::Limit, format!("the server asked {N_ROUNDS_MAX} times and did not answer")))
+}
+
+enum Response {
+    Complete(CallToolResult),
+    InputRequired(InputRequiredResult),
+}
+
+enum Ended {
+    CalledOff,
+    Failed(ServiceError),
+}
+
+/// Sends one request and waits for its response. When the call is called off or dropped the server is told.
+async fn once(connection: &Connection, params: CallToolRequestParams, cx: &ToolContext) -> Result<Response, Ended> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let sent = connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+    let handle = tokio::select! {
+        handle = sent => handle.map_err(Ended::Failed)?,
+        () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
+    };
+    let _open = connection.calls.open(handle.id.clone(), handle.progress_token.clone(), cx);
+    let mut unanswered = Unanswered { peer: connection.peer.clone(), request: Some(handle.id.clone()) };
+    let response = tokio::select! {
+        response = handle.await_response() => response,
+        () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
+    };
+    unanswered.request = None;
+    match response.map_err(Ended::Failed)? {
+        ServerResult::CallToolResult(result) => Ok(Response::Complete(result)),
+        ServerResult::InputRequiredResult(result) => Ok(Response::InputRequired(result)),
+        _ => Err(Ended::Failed(ServiceError::UnexpectedResponse)),
+    }
+}
+
+/// Tells the server that nobody waits any more, unless it has answered.
+struct Unanswered {
+    peer: Peer<RoleClient>,
+    request: Option<RequestId>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let Some(request) = self.request.take() else { return };
+        let peer = self.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let reason = Some("the call was called off".to_owned());
+                let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(request), reason)).await;
+            });
+        }
+    }
+}
+
+/// Answers what the server wants to know before it goes on.
+async fn responses(
+    server: &Server,
+    asked: InputRequiredResult,
+    cx: &ToolContext,
+) -> Result<BTreeMap<String, Value>, ExecutionError> {
+    let mut responses = BTreeMap::new();
+    for (name, request) in asked.input_requests.unwrap_or_default() {
+        cx.check()?;
+        let InputRequest::Elicitation(request) = request else {
+            return Err(ExecutionError::new(
+                ErrorKind::Failed,
+                "the server wants something of this client that it does not give (a model's answer, or a list of roots)",
+            ));
+        };
+        let result = handler::ask(&server.config.name, request.params, cx, cx.cancel.clone()).await;
+        let result = serde_json::to_value(result)
+            .map_err(|error| ExecutionError::new(ErrorKind::Internal, format!("an answer is no JSON: {error}")))?;
+        responses.insert(name, result);
+    }
+    Ok(responses)
+}
+
+fn failed(server: &Server, error: ServiceError) -> ExecutionError {
+    let text = server.config.scrubbed(&with_causes(&error));
+    match error {
+        ServiceError::McpError(error) => {
+            let kind = match error.code {
+                ErrorCode::INVALID_PARAMS => ErrorKind::InvalidArguments,
+                ErrorCode::METHOD_NOT_FOUND => ErrorKind::UnknownTool,
+                _ => ErrorKind::Failed,
+            };
+            if kind != ErrorKind::Failed {
+                // It may have other tools than it had.
+                server.list_again();
+            }
+            let message = server.config.scrubbed(&error.message);
+            ExecutionError::new(kind, format!("the server refused: {message} ({})", error.code.0))
+        }
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+            server.list_again();
+            ExecutionError::retryable(
+                ErrorKind::Connection,
+                format!("the connection to the server `{}` was lost in the middle of the call", server.config.name),
+            )
+            .caused_by(text)
+        }
+        ServiceError::Timeout { .. } => ExecutionError::retryable(ErrorKind::Timeout, text),
+        ServiceError::Cancelled { .. } => ExecutionError::new(ErrorKind::Cancelled, text),
+        _ => ExecutionError::new(ErrorKind::MalformedResponse, format!("the server's answer is of no use: {text}")),
+    }
+}

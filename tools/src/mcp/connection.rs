@@ -1,0 +1,212 @@
+//! One connection to a server: how it is made and how it ends.
+
+mod lines;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, Peer, RunningService, serve_client_with_lifecycle};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::io::{AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+use super::config::McpTransport;
+use super::handler::{Calls, Handler};
+use super::server::Server;
+use crate::process::{Group, environment};
+use lines::Limited;
+
+/// The bytes of one message of a server.
+const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How much of what a server says on standard error is kept, for the error that says why it does not work.
+const STDERR_BYTES_MAX: usize = 2 * 1024;
+/// How long that is waited for when it does not work.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long a server has to end by itself when its input is closed, and again when it is asked to.
+const END: Duration = Duration::from_millis(800);
+
+/// An open connection. Dropping it closes it and kills the process behind it.
+pub(super) struct Connection {
+    /// Dropped first, so that a process sees its input end before it is killed.
+    service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) calls: Arc<Calls>,
+    process: Mutex<Option<Process>>,
+}
+
+struct Process {
+    group: Group,
+    /// Waited for by the runtime when it is dropped; by then the group has been killed.
+    child: Child,
+}
+
+impl Connection {
+    /// Connects. The error says what went wrong, secrets left out.
+    pub(super) async fn open(server: &Arc<Server>) -> Result<Self, String> {
+        let config = &server.config;
+        let transport = config.transport.as_ref().map_err(Clone::clone)?;
+        let opened = timeout(config.connect_timeout, async {
+            match transport {
+                McpTransport::Process { command, args, env, cwd } => {
+                    Self::start(server, command, args, env, cwd.as_deref()).await
+                }
+                McpTransport::Http { url, headers } => Self::reach(server, url, headers).await,
+            }
+        });
+        let opened = opened
+            .await
+            .unwrap_or_else(|_| Err(format!("it did not answer within {} ms", config.connect_timeout.as_millis())));
+        opened.map_err(|error| config.scrubbed(&error))
+    }
+
+    async fn start(
+        server: &Arc<Server>,
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+        cwd: Option<&str>,
+    ) -> Result<Self, String> {
+        let mut process = Command::new(command);
+        process
+            .args(args)
+            .env_clear()
+            .envs(environment::allowed(&[]))
+            .envs(env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(cwd) = cwd {
+            process.current_dir(Path::new(cwd));
+        }
+        let mut child = process.spawn().map_err(|error| format!("`{command}` cannot be started: {error}"))?;
+        let group = Group::of(&child).map_err(|error| error.message)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("the process has no standard streams".to_owned());
+        };
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&said)));
+        let stdout = BufReader::new(Limited::new(stdout, MESSAGE_BYTES_MAX));
+        let (handler, calls) = Handler::new(server);
+        let service = match serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()).await {
+            Ok(service) => service,
+            Err(error) => {
+                // What it said last may still be on its way, and is mostly the reason.
+                let _ = timeout(LAST_WORDS, listening).await;
+                let said = said.lock();
+                let said = String::from_utf8_lossy(&said);
+                let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {}", said.trim()) };
+                return Err(format!("{}{said}", in_words(&error)));
+            }
+        };
+        Ok(Self::new(service, calls, Some(Process { group, child })))
+    }
+
+    async fn reach(server: &Arc<Server>, url: &str, headers: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut custom = HashMap::new();
+        for (name, value) in headers {
+            let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+            let mut value: HeaderValue =
+                value.parse().map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            value.set_sensitive(true);
+            custom.insert(header, value);
+        }
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+        config.custom_headers = custom;
+        config.max_sse_event_size = MESSAGE_BYTES_MAX;
+        // A redirect could carry the headers to another host.
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(server.config.connect_timeout)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let transport = StreamableHttpClientTransport::with_client(client, config);
+        let (handler, calls) = Handler::new(server);
+        let service =
+            serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| with_causes(&error))?;
+        Ok(Self::new(service, calls, None))
+    }
+
+    fn new(service: RunningService<RoleClient, Handler>, calls: Arc<Calls>, process: Option<Process>) -> Self {
+        let peer = service.peer().clone();
+        Self { service: tokio::sync::Mutex::new(Some(service)), peer, calls, process: Mutex::new(process) }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Closes it in good order: a process sees the end of its input, then SIGTERM, then SIGKILL.
+    pub(super) async fn close(&self) {
+        if let Some(mut service) = self.service.lock().await.take() {
+            let _ = service.close_with_timeout(END).await;
+        }
+        let process = self.process.lock().take();
+        if let Some(mut process) = process {
+            if timeout(END, process.group.leader_ended()).await.is_err() {
+                process.group.terminate();
+                let _ = timeout(END, process.group.leader_ended()).await;
+            }
+            process.group.kill();
+            let _ = process.child.wait().await;
+        }
+    }
+}
+
+/// The newest generation of the protocol with those that speak it, the older one with the others.
+fn lifecycle() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::V_2026_07_28], legacy_version: None }
+}
+
+/// Reads what a process says beside the protocol: for the log, and the last of it for errors.
+async fn listen(mut stderr: ChildStderr, server: String, said: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(n_read @ 1..) = stderr.read(&mut buffer).await {
+        tracing::debug!(server, text = %String::from_utf8_lossy(&buffer[..n_read]).trim_end(), "an MCP server said");
+        let mut said = said.lock();
+        said.extend_from_slice(&buffer[..n_read]);
+        let n_over = said.len().saturating_sub(STDERR_BYTES_MAX);
+        said.drain(..n_over);
+    }
+}
+
+/// Why a connection did not come about, without the names of types.
+fn in_words(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, context } => {
+            format!("{} ({context})", with_causes(error.error.as_ref()))
+        }
+        ClientInitializeError::ConnectionClosed(context) => format!("it closed the connection ({context})"),
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
+            let (new, old) = (in_words(discover), in_words(fallback));
+            if new == old { old } else { format!("{old}; by the newer protocol: {new}") }
+        }
+        other => with_causes(other),
+    }
+}
+
+/// An error with all that caused it.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = error.source();
+    }
+    text
+}

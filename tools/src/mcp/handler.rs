@@ -1,0 +1,158 @@
+//! What a server may ask of this client, and tell it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rethread_events::json::Json;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam, RequestId,
+    UrlElicitationCapability,
+};
+use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use tokio_util::sync::CancellationToken;
+
+use super::server::Server;
+use crate::{Question, Reply, ToolContext};
+
+/// The calls that are open on a connection, for what comes from the server about them.
+#[derive(Default)]
+pub(super) struct Calls(Mutex<BTreeMap<u64, Open>>);
+
+struct Open {
+    request: RequestId,
+    progress: rmcp::model::ProgressToken,
+    cx: ToolContext,
+}
+
+impl Calls {
+    /// Notes a call; it is open until the guard is dropped.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        request: RequestId,
+        progress: rmcp::model::ProgressToken,
+        cx: &ToolContext,
+    ) -> OpenCall {
+        let mut calls = self.0.lock();
+        let number = calls.last_key_value().map_or(0, |(number, _)| number + 1);
+        calls.insert(number, Open { request, progress, cx: cx.clone() });
+        OpenCall { calls: Arc::clone(self), number }
+    }
+
+    /// The call that a server's request is about. Where the transport does not tell, it is the one that began last:
+    /// a server asks as soon as it is called.
+    fn about(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
+        let calls = self.0.lock();
+        let named = match origin {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => calls.values().find(|call| call.request == *id),
+            _ => None,
+        };
+        named.or_else(|| calls.values().next_back()).map(|call| call.cx.clone())
+    }
+}
+
+pub(super) struct OpenCall {
+    calls: Arc<Calls>,
+    number: u64,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.calls.0.lock().remove(&self.number);
+    }
+}
+
+pub(super) struct Handler {
+    server: Weak<Server>,
+    name: String,
+    calls: Arc<Calls>,
+}
+
+impl Handler {
+    pub(super) fn new(server: &Arc<Server>) -> (Self, Arc<Calls>) {
+        let calls = Arc::new(Calls::default());
+        let name = server.config.name.clone();
+        (Self { server: Arc::downgrade(server), name, calls: Arc::clone(&calls) }, calls)
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let elicitation = ElicitationCapability::new()
+            .with_form(FormElicitationCapability::default())
+            .with_url(UrlElicitationCapability::default());
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(elicitation);
+        ClientConfig::new(capabilities, Implementation::new("rethread", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let Some(cx) = self.calls.about(context.extensions.get::<InboundStreamOrigin>()) else {
+            // Nobody called it, so there is nobody to ask.
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        Ok(ask(&self.name, request, &cx, context.ct.clone()).await)
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        let progress = {
+            let calls = self.calls.0.lock();
+            calls.values().find(|call| call.progress == params.progress_token).map(|call| call.cx.progress.clone())
+        };
+        if let Some(progress) = progress {
+            let far = match params.total {
+                Some(total) => format!("{} of {total}", params.progress),
+                None => params.progress.to_string(),
+            };
+            progress.say(match params.message {
+                Some(message) => format!("{far}: {message}"),
+                None => far,
+            });
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        if let Some(server) = self.server.upgrade() {
+            server.list_again();
+        }
+    }
+}
+
+/// Asks the person behind a call; without one, and when asking fails, the answer is no.
+pub(super) async fn ask(
+    server: &str,
+    request: ElicitRequestParams,
+    cx: &ToolContext,
+    cancel: CancellationToken,
+) -> ElicitResult {
+    let Some(person) = cx.ask.clone() else { return ElicitResult::new(ElicitationAction::Decline) };
+    let (message, schema, url) = match request {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            (message, serde_json::to_value(requested_schema).ok().map(Json::from), None)
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, None, Some(url)),
+        _ => return ElicitResult::new(ElicitationAction::Decline),
+    };
+    let question =
+        Question { key: Arc::clone(&cx.key), from: server.to_owned(), message, schema, url, cancel: cancel.clone() };
+    let reply = tokio::select! {
+        reply = person.ask(question) => reply,
+        () = cancel.cancelled() => Ok(Reply::Cancel),
+        () = cx.cancel.cancelled() => Ok(Reply::Cancel),
+    };
+    match reply {
+        Ok(Reply::Accept(content)) => ElicitResult::new(ElicitationAction::Accept).with_content(content.into_value()),
+        Ok(Reply::Decline) => ElicitResult::new(ElicitationAction::Decline),
+        Ok(Reply::Cancel) => ElicitResult::new(ElicitationAction::Cancel),
+        Err(error) => {
+            tracing::warn!(server, %error, "the question of an MCP server could not be asked");
+            ElicitResult::new(ElicitationAction::Cancel)
+        }
+    }
+}

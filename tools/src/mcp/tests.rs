@@ -1,0 +1,324 @@
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::json::Json;
+use rethread_events::message::Part;
+use rethread_events::tool::{PersonRole, Recovery};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::built_in::fixture::Fixture;
+use crate::{AskPerson, Progress, Question, Reply};
+
+/// A workspace, a registry and the test server in it.
+struct Rig {
+    f: Fixture,
+    servers: McpServers,
+    reports: Vec<ServerReport>,
+}
+
+fn script() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/mcp/tests/server.py")
+}
+
+/// The test server as a process, with more keys of its configuration.
+fn process(f: &Fixture, more: Value) -> Value {
+    let mut server = json!({ "command": "python3", "args": [script(), "stdio"], "env": { "LOG": f.path("log") } });
+    server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    server
+}
+
+async fn rig_of(f: Fixture, servers: Value) -> Rig {
+    let config = McpConfig::parse(&json!({ "mcpServers": servers }).to_string()).unwrap();
+    let (servers, reports) = McpServers::connect(config, &f.registry).await;
+    Rig { f, servers, reports }
+}
+
+async fn rig(more: Value) -> Rig {
+    let f = Fixture::new([]);
+    let server = process(&f, more);
+    rig_of(f, json!({ "s": server })).await
+}
+
+/// Waits until a message that the server got has all of these in it.
+async fn logged(f: &Fixture, needles: &[&str]) -> String {
+    let begun = Instant::now();
+    loop {
+        let log = std::fs::read_to_string(f.path("log")).unwrap_or_default();
+        if let Some(line) = log.lines().find(|line| needles.iter().all(|needle| line.contains(needle))) {
+            return line.to_owned();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{needles:?} did not come");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_a_server_are_listed_and_called() {
+    let r = rig(json!({ "recovery": { "add": "safe" }, "approval": ["env"], "disabledTools": ["huge"] })).await;
+    let tools = r.reports[0].tools.as_ref().unwrap();
+    expect_test::expect![[
+        r#"s__add s__ask s__big s__die s__env s__fail s__grow s__hang s__no_type s__picture s__refuse s__slow s__structured"#
+    ]]
+    .assert_eq(&tools.join(" "));
+    expect_test::expect![[r#"
+        the tool `broken` is left out: tool `s__broken` cannot be registered: the schema must have `"type": "object"` at its top, it has "string"
+        the tool `add` is listed twice"#]]
+    .assert_eq(&r.reports[0].warnings.join("\n"));
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+    let text = r.f.call("s__add", json!({ "a": 2 })).await;
+    assert!(text.starts_with("invalid_arguments: the arguments do not fit the tool's schema"), "{text}");
+    assert_eq!(r.f.call("s__no_type", json!({})).await, "no.type");
+    assert_eq!(r.f.call("s__fail", json!({})).await, "failed: it broke");
+    assert_eq!(
+        r.f.call("s__refuse", json!({})).await,
+        "invalid_arguments: the server refused: not known: tools/call (-32602)"
+    );
+    // Annotations are hints; the configuration decides.
+    let tool = |name| r.f.registry.get(name).unwrap();
+    assert_eq!(tool("s__add").declared_recovery(), Recovery::Safe);
+    assert_eq!(tool("s__fail").declared_recovery(), Recovery::AtMostOnce);
+    assert_eq!(tool("s__env").person_role(), PersonRole::Approves);
+    r.servers.shutdown().await;
+    assert_eq!(r.f.registry.list().len(), 0);
+}
+
+#[tokio::test]
+async fn one_bad_server_does_not_stop_the_rest() {
+    let f = Fixture::new([]);
+    let good = process(&f, json!({}));
+    let r = rig_of(
+        f,
+        json!({
+            "good": good,
+            "none": { "command": "/no/such/program" },
+            "mute": { "command": "sleep", "args": ["1000"], "connect_timeout": 0.3 },
+            "loud": { "command": "sh", "args": ["-c", "echo no luck >&2; exit 1"] },
+            "liar": { "command": "sh", "args": ["-c", "while read x; do echo nonsense; done"], "connect_timeout": 1 },
+            "gone": { "url": "http://127.0.0.1:1/mcp" },
+            "bad": { "command": "x", "type": "http" },
+            "off": { "command": "/no/such/program", "disabled": true },
+        }),
+    )
+    .await;
+    let outcomes: Vec<_> = r
+        .reports
+        .iter()
+        .map(|report| match &report.tools {
+            Ok(tools) => format!("{}: {} tools", report.server, tools.len()),
+            Err(error) => format!("{}: {error}", report.server),
+        })
+        .collect();
+    let expected = [
+        "bad: its configuration cannot be used: `type` `http` does not fit",
+        "gone: it cannot be connected to: ",
+        "good: 14 tools",
+        "liar: it cannot be connected to: ",
+        "loud: it cannot be connected to: ",
+        "mute: it cannot be connected to: it did not answer within 300 ms",
+        "none: it cannot be connected to: `/no/such/program` cannot be started: No such file",
+    ];
+    assert_eq!(outcomes.len(), expected.len(), "{outcomes:#?}");
+    for (outcome, expected) in outcomes.iter().zip(expected) {
+        assert!(outcome.starts_with(expected), "{outcome}");
+    }
+    assert!(outcomes[4].contains("it said: no luck"), "{}", outcomes[4]);
+    assert_eq!(r.f.call("good__add", json!({ "a": 1, "b": 1 })).await, "2");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_is_a_retryable_error_and_is_back_for_the_next_call() {
+    let r = rig(json!({})).await;
+    let error = r.f.registry.call("s__die", json!({}), r.f.cx()).await.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
+    assert_eq!(error.message, "the connection to the server `s` was lost in the middle of the call");
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+}
+
+#[tokio::test]
+async fn a_call_that_is_called_off_is_called_off_at_the_server() {
+    let r = rig(json!({})).await;
+    let cancel = CancellationToken::new();
+    let call = r.f.registry.call("s__hang", json!({}), r.f.cx().cancel(cancel.clone()));
+    let (answer, ()) = tokio::join!(call, async {
+        logged(&r.f, &["tools/call", "hang"]).await;
+        cancel.cancel();
+    });
+    assert_eq!(answer.unwrap_err().kind, ErrorKind::Cancelled);
+    logged(&r.f, &["notifications/cancelled"]).await;
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_ends_and_the_server_is_told() {
+    let r = rig(json!({ "timeoutMs": 300 })).await;
+    let text = r.f.call("s__hang", json!({})).await;
+    assert!(text.starts_with("timeout: `s__hang` was stopped after 300 ms"), "{text}");
+    logged(&r.f, &["notifications/cancelled"]).await;
+}
+
+#[tokio::test]
+async fn progress_of_a_server_is_progress_of_the_call() {
+    let r = rig(json!({})).await;
+    let (tell, told) = std::sync::mpsc::channel();
+    let cx = r.f.cx().progress(Progress::new(move |text| {
+        let _ = tell.send(text);
+    }));
+    assert_eq!(r.f.registry.call("s__slow", json!({}), cx).await.unwrap().text, "done");
+    let told: Vec<_> = told.try_iter().collect();
+    assert!(told.contains(&"2 of 2: step 2".to_owned()), "{told:?}");
+}
+
+#[tokio::test]
+async fn answers_have_limits_and_what_is_beyond_them_ends_the_connection() {
+    let r = rig(json!({})).await;
+    let output = r.f.registry.call("s__big", json!({ "bytes": 1_000_000 }), r.f.cx()).await.unwrap();
+    assert!(output.text.len() < 33 * 1024 && output.full.is_some_and(|full| full.len() == 1_000_000));
+    let error = r.f.registry.call("s__huge", json!({}), r.f.cx()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Connection, "{error:?}");
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+}
+
+#[tokio::test]
+async fn pictures_links_and_values_come_through() {
+    let r = rig(json!({})).await;
+    let output = r.f.registry.call("s__picture", json!({}), r.f.cx()).await.unwrap();
+    assert_eq!(output.text, "one\n[x: file:///x]");
+    assert!(matches!(&output.parts[..], [Part::Image(image)] if image.data.as_deref() == Some("aGk=")));
+    let output = r.f.registry.call("s__structured", json!({ "n": 7 }), r.f.cx()).await.unwrap();
+    assert_eq!(output.value, Some(Json::from(json!({ "n": 7 }))));
+    let output = r.f.registry.call("s__structured", json!({ "n": "x" }), r.f.cx()).await.unwrap();
+    assert_eq!(output.value, None);
+    assert!(output.text.contains("does not fit the schema"), "{}", output.text);
+}
+
+#[tokio::test]
+async fn a_list_that_changes_is_listed_again() {
+    let r = rig(json!({})).await;
+    assert!(r.f.registry.get("s__grown").is_none());
+    r.f.call("s__grow", json!({})).await;
+    let begun = Instant::now();
+    while r.f.registry.get("s__grown").is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the list was not read again");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(r.f.call("s__grown", json!({})).await, "grown");
+}
+
+/// A person who always says the same.
+struct Person {
+    reply: Reply,
+    asked: Mutex<Vec<Question>>,
+}
+
+impl AskPerson for Person {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Result<Reply, ExecutionError>> {
+        self.asked.lock().unwrap().push(question);
+        let reply = self.reply.clone();
+        async move { Ok(reply) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_servers_question_is_asked_of_a_person() {
+    let r = rig(json!({})).await;
+    let cases = [
+        (
+            Reply::Accept(Json::from(json!({ "colour": "red" }))),
+            r#"{"action": "accept", "content": {"colour": "red"}}"#,
+        ),
+        (Reply::Decline, r#"{"action": "decline"}"#),
+        (Reply::Cancel, r#"{"action": "cancel"}"#),
+    ];
+    for (reply, expected) in cases {
+        let person = Arc::new(Person { reply, asked: Mutex::default() });
+        let cx = r.f.cx().key("call-1").ask(person.clone());
+        assert_eq!(r.f.registry.call("s__ask", json!({}), cx).await.unwrap().text, expected);
+        let asked = person.asked.lock().unwrap();
+        assert_eq!((asked[0].from.as_str(), asked[0].message.as_str()), ("s", "Which colour?"));
+        assert_eq!(&*asked[0].key, "call-1");
+        assert_eq!(asked[0].schema.as_ref().unwrap().0["required"], json!(["colour"]));
+    }
+    // Without a person the answer is no.
+    assert_eq!(r.f.call("s__ask", json!({})).await, r#"{"action": "decline"}"#);
+}
+
+#[tokio::test]
+async fn a_server_sees_no_secrets_and_ends_with_its_group() {
+    let f = Fixture::new([]);
+    let python = format!("sleep 1000 & echo $! > ids; exec python3 {} stdio", script().display());
+    let server = process(&f, json!({ "command": "sh", "args": ["-c", python], "cwd": f.path("") }));
+    let r = rig_of(f, json!({ "s": server })).await;
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let text = r.f.call("s__env", json!({})).await;
+    assert!(text.contains("\"LOG\"") && !text.contains("CARGO_PKG_NAME"), "{text}");
+    let id = r.f.read("ids").trim().to_owned();
+    let is_running = || {
+        std::fs::read_to_string(format!("/proc/{id}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap().starts_with('Z'))
+    };
+    assert!(is_running());
+    // Also without a shutdown: it is enough that nobody holds it.
+    drop(r);
+    let begun = Instant::now();
+    while is_running() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is still running");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Ends the server with the test.
+struct Http(Child);
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn http(f: &Fixture) -> (Http, String) {
+    let mut command = std::process::Command::new("python3");
+    command.arg(script()).arg("http").arg(f.path("port")).env("LOG", f.path("log"));
+    let server = Http(command.spawn().unwrap());
+    let begun = Instant::now();
+    loop {
+        if let Ok(port) = std::fs::read_to_string(f.path("port")) {
+            return (server, format!("http://127.0.0.1:{port}/mcp"));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server did not begin");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_http_with_its_headers() {
+    let f = Fixture::new([]);
+    let (_server, url) = http(&f).await;
+    let header = |token: &str| json!({ "url": url, "headers": { "Authorization": format!("Bearer {token}") } });
+    let r = rig_of(f, json!({ "good": header("s3cret-token"), "bad": header("wr0ng-token") })).await;
+    assert_eq!(r.reports[1].tools.as_ref().unwrap().len(), 14, "{:?}", r.reports);
+    assert_eq!(r.f.call("good__add", json!({ "a": 2, "b": 3 })).await, "5");
+    let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
+    assert!(error.starts_with("it cannot be connected to: ") && !error.contains("wr0ng"), "{error}");
+}
+
+#[tokio::test]
+async fn an_http_server_that_goes_away_is_a_retryable_error() {
+    let f = Fixture::new([]);
+    let (server, url) = http(&f).await;
+    let r = rig_of(f, json!({ "s": { "url": url, "headers": { "Authorization": "Bearer s3cret-token" } } })).await;
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+    drop(server);
+    for _ in 0..2 {
+        let error = r.f.registry.call("s__add", json!({ "a": 2, "b": 3 }), r.f.cx()).await.unwrap_err();
+        assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
+    }
+}

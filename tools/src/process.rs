@@ -1,0 +1,442 @@
+//! Processes in the background: started by one call, read and ended by others.
+
+mod buffer;
+mod entry;
+pub(crate) mod environment;
+mod group;
+mod record;
+mod system;
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use entry::{Entry, State, Why};
+pub(crate) use group::Group;
+use record::{Record, Recorded};
+
+use crate::ToolContext;
+use crate::command::{self, CommandOptions};
+
+/// The environment variable that tells a process and all it starts from any other.
+const MARK: &str = "RETHREAD_PROCESS";
+/// How long processes have to end when all are told to.
+const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How many processes that have ended are remembered.
+const N_ENDED_MAX: usize = 100;
+
+/// Limits of background processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessOptions {
+    /// How many run at once. 32 unless set.
+    pub n_running_max: usize,
+    /// How many run at once on behalf of one owner. 8 unless set.
+    pub n_running_per_owner_max: usize,
+    /// The bytes of output that are kept of each; older output that nobody read is dropped and counted. 1 MiB unless
+    /// set.
+    pub output_bytes_max: usize,
+    /// How long one may run, whatever the model asks for. 24 h unless set.
+    pub lifetime_ms_max: u64,
+}
+
+impl Default for ProcessOptions {
+    fn default() -> Self {
+        Self {
+            n_running_max: 32,
+            n_running_per_owner_max: 8,
+            output_bytes_max: 1024 * 1024,
+            lifetime_ms_max: 24 * 60 * 60 * 1000,
+        }
+    }
+}
+
+/// The folder for records of processes cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessesError {
+    /// Another runtime has it: end that one, or use another folder.
+    #[error("the folder {} for records of background processes is in use by another runtime", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The system refuses.
+    #[error("the folder {} for records of background processes cannot be used", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The background processes of a runtime. Cheap to clone, and every clone is the same.
+///
+/// Every process leads a group of its own and carries a mark in its environment. It is killed with its whole group,
+/// and with whatever else carries the mark, when it is told to end, when its time is up, when its own first process
+/// has ended, on [`Processes::end_owner`], on [`Processes::shutdown`], and when the last clone is dropped.
+///
+/// A call sees the processes of its own [`ToolContext::owner`] and workspace, and no others.
+///
+/// ```
+/// use rethread_tools::{CommandOptions, ProcessOptions, Processes, Registry, built_in};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let processes = Processes::open(folder.path(), CommandOptions::default(), ProcessOptions::default())?;
+/// let registry = Registry::new();
+/// built_in::register_processes(&registry, &processes)?;
+/// processes.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Processes(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Where the records lie, when they are kept.
+    folder: Option<PathBuf>,
+    /// Locked as long as this is there, so that two runtimes do not take each other's processes for lost ones.
+    _lock: Option<File>,
+    /// Where processes are watched, whichever runtime a call came from.
+    runtime: Option<Handle>,
+    commands: CommandOptions,
+    options: ProcessOptions,
+    /// Ends all of them.
+    stop: CancellationToken,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: BTreeMap<String, Arc<Entry>>,
+    /// What earlier runtimes left.
+    old: Vec<Record>,
+    /// Owners of processes that are being started.
+    starting: Vec<Arc<str>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// One line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// Its id.
+    pub id: String,
+    /// The command as it was given.
+    pub command: String,
+    /// How it stands, in words.
+    pub state: String,
+    /// When it was started, in Unix milliseconds.
+    pub started_at_ms: u64,
+    /// Whether it runs.
+    pub is_running: bool,
+}
+
+impl Processes {
+    /// Processes with records in this folder, which is made when it is not there; one runtime at a time may use it.
+    /// What an earlier runtime left running, because it was killed, is **killed now** and listed from then on as
+    /// `lost when the runtime ended`. Blocks on the file system.
+    ///
+    /// Called on a tokio runtime, the processes are watched there and end with it; otherwise each on the runtime of the
+    /// call that starts it.
+    pub fn open(
+        folder: impl AsRef<Path>,
+        commands: CommandOptions,
+        options: ProcessOptions,
+    ) -> Result<Self, ProcessesError> {
+        let folder = folder.as_ref();
+        let fault = |source| ProcessesError::Io { folder: folder.to_owned(), source };
+        std::fs::create_dir_all(folder).map_err(fault)?;
+        let lock = File::create(folder.join("lock")).map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ProcessesError::InUse { folder: folder.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(fault(source)),
+        }
+        let mut old = record::left_behind(folder).map_err(fault)?;
+        let boot = system::boot();
+        for record in old.iter_mut().filter(|record| record.state == Recorded::Running) {
+            record.state = Recorded::Lost(bury(record, boot.as_deref()));
+            record.write(folder).map_err(fault)?;
+        }
+        Ok(Self::new(Some((folder.to_owned(), lock)), old, commands, options))
+    }
+
+    /// Processes without records: what runs when this process is killed is not found again.
+    pub fn in_memory(commands: CommandOptions, options: ProcessOptions) -> Self {
+        Self::new(None, Vec::new(), commands, options)
+    }
+
+    fn new(
+        folder: Option<(PathBuf, File)>,
+        old: Vec<Record>,
+        commands: CommandOptions,
+        options: ProcessOptions,
+    ) -> Self {
+        let table = Mutex::new(Table { old, ..Table::default() });
+        let (folder, lock) = folder.unzip();
+        let (runtime, stop) = (Handle::try_current().ok(), CancellationToken::new());
+        Self(Arc::new(Shared { folder, _lock: lock, runtime, commands, options, stop, table }))
+    }
+
+    /// Ends all processes of an owner, for example when its thread has ended. Returns when they are told; they are
+    /// killed within a second.
+    pub fn end_owner(&self, owner: &str) {
+        for entry in self.0.table.lock().entries.values().filter(|entry| &*entry.owner == owner) {
+            entry.end(Why::OwnerEnded);
+        }
+    }
+
+    /// Ends all processes and waits for their ends, at most five seconds. Nothing can be started afterwards.
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        let entries: Vec<_> = self.0.table.lock().entries.values().cloned().collect();
+        let all = async {
+            for entry in entries {
+                entry.ended().await;
+            }
+        };
+        if tokio::time::timeout(SHUTDOWN, all).await.is_err() {
+            tracing::error!("some background processes did not end in time");
+        }
+    }
+
+    /// All processes that a call may see, oldest first: those of this runtime and those that earlier ones left.
+    pub fn list(&self, cx: &ToolContext) -> Vec<ProcessInfo> {
+        let table = self.0.table.lock();
+        let old = table.old.iter().filter(|old| *old.owner == *cx.owner && old.workspace == cx.workspace.root());
+        let mut all: Vec<_> = old.map(ProcessInfo::from).collect();
+        let mut own: Vec<_> = table.entries.values().filter(|entry| entry.is_for(cx)).map(|e| e.info()).collect();
+        own.sort_by_key(|info| info.started_at_ms);
+        all.extend(own);
+        all
+    }
+
+    pub(crate) fn commands(&self) -> &CommandOptions {
+        &self.0.commands
+    }
+
+    /// The process of this id, when the call may see it.
+    pub(crate) fn find(&self, id: &str, cx: &ToolContext) -> Result<Arc<Entry>, ExecutionError> {
+        let found = self.0.table.lock().entries.get(id).filter(|entry| entry.is_for(cx)).cloned();
+        if let Some(entry) = found {
+            return Ok(entry);
+        }
+        let all = self.list(cx);
+        if let Some(old) = all.iter().find(|info| info.id == id) {
+            return Err(ExecutionError::new(
+                ErrorKind::NotFound,
+                format!("process `{id}` is {}; its output is gone. Start it again if it is still needed", old.state),
+            ));
+        }
+        let known: Vec<_> = all.iter().map(|info| info.id.as_str()).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+        let id: String = id.chars().take(80).collect();
+        Err(ExecutionError::new(ErrorKind::NotFound, format!("there is no process `{id}`; known: {known}")))
+    }
+
+    /// Starts a command in a folder, with its record on the disk before it begins. Dropped in the middle it leaves
+    /// nothing running.
+    pub(crate) async fn start(
+        &self,
+        command: &str,
+        folder: PathBuf,
+        lifetime: Duration,
+        cx: &ToolContext,
+    ) -> Result<Arc<Entry>, ExecutionError> {
+        let Some(runtime) = &self.0.runtime else { return self.start_here(command, folder, lifetime, cx).await };
+        let (processes, command, cx) = (self.clone(), command.to_owned(), cx.clone());
+        let started = runtime.spawn(async move { processes.start_here(&command, folder, lifetime, &cx).await });
+        let started = AbortOnDropHandle::new(started).await;
+        started.unwrap_or_else(|_| Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")))
+    }
+
+    async fn start_here(
+        &self,
+        command: &str,
+        folder: PathBuf,
+        lifetime: Duration,
+        cx: &ToolContext,
+    ) -> Result<Arc<Entry>, ExecutionError> {
+        if self.0.stop.is_cancelled() {
+            return Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down"));
+        }
+        let _place = self.reserve(&cx.owner)?;
+        let mark = new_mark(cx);
+        let mut record = Record {
+            id: format!("p{}", &mark[..8]),
+            mark,
+            pid: None,
+            start_ticks: None,
+            boot: system::boot(),
+            command: command.to_owned(),
+            folder: folder.to_string_lossy().into_owned(),
+            owner: cx.owner.to_string(),
+            workspace: cx.workspace.root().to_owned(),
+            started_at_ms: now_ms(),
+            state: Recorded::Running,
+        };
+        self.record(record.clone()).await?;
+        let environment = [(MARK, record.mark.as_str())];
+        let spawned = command::spawn(&self.0.commands, command, folder, &environment, &cx.workspace).await;
+        let child = match spawned {
+            Ok(child) => child,
+            Err(error) => {
+                self.0.folder.iter().for_each(|folder| record.remove(folder));
+                return Err(error);
+            }
+        };
+        record.pid = child.id();
+        record.start_ticks = child.id().and_then(system::start_ticks);
+        let group = Group::of(&child)?;
+        // The mark is on the disk already, so a record without the number would still find the process. The number
+        // goes there before anybody waits for the end, which is recorded after it.
+        if let Err(error) = self.record(record.clone()).await {
+            tracing::warn!(%error, "the record of a background process has no number");
+        }
+        let limit = lifetime.min(Duration::from_millis(self.0.options.lifetime_ms_max));
+        let entry = Entry::run(&record, group, child, self.entry_options(limit));
+        let evicted = {
+            let mut table = self.0.table.lock();
+            table.entries.insert(record.id, Arc::clone(&entry));
+            table.forget_oldest_ended()
+        };
+        for (old, folder) in evicted.iter().zip(self.0.folder.iter().cycle()) {
+            old.record().remove(folder);
+        }
+        Ok(entry)
+    }
+
+    fn entry_options(&self, lifetime: Duration) -> entry::Options {
+        entry::Options {
+            output_bytes_max: self.0.options.output_bytes_max,
+            lifetime,
+            stop: self.0.stop.clone(),
+            records: self.0.folder.clone(),
+        }
+    }
+
+    /// Counts a process that is about to be started.
+    fn reserve(&self, owner: &Arc<str>) -> Result<Place<'_>, ExecutionError> {
+        let options = &self.0.options;
+        let mut table = self.0.table.lock();
+        let running = table.entries.values().filter(|entry| entry.is_running());
+        let running: Vec<_> = running.map(|entry| &entry.owner).chain(&table.starting).cloned().collect();
+        let n_own = running.iter().filter(|other| *other == owner).count();
+        if running.len() >= options.n_running_max || n_own >= options.n_running_per_owner_max {
+            return Err(ExecutionError::new(
+                ErrorKind::Limit,
+                format!(
+                    "not started: {n_own} background processes are running here and {} in all; the limits are {} and \
+                     {}. Kill one that is no longer needed",
+                    running.len(),
+                    options.n_running_per_owner_max,
+                    options.n_running_max
+                ),
+            ));
+        }
+        table.starting.push(Arc::clone(owner));
+        Ok(Place { processes: self, owner: Arc::clone(owner) })
+    }
+
+    async fn record(&self, record: Record) -> Result<(), ExecutionError> {
+        let Some(folder) = self.0.folder.clone() else { return Ok(()) };
+        let written = tokio::task::spawn_blocking(move || record.write(&folder)).await;
+        written.unwrap_or_else(|_| Err(io::Error::other("the runtime is shutting down"))).map_err(|error| {
+            ExecutionError::new(ErrorKind::Failed, format!("not started: its record cannot be written: {error}"))
+        })
+    }
+}
+
+impl Table {
+    /// Takes out the oldest that have ended, when there are too many.
+    fn forget_oldest_ended(&mut self) -> Vec<Arc<Entry>> {
+        let mut ended: Vec<_> = self.entries.values().filter(|entry| !entry.is_running()).cloned().collect();
+        ended.sort_by_key(|entry| entry.started_at_ms);
+        ended.truncate(ended.len().saturating_sub(N_ENDED_MAX));
+        self.entries.retain(|id, _| !ended.iter().any(|entry| entry.id == *id));
+        ended
+    }
+}
+
+/// A place among those that run, until the process has its own.
+struct Place<'a> {
+    processes: &'a Processes,
+    owner: Arc<str>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut table = self.processes.0.table.lock();
+        if let Some(place) = table.starting.iter().position(|owner| *owner == self.owner) {
+            table.starting.swap_remove(place);
+        }
+    }
+}
+
+impl From<&Record> for ProcessInfo {
+    fn from(record: &Record) -> Self {
+        let state = match &record.state {
+            Recorded::Running => "running".to_owned(),
+            Recorded::Ended(how) => format!("{how}, before the runtime was started again"),
+            Recorded::Lost(how) => how.clone(),
+        };
+        Self {
+            id: record.id.clone(),
+            command: record.command.clone(),
+            state,
+            started_at_ms: record.started_at_ms,
+            is_running: false,
+        }
+    }
+}
+
+/// Kills what is left of a process whose runtime was killed, and says what was found.
+fn bury(record: &Record, boot: Option<&str>) -> String {
+    let mut was_running = false;
+    if boot.is_some() && record.boot.as_deref() == boot {
+        // Its number and the time it was started are the same as then: this is the process, and its group is its own.
+        let pid =
+            record.pid.filter(|pid| record.start_ticks.is_some() && system::start_ticks(*pid) == record.start_ticks);
+        if let Some(pid) = pid {
+            was_running = group::kill_by_number(pid);
+        }
+        was_running |= system::kill_marked(MARK, &record.mark) > 0;
+    }
+    match was_running {
+        true => "lost when the runtime ended; it was still running and was killed when the runtime was started again",
+        false => "lost when the runtime ended; nothing of it was found running",
+    }
+    .to_owned()
+}
+
+/// A name that no other process has.
+fn new_mark(cx: &ToolContext) -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(now_ms());
+    let hash = blake3::hash(format!("{} {random} {:?}", cx.key, SystemTime::now()).as_bytes());
+    hash.to_hex()[..32].to_owned()
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests;
