@@ -13,12 +13,13 @@ use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
-use rethread_tools::{Registry, Workspace};
+use rethread_tools::{Catalogue, Registry, Workspace};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::activity::Activity;
 use crate::branches::Bases;
 use crate::builder::Limits;
+use crate::counting::{Counting, at_most};
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
+    counting: Counting,
     pub(crate) bases: Bases,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -89,6 +91,7 @@ impl Inner {
             limits: parts.limits,
             observing: parts.observing,
             activity: Activity::default(),
+            counting: Counting::default(),
             bases: Bases::default(),
             timers: Timers::default(),
             live: DashMap::new(),
@@ -248,6 +251,16 @@ impl thread::Models for Inner {
         let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
         self.models.read(request, tools, brought)
     }
+
+    fn count(&self, request: &ModelRequest) -> u64 {
+        let model = self.models.name_of(&request.execution.model);
+        self.counting.count(&model, &request.messages, self.offered(request).as_deref())
+    }
+
+    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
+        let offered = self.offered(request);
+        at_most(&request.messages, offered.as_deref()) > tokens && self.count(request) > tokens
+    }
 }
 
 // Where a person stands for the model.
@@ -259,6 +272,15 @@ impl Inner {
         };
         let tools = self.catalogue_of(&request)?;
         Ok(Some(self.models.relay_prompt(&request, tools)))
+    }
+
+    /// The tools that a model is offered, as this process has them.
+    fn offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
+        if request.execution.tools.is_empty() {
+            return None;
+        }
+        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+        self.tools.catalogue(&names).ok()
     }
 
     /// The tools as they were when the model was first offered them, whatever this process has now.

@@ -100,6 +100,12 @@ impl Models {
         Ok((client, request))
     }
 
+    /// The model's name, where it has one.
+    pub(crate) fn name_of(&self, choice: &ModelChoice) -> String {
+        let profile = choice.profile.as_ref().and_then(|profile| self.profiles.get(profile.as_str()).ok());
+        profile.map(|profile| profile.model.clone()).or_else(|| choice.model.clone()).unwrap_or_default()
+    }
+
     /// Whether a person stands for the model.
     pub(crate) fn is_person(&self, choice: &ModelChoice) -> bool {
         match (&choice.profile, &choice.provider) {

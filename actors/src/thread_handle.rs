@@ -1,6 +1,7 @@
 //! One thread as a service sees it.
 
 use rethread_events::bin::Ordered;
+use rethread_events::event::LimitRaised;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
@@ -173,6 +174,11 @@ impl ThreadHandle {
     /// Ends a pause.
     pub async fn resume(&self) -> Result<(), RuntimeError> {
         self.tell(Input::Resume).await.map(drop)
+    }
+
+    /// Goes on beyond a limit: the budget from here on, or more iterations. Ends a pause.
+    pub async fn raise(&self, limits: LimitRaised) -> Result<(), RuntimeError> {
+        self.tell(Input::Raise(limits)).await.map(drop)
     }
 
     /// Ends the thread in good order: what is running is called off, each open call gets its last event.

@@ -242,6 +242,18 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::MessageAdded(e) => cut(&e.message.joined_text()),
         Event::BudgetExceeded(e) => format!("{} {} of {}", e.what, e.spent, e.limit),
         Event::ContextSummarized(e) => format!("{} → {} tokens", e.tokens_before, e.tokens_after),
+        Event::LimitRaised(e) => {
+            let tokens = e.tokens.map(|n| format!("{n} tokens"));
+            let cost = e.cost_nanousd.map(|n| format!("{n} nano-dollars"));
+            let more = e.iterations.map(|n| format!("{n} more iterations"));
+            [tokens, cost, more].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
+        Event::ContextSummaryRequested(e) => format!("{} of {} tokens", e.tokens, e.limit),
+        Event::ContextSummaryCompleted(e) => match (&e.summary, &e.error) {
+            (Some(summary), _) => cut(summary),
+            (None, Some(error)) => cut(&error.to_string()),
+            (None, None) => String::new(),
+        },
         Event::ConditionEvaluationRequested(e) => cut(&e.condition),
         Event::ConditionEvaluationCompleted(e) => cut(&e.answer),
         Event::ForkStarted(e) => match &e.branches {

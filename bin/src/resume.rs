@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use rethread::{Outcome, Status, ThreadFilter};
+use rethread::{LimitRaised, Outcome, Status, ThreadFilter, nanousd};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
@@ -27,10 +27,23 @@ pub(crate) struct ResumeArgs {
     /// Every thread that has not ended
     #[arg(long, conflicts_with = "thread")]
     all: bool,
+    /// Raise the budget to so many tokens in all
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    budget_tokens: Option<u64>,
+    /// Raise the budget to so many US dollars in all, such as 0.25
+    #[arg(long, value_name = "AMOUNT", conflicts_with = "all", value_parser = amount)]
+    budget_usd: Option<u64>,
+    /// Give the agent loop, or the thread, so many more iterations
+    #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
+    more: Option<u32>,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
     form: Form,
+}
+
+fn amount(text: &str) -> Result<u64, String> {
+    nanousd(text).ok_or_else(|| "not an amount in US dollars, such as 0.25".into())
 }
 
 pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode, Failure> {
@@ -52,7 +65,10 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
             return Err(Failure::new(exit::CONFLICT, message));
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
-        if summary.status == Status::Paused {
+        let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
+        if raised != LimitRaised::default() {
+            thread.raise(raised).await?;
+        } else if summary.status == Status::Paused {
             thread.resume().await?;
         }
         let driven = drive(open, &runtime, &thread, story, args.form).await;

@@ -152,6 +152,7 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         | Input::Recover
         | Input::Pause { .. }
         | Input::Resume
+        | Input::Raise(_)
         | Input::Cancel { .. }
         | Input::Abort { .. }
         | Input::Checkpoint { .. }
@@ -193,6 +194,7 @@ fn bytes_of(input: &Input) -> usize {
             | Input::Recover
             | Input::Pause { .. }
             | Input::Resume
+            | Input::Raise(_)
             | Input::Cancel { .. }
             | Input::Abort { .. }
             | Input::Checkpoint { .. }

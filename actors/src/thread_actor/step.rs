@@ -175,6 +175,7 @@ fn opens_a_call(event: &Event) -> bool {
             | Event::ToolExecutionRequest(_)
             | Event::UserInteractionRequested(_)
             | Event::ConditionEvaluationRequested(_)
+            | Event::ContextSummaryRequested(_)
             | Event::ContextProcessingRequested(_)
     )
 }

@@ -40,6 +40,19 @@ pub struct LlmExecutionRequest {
     pub person_tools: Vec<String>,
     /// Whether a person stands for the model: its calls are questions.
     pub relay: bool,
+    /// When and by whom what was said is summarised; never when absent.
+    pub summary: Option<SummaryPlan>,
+}
+
+/// When and by whom the conversation of an agent loop is summarised.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct SummaryPlan {
+    /// Before a model call that would be sent more than so many counted tokens.
+    pub token_limit: u64,
+    /// The model that writes the summaries; that of the loop when absent.
+    pub model: Option<ModelChoice>,
+    /// How long one summary may take.
+    pub timeout_ms: u64,
 }
 
 /// Which model, and how it is called.
@@ -191,6 +204,46 @@ pub struct LlmExecutionFailed {
     pub error: ExecutionError,
 }
 
+/// CONTEXT_SUMMARY_REQUESTED: a model is to summarise a stretch of the conversation. Its seq is the call's id.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextSummaryRequested {
+    /// The node.
+    pub node: NodeId,
+    /// The first message of the stretch, by its place in the conversation.
+    pub from: u64,
+    /// The place behind its last message.
+    pub to: u64,
+    /// Counted tokens of what was to be sent.
+    pub tokens: u64,
+    /// The limit that they pass; 0 when somebody asked for the summary.
+    pub limit: u64,
+    /// The model that is asked.
+    pub model: ModelChoice,
+    /// How long it may take.
+    pub timeout_ms: u64,
+}
+
+/// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct ContextSummaryCompleted {
+    /// The call.
+    pub call: CallId,
+    /// The summary.
+    pub summary: Option<String>,
+    /// Why there is none.
+    pub error: Option<ExecutionError>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar.
+    pub cost_nanousd: Option<u64>,
+    /// The prices that say so.
+    pub prices: Option<UnitPrices>,
+    /// The model, as the provider names it.
+    pub model: Option<String>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
 /// CONTEXT_SUMMARIZED: what was said between user messages is replaced by summaries; the originals stay in the log.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummarized {
@@ -200,6 +253,8 @@ pub struct ContextSummarized {
     pub tokens_before: u64,
     /// Counted tokens after.
     pub tokens_after: u64,
+    /// The limit that they passed.
+    pub limit: u64,
 }
 
 /// BUDGET_EXCEEDED: the thread spent more than it was allowed to.

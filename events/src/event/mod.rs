@@ -229,4 +229,7 @@ events! {
     38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 Informational;
+    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 1 State;
+    14 LimitRaised "LIMIT_RAISED" v 1 State;
 }

@@ -29,6 +29,43 @@ pub struct ThreadStarted {
     pub max_iterations: u32,
     /// The folder the tools work in.
     pub workspace: Option<String>,
+    /// What it may spend; without limit when absent.
+    pub budget: Option<BudgetLimits>,
+    /// What happens when a node or the thread has no iteration left.
+    pub on_limit: OnLimit,
+}
+
+/// What a thread may spend on models, its branches included.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct BudgetLimits {
+    /// Tokens of prompts and answers.
+    pub tokens: Option<u64>,
+    /// Cost in billionths of a US dollar.
+    pub cost_nanousd: Option<u64>,
+    /// What happens when it is spent.
+    pub on_exceeded: OnLimit,
+}
+
+/// What happens at a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// What reached it fails.
+    #[default]
+    Fail,
+    /// The thread pauses, until the limit is raised.
+    Pause,
+}
+
+/// LIMIT_RAISED: somebody lets the thread go on beyond a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct LimitRaised {
+    /// The budget in tokens from here on.
+    pub tokens: Option<u64>,
+    /// The budget in billionths of a US dollar from here on.
+    pub cost_nanousd: Option<u64>,
+    /// So many more: model calls of the agent loop that runs, or nodes that may be entered where none does.
+    pub iterations: Option<u32>,
 }
 
 /// THREAD_FORKED: a new thread goes on from a moment of another one. All its clocks go on from where they stood then,
@@ -176,4 +213,8 @@ pub enum WarningCode {
     StaleAttempt,
     /// A model that judged a condition said neither yes nor no, or nothing: the condition counts as not fulfilled.
     DoubtfulVerdict,
+    /// A model is called with more than the limit of its conversation, because no summary makes it shorter.
+    ContextOverLimit,
+    /// A budget in money is set and what a model call cost is not known: it is not counted.
+    UnknownCost,
 }

@@ -4,13 +4,17 @@ use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Status, Surroundings, judging, nodes, processors, questions};
+use super::{Status, Surroundings, bounds, judging, nodes, processors, questions, summaries};
 use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
+    next(state, workflow, around).map(|event| bounds::within_budget(state, event, around.now))
+}
+
+fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
     state.run.as_ref()?;
     if state.is_paused() {
         return None;
@@ -58,6 +62,9 @@ fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Tim
             Some(Frame::Sub(open)) => format!("sub-workflow `{}`", open.workflow),
         };
         let message = format!("{what} has entered {n_max} nodes (max_iterations)");
+        if let Some(pause) = bounds::pause(state, &message) {
+            return pause;
+        }
         return fail_outwards(state, Some(id), ExecutionError::new(ErrorKind::Limit, message));
     }
     NodeStarted { node: id.clone(), attempt, deadline: node.timeout_ms.map(|ms| now.plus_ms(ms)) }.into()
@@ -73,9 +80,12 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
             None => missing(),
         }),
         // What runs needs no definition: all that decides its course is in its request.
-        Work::Llm(agent_loop) => questions::follow_up(state, workflow, around).or_else(|| agent_loop.advance(around)),
+        Work::Llm(agent_loop) => questions::follow_up(state, workflow, around)
+            .or_else(|| bounds::loop_at_limit(state, agent_loop))
+            .or_else(|| summaries::before_call(state, agent_loop, around))
+            .or_else(|| agent_loop.advance(around)),
         Work::Tool(_) => None,
-        Work::Processing(run) => processors::advance(state, run),
+        Work::Processing(run) => processors::advance(state, run, around),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
             Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,

@@ -2,6 +2,7 @@
 //! al., 2022). A machine of its own, with no word on nodes, edges or branches.
 //!
 //! ```text
+//! (Summarizing ─▶)
 //! ToAsk ─▶ Asking ─▶ Answered
 //!   ▲         └────▶ Tools ─┐
 //!   └───────────────────────┘      any ─▶ Failed
@@ -20,6 +21,7 @@ pub(super) use self::slots::{decided_without, request_tool};
 
 use super::calls::ModelCall;
 use super::state::{Interaction, InteractionStage};
+use super::summaries::Summarizing;
 use super::{Surroundings, asks};
 use crate::event::{
     Decision, Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
@@ -41,6 +43,8 @@ pub struct AgentLoop {
     pub iteration: u32,
     /// Tool calls ended.
     pub n_tool_calls: u32,
+    /// Model calls answered, or not, that were for summaries.
+    pub n_summaries: u32,
     /// Tokens.
     pub usage: Usage,
     /// What is going on.
@@ -52,6 +56,8 @@ pub struct AgentLoop {
 pub enum Stage {
     /// The model is to be called.
     ToAsk,
+    /// What was said is summarised first, because it has become too long.
+    Summarizing(Box<Summarizing>),
     /// The model is being called. Where a person stands for it, the question is owed.
     Asking(ModelCall),
     /// A person is asked in the place of the model.
@@ -81,7 +87,14 @@ pub struct Relayed {
 impl AgentLoop {
     /// A loop that has not called the model yet.
     pub(super) fn new(request: LlmExecutionRequest) -> Self {
-        Self { request: Arc::new(request), iteration: 0, n_tool_calls: 0, usage: Usage::default(), stage: Stage::ToAsk }
+        Self {
+            request: Arc::new(request),
+            iteration: 0,
+            n_tool_calls: 0,
+            n_summaries: 0,
+            usage: Usage::default(),
+            stage: Stage::ToAsk,
+        }
     }
 
     /// The event the loop owes to itself.
@@ -98,7 +111,7 @@ impl AgentLoop {
             Stage::Asking(open) if self.request.relay => {
                 Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
             }
-            Stage::Asking(_) | Stage::Relayed(_) => None,
+            Stage::Asking(_) | Stage::Relayed(_) | Stage::Summarizing(_) => None,
             Stage::Tools(slots) => self.next_tool(slots, around),
             Stage::Answered { content, finish_reason } => Some(
                 LlmExecutionCompleted {
@@ -106,7 +119,7 @@ impl AgentLoop {
                     content: content.clone(),
                     finish_reason: *finish_reason,
                     usage: self.usage,
-                    n_llm_calls: self.iteration,
+                    n_llm_calls: self.iteration + self.n_summaries,
                     n_tool_calls: self.n_tool_calls,
                 }
                 .into(),
@@ -203,6 +216,7 @@ impl AgentLoop {
         match &self.stage {
             Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => false,
             Stage::Asking(_) | Stage::Relayed(_) => true,
+            Stage::Summarizing(open) => open.asking.is_some(),
             Stage::Tools(slots) => slots.iter().any(Slot::is_open),
         }
     }
@@ -212,7 +226,7 @@ impl AgentLoop {
         match &self.stage {
             Stage::Asking(call) => Some(call),
             Stage::Relayed(relayed) => Some(&relayed.call),
-            Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. } | Stage::Failed(_) => None,
+            Stage::ToAsk | Stage::Summarizing(_) | Stage::Tools(_) | Stage::Answered { .. } | Stage::Failed(_) => None,
         }
     }
 
@@ -233,7 +247,9 @@ impl AgentLoop {
                     |slot: &Slot| matches!(slot, Slot::Ended(_)) || slot.question().is_some_and(|q| q.is_open());
                 slots.iter().all(at_rest) && slots.iter().any(|slot| slot.question().is_some())
             }
-            Stage::ToAsk | Stage::Asking(_) | Stage::Answered { .. } | Stage::Failed(_) => false,
+            Stage::ToAsk | Stage::Summarizing(_) | Stage::Asking(_) | Stage::Answered { .. } | Stage::Failed(_) => {
+                false
+            }
         }
     }
 
@@ -299,6 +315,9 @@ impl AgentLoop {
     pub(super) fn shift(&mut self, ms: u64) {
         if let Stage::Asking(call) = &mut self.stage {
             call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
+        }
+        if let Stage::Summarizing(open) = &mut self.stage {
+            open.shift(ms);
         }
         for ask in self.questions_mut() {
             ask.shift(ms);

@@ -13,6 +13,7 @@ use super::agent_loop::{AgentLoop, Unfit, error_text};
 use super::calls::ToolRun;
 use super::conversation::Conversation;
 use super::state::{Ending, Interaction, InteractionStage, Phase, State, Work};
+use super::summaries;
 use crate::event::Event;
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -66,6 +67,10 @@ impl State {
             Event::ThreadForked(e) => self.fork(seq, at, e),
             Event::ThreadPaused(e) => self.pause(at, e),
             Event::ThreadResumed(_) => self.resume(at),
+            Event::LimitRaised(e) => {
+                self.lives()?;
+                self.raised(e)
+            }
             Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
                 Phase::Leaving { node } if *node == e.node => self.end(Ending::Completed),
@@ -120,6 +125,10 @@ impl State {
             Event::LlmCallRetried(e) if self.judging().is_some() => {
                 let clock = self.clock(at);
                 self.judge_again(at, clock, e.call, e.attempt)
+            }
+            Event::LlmCallRetried(e) if summaries::of_call(self, e.call).is_some() => {
+                let clock = self.clock(at);
+                self.ask_again_for_summary(at, clock, e.call, e.attempt)
             }
             Event::LlmCallRetried(e) => {
                 let clock = self.clock(at);
@@ -207,11 +216,9 @@ impl State {
             }
             Event::ContextProcessed(e) => self.end_processor(seq, e),
             Event::ContextProcessingFailed(e) => self.fail_processor(e),
-            Event::ContextSummarized(e) => {
-                self.lives()?;
-                self.conversation_mut().replace(seq, &e.messages);
-                Ok(())
-            }
+            Event::ContextSummaryRequested(e) => self.ask_for_summary(seq, at, e),
+            Event::ContextSummaryCompleted(e) => self.summary_written(e),
+            Event::ContextSummarized(e) => self.summarized(seq, e),
 
             Event::ConditionEvaluationRequested(e) => self.judge(seq, at, e),
             Event::ConditionEvaluationCompleted(e) => self.judged(e),
@@ -262,7 +269,7 @@ impl State {
         }
     }
 
-    fn work_of(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
+    pub(super) fn work_of(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
         match &mut self.phase {
             Phase::InNode(run) if run.node == *node => Ok(&mut run.work),
             _ => Err(NO_NODE),

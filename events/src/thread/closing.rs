@@ -6,7 +6,7 @@ use super::frames::close_frames;
 use super::processors::is_built_in;
 use super::questions::closed;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging};
+use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, ThreadFailed, ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
@@ -99,10 +99,15 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<E
 fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut error = error.clone();
     vec![match effect {
-        Effect::CallModel(open) => match judging::of_call(state, open.call) {
-            Some(judging) => return judging::failed(judging, open.call, error, now),
-            None => LlmCallFailed { call: open.call, error }.into(),
-        },
+        Effect::CallModel(open) => {
+            if let Some(judging) = judging::of_call(state, open.call) {
+                return judging::failed(judging, open.call, error, now);
+            }
+            match summaries::of_call(state, open.call) {
+                Some(open) => summaries::failed(open, error, now),
+                None => LlmCallFailed { call: open.call, error }.into(),
+            }
+        }
         Effect::RunProcessor(run) => ContextProcessingFailed { call: run.call, error }.into(),
         Effect::CallTool(run) => {
             // A tool that may have taken effect is not to be tried again, whoever reads this.

@@ -17,6 +17,8 @@ pub struct Entry {
     pub message: Arc<Message>,
     /// Whether the application put it there (MESSAGE_ADDED), and not a node: it outlives a failed try of a node.
     pub added: bool,
+    /// Whether it stands for messages that were summarised.
+    pub summary: bool,
 }
 
 /// What was said in a thread: finished turns (history) and the present one (context). An answer stands right behind
@@ -65,12 +67,12 @@ impl Conversation {
 
     /// Adds a message of a node at the end.
     pub(super) fn say(&mut self, seq: Seq, message: Arc<Message>) {
-        self.push(Entry { seq, message, added: false });
+        self.push(Entry { seq, message, added: false, summary: false });
     }
 
     /// Adds a message of the application at the end.
     pub(super) fn add(&mut self, seq: Seq, message: Arc<Message>) {
-        self.push(Entry { seq, message, added: true });
+        self.push(Entry { seq, message, added: true, summary: false });
     }
 
     fn push(&mut self, entry: Entry) {
@@ -93,13 +95,29 @@ impl Conversation {
 
     /// None of the messages is a system message, and none stands behind the place: `system_at` stays true.
     fn insert(&mut self, at: usize, seq: Seq, messages: Vec<Arc<Message>>) {
-        let entries = messages.into_iter().map(|message| Entry { seq, message, added: false });
+        let entries = messages.into_iter().map(|message| Entry { seq, message, added: false, summary: false });
         self.entries.splice(at..at, entries);
     }
 
     /// The end, as a place to come back to.
     pub(super) fn mark(&self) -> Mark {
         Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
+    }
+
+    /// Where a mark lies when these take the place of all there is: behind what stands for the messages before it.
+    pub(super) fn mark_behind(&self, mark: Mark, items: &[ContextItem]) -> Mark {
+        let behind = |old: u64| {
+            let mut n = 0;
+            for item in items {
+                match item {
+                    ContextItem::Kept { from, .. } if *from >= old => break,
+                    ContextItem::Kept { from, to } => n += (*to).min(old) - from,
+                    ContextItem::New(_) => n += 1,
+                }
+            }
+            n
+        };
+        Mark { n_entries: behind(mark.n_entries), turn_from: behind(mark.turn_from) }
     }
 
     /// A turn of a model node begins.
@@ -123,8 +141,8 @@ impl Conversation {
     }
 
     /// Puts other messages in the place of all there are. What stays keeps its event; the last turn begins where the
-    /// first message of it that stays does.
-    pub(super) fn replace(&mut self, seq: Seq, items: &[ContextItem]) {
+    /// first message of it that stays does. `summary` says whether the new ones are summaries.
+    pub(super) fn replace(&mut self, seq: Seq, items: &[ContextItem], summary: bool) {
         let old = std::mem::take(self);
         let turn_from = index(old.turn_from);
         let mut of_turn = None;
@@ -140,7 +158,9 @@ impl Conversation {
                         self.push(entry.clone());
                     }
                 }
-                ContextItem::New(message) => self.say(seq, message.clone()),
+                ContextItem::New(message) => {
+                    self.push(Entry { seq, message: message.clone(), added: false, summary });
+                }
             }
         }
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;

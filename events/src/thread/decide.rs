@@ -6,7 +6,7 @@ use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{question_failed, respond};
 use super::state::State;
-use super::{Effect, Surroundings, judging, processors};
+use super::{Effect, Surroundings, bounds, judging, processors, summaries};
 use crate::event::{
     CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
     LlmExecutionProgress, LlmTryFailed, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried,
@@ -33,13 +33,23 @@ pub(super) fn decide(
     match input {
         Input::ModelAnswered { call, attempt, answer } => Ok(match judging::of_attempt(state, call, attempt) {
             Some(judging) => judging::answered(judging, call, answer, around.now),
-            None => answered(state, Kind::Model, call, attempt, "an answer", |_| model_completed(call, answer)),
+            None => answered(state, Kind::Model, call, attempt, "an answer", |_| {
+                match summaries::of_attempt(state, call, attempt) {
+                    Some(open) => summaries::answered(open, answer, around.now),
+                    None => model_completed(call, answer),
+                }
+            }),
         }),
         Input::ModelFailed { call, attempt, error } => Ok(match judging::of_attempt(state, call, attempt) {
             Some(judging) => judging::failed(judging, call, error, around.now),
             None => {
                 let detail = error.message.clone();
-                answered(state, Kind::Model, call, attempt, &detail, |_| LlmCallFailed { call, error }.into())
+                answered(state, Kind::Model, call, attempt, &detail, |_| {
+                    match summaries::of_attempt(state, call, attempt) {
+                        Some(open) => summaries::failed(open, error, around.now),
+                        None => LlmCallFailed { call, error }.into(),
+                    }
+                })
             }
         }),
         Input::ModelTryFailed { call, attempt, try_number, error, wait_ms } => {
@@ -91,6 +101,10 @@ pub(super) fn decide(
                 return Err(Rejected::NotPaused);
             }
             Ok(vec![ThreadResumed {}.into()])
+        }
+        Input::Raise(raised) => {
+            still_running(state)?;
+            bounds::raise(state, raised)
         }
         Input::Cancel { reason } => {
             still_running(state)?;

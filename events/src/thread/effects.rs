@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::agent_loop::{Slot, Stage};
+use super::agent_loop::{AgentLoop, Slot, Stage};
 use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
 use super::processors::{ProcessorRun, is_built_in};
 use super::state::{Interaction, Phase, State, Work};
+use super::summaries::Summarizing;
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::{CallId, Time};
@@ -125,11 +126,15 @@ impl State {
                 Stage::Asking(call) => vec![Effect::CallModel(*call)],
                 Stage::Relayed(relayed) => ask(&relayed.ask).into_iter().collect(),
                 Stage::Tools(slots) => slots.iter().filter_map(of_slot).collect(),
+                Stage::Summarizing(open) => open.open_call().copied().map(Effect::CallModel).into_iter().collect(),
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
             Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
-            // What is built in is the machine's own work.
-            Work::Processing(run) if is_built_in(&run.processor) => Vec::new(),
+            // What is built in is the machine's own work, but for the model that it asks.
+            Work::Processing(run) if is_built_in(&run.processor) => {
+                let open = run.summarizing.as_ref().and_then(|open| open.open_call());
+                open.copied().map(Effect::CallModel).into_iter().collect()
+            }
             Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
             Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
             Work::Asking(question) => ask(question).into_iter().collect(),
@@ -142,12 +147,30 @@ impl State {
         if let Some(judging) = self.judging() {
             return self.judging_request(judging);
         }
+        if let Some(request) = self.summary_request() {
+            return Some(request);
+        }
         let Work::Llm(agent_loop) = &self.node_run()?.work else {
             return None;
         };
         let call = agent_loop.open_model_call()?;
+        Some(self.request_over(agent_loop, self.conversation.before(call.call), agent_loop.iteration))
+    }
+
+    /// What the next model call of a loop would be made with.
+    pub(super) fn next_request(&self, agent_loop: &AgentLoop) -> ModelRequest {
+        self.request_over(agent_loop, &self.conversation.entries, agent_loop.iteration + 1)
+    }
+
+    /// The same over another conversation, without its instructions.
+    pub(super) fn request_with(&self, agent_loop: &AgentLoop, said: Vec<Arc<Message>>) -> ModelRequest {
+        let mut request = self.request_over(agent_loop, &[], agent_loop.iteration + 1);
+        request.messages.extend(said);
+        request
+    }
+
+    fn request_over(&self, agent_loop: &AgentLoop, entries: &[Entry], iteration: u32) -> ModelRequest {
         let execution = agent_loop.request.clone();
-        let entries = self.conversation.before(call.call);
         let mut messages = Vec::with_capacity(entries.len());
         messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
@@ -160,10 +183,10 @@ impl State {
             _ if execution.tools.is_empty() => None,
             ToolMode::None => None,
             ToolMode::Auto => Some(ToolChoice::Auto),
-            ToolMode::Required if agent_loop.iteration == 1 => Some(ToolChoice::Required),
+            ToolMode::Required if iteration == 1 => Some(ToolChoice::Required),
             ToolMode::Required => Some(ToolChoice::Auto),
         };
-        Some(ModelRequest { execution, messages, n_before, tool_choice, iteration: agent_loop.iteration })
+        ModelRequest { execution, messages, n_before, tool_choice, iteration }
     }
 
     /// The next moment at which something happens by itself.
@@ -184,11 +207,15 @@ impl State {
                         let model = agent_loop.open_model_call().filter(|_| agent_loop.relayed().is_none());
                         let tools = agent_loop.open_tools().map(|tool| tool.deadline);
                         let questions = agent_loop.questions().filter(|ask| ask.is_open());
+                        let summary = self.summarizing().and_then(Summarizing::open_call);
                         let all = tools.chain(questions.filter_map(|ask| ask.deadline));
-                        all.chain(model.and_then(|call| call.deadline)).min()
+                        all.chain(model.or(summary).and_then(|call| call.deadline)).min()
                     }
                     Work::Tool(tool) => Some(tool.deadline),
-                    Work::Processing(run) => Some(run.deadline),
+                    Work::Processing(run) => match self.summarizing().and_then(Summarizing::open_call) {
+                        Some(call) => call.deadline,
+                        None => Some(run.deadline),
+                    },
                     Work::Asking(ask) => ask.deadline,
                     Work::Branches(fan) => fan.plan.deadline,
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,

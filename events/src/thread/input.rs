@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bin::Ordered;
+use crate::event::LimitRaised;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, ThreadId};
 use crate::json::Json;
@@ -130,6 +131,8 @@ pub enum Input {
     },
     /// Go on.
     Resume,
+    /// Go on beyond a limit; ends a pause.
+    Raise(LimitRaised),
     /// End, in good order.
     Cancel {
         /// Why, for people.

@@ -88,7 +88,7 @@ impl Judging {
     }
 }
 
-fn of_profile(old: ModelChoice, profile: &crate::ids::ProfileId) -> ModelChoice {
+pub(super) fn of_profile(old: ModelChoice, profile: &crate::ids::ProfileId) -> ModelChoice {
     ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old }
 }
 

@@ -12,6 +12,7 @@ mod advance;
 pub mod agent_loop;
 mod apply;
 mod asks;
+mod bounds;
 mod branches;
 mod calls;
 mod check;
@@ -28,9 +29,11 @@ mod path;
 mod processors;
 mod questions;
 mod state;
+mod summaries;
 mod status;
 mod variables;
 mod view;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +44,7 @@ use crate::event::{BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, Th
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
-use crate::workflow::Workflow;
+use crate::workflow::{Budget, Workflow};
 
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
@@ -57,6 +60,7 @@ pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as 
 pub use state::{
     Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
+pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
 pub use status::Status;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
@@ -120,6 +124,18 @@ pub trait Models {
     /// # Errors
     /// What is wrong with it, for the person: the question stays open for a better one.
     fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String>;
+
+    /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
+    /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where
+    /// nobody can count.
+    fn count(&self, _request: &ModelRequest) -> u64 {
+        0
+    }
+
+    /// Whether it is more than so many. Most conversations are so short that this can be told without counting.
+    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
+        self.count(request) > tokens
+    }
 }
 
 /// No person stands for any model.
@@ -177,6 +193,8 @@ impl Thread {
             deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
             max_iterations: workflow.max_iterations(),
             workspace,
+            budget: spec.budget.as_ref().map(Budget::limits),
+            on_limit: spec.on_limit,
         }
     }
 
@@ -253,16 +271,28 @@ impl Thread {
             && let Some(event) = self.advance(around)
         {
             self.state.apply(around.now, &event)?;
+            let behind = warnings::behind(&self.state, &event, around);
             events.push(event);
+            if let Some(event) = behind {
+                self.state.apply(around.now, &event)?;
+                events.push(event);
+            }
         }
         Ok(events)
     }
 
     fn follow_only(&mut self, events: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
-        for event in &events {
-            self.state.apply(around.now, event)?;
+        let mut followed = Vec::with_capacity(events.len());
+        for event in events {
+            self.state.apply(around.now, &event)?;
+            let behind = bounds::unpriced(&self.state, &event);
+            followed.push(event);
+            if let Some(event) = behind {
+                self.state.apply(around.now, &event)?;
+                followed.push(event);
+            }
         }
-        Ok(events)
+        Ok(followed)
     }
 
     /// The event that the machine owes to nobody but itself, if any: the next node, the next model call, the end.

@@ -30,10 +30,10 @@ pub(super) fn begin(
     around: &Surroundings<'_>,
 ) -> Result<Event, ExecutionError> {
     match node.kind() {
-        NodeKind::Llm(llm) => llm::begin(state, node, llm, around),
+        NodeKind::Llm(llm) => llm::begin(state, workflow, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
-        NodeKind::ContextProcessor(processor) => processor::begin(state, node, processor, around),
+        NodeKind::ContextProcessor(processor) => processor::begin(state, workflow, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
         NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),

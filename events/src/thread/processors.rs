@@ -14,10 +14,11 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::agent_loop::Unfit;
-use super::check;
 use super::conversation::Entry;
 use super::input::Rejected;
 use super::state::{Phase, State, Work};
+use super::summaries::{self, Made, Summarizing};
+use super::{Surroundings, check};
 use crate::bin::Ordered;
 use crate::event::{
     ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, ContextProcessingRetried, Event,
@@ -29,6 +30,7 @@ use crate::message::Message;
 
 pub(crate) use built_in::check_config;
 pub use built_in::is_built_in;
+pub(super) use built_in::{SUMMARIZE, summary_of};
 
 /// The most messages and ranges that a changed conversation is made of.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;
@@ -48,11 +50,21 @@ pub struct ProcessorRun {
     pub requested_at: Time,
     /// When this attempt must have been answered.
     pub deadline: Time,
+    /// What `summarize` is about.
+    pub summarizing: Option<Box<Summarizing>>,
 }
 
 impl ProcessorRun {
     pub(super) fn shift(&mut self, ms: u64) {
         self.deadline = self.deadline.plus_ms(ms);
+        if let Some(open) = &mut self.summarizing {
+            open.shift(ms);
+        }
+    }
+
+    /// Whether its new messages stand for those that they replace.
+    pub(super) fn is_summary(&self) -> bool {
+        self.processor == SUMMARIZE
     }
 }
 
@@ -68,9 +80,17 @@ pub struct Processed {
 }
 
 /// The next event of a built-in processor; `None` for one of the application.
-pub(super) fn advance(state: &State, run: &ProcessorRun) -> Option<Event> {
+pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Surroundings<'_>) -> Option<Event> {
     let shown = state.conversation.before(run.call);
-    let processed = built_in::run(&run.processor, &run.config, shown)?;
+    let processed = if run.is_summary() {
+        match summaries::on_demand(state, run, around)? {
+            Ok(Made::Event(event)) => return Some(event),
+            Ok(Made::Processed(processed)) => Ok(processed),
+            Err(error) => Err(error),
+        }
+    } else {
+        built_in::run(&run.processor, &run.config, shown)?
+    };
     Some(match processed.and_then(|processed| event_of(state, run, processed)) {
         Ok(event) => event,
         Err(error) => ContextProcessingFailed { call: run.call, error }.into(),
@@ -107,7 +127,7 @@ fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<E
 }
 
 /// The messages that these items stand for.
-fn whole(shown: &[Entry], items: &[ContextItem]) -> Result<Vec<Arc<Message>>, ExecutionError> {
+pub(super) fn whole(shown: &[Entry], items: &[ContextItem]) -> Result<Vec<Arc<Message>>, ExecutionError> {
     let mut messages = Vec::new();
     let mut n_before = 0;
     for item in items {
@@ -165,6 +185,7 @@ impl State {
             attempt: 1,
             requested_at: at,
             deadline: e.deadline,
+            summarizing: None,
         };
         *self.ready(&e.node)? = Work::Processing(Box::new(run));
         Ok(())
@@ -185,16 +206,26 @@ impl State {
     }
 
     pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), Unfit> {
+        self.no_summary_is_written()?;
+        let is_summary = self.processor_run().is_some_and(ProcessorRun::is_summary);
         *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }
-        self.conversation_mut().replace(seq, &e.messages);
+        self.conversation_mut().replace(seq, &e.messages, is_summary);
         Ok(())
     }
 
     pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), Unfit> {
+        self.no_summary_is_written()?;
         *self.processor_run_mut(e.call)? = Work::Failed(e.error.clone());
         Ok(())
+    }
+
+    fn no_summary_is_written(&self) -> Result<(), Unfit> {
+        match self.summarizing().and_then(Summarizing::open_call) {
+            Some(_) => Err(Unfit("a call is open still")),
+            None => Ok(()),
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::path::{Path, Visit};
 use super::processors::ProcessorRun;
 use super::status::Status;
 use crate::bin::Ordered;
-use crate::event::{AskedTool, ForkChanges, OperationType};
+use crate::event::{AskedTool, BudgetLimits, ForkChanges, OnLimit, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
@@ -25,7 +25,7 @@ use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 2;
+pub const STATE_VERSION: u16 = 3;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -64,6 +64,8 @@ pub(super) struct Run {
     pub(super) deadline: Option<Time>,
     pub(super) max_iterations: u32,
     pub(super) workspace: Option<String>,
+    pub(super) budget: Option<BudgetLimits>,
+    pub(super) on_limit: OnLimit,
     pub(super) forked_from: Option<(ThreadId, Seq)>,
 }
 
@@ -308,6 +310,8 @@ pub struct Totals {
     pub n_iterations: u32,
     /// Model calls answered.
     pub n_llm_calls: u64,
+    /// Model calls answered whose cost is not known.
+    pub n_unpriced: u64,
     /// Tool calls ended.
     pub n_tool_calls: u64,
     /// Tokens.

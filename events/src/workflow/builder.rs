@@ -57,6 +57,9 @@ impl AgentBuilder {
                 nodes: Vec::new(),
                 edges: Some(Vec::new()),
                 judge: None,
+                summary: None,
+                budget: None,
+                on_limit: crate::event::OnLimit::Fail,
                 workflows: indexmap::IndexMap::new(),
             },
         }

@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bin::Ordered;
+use crate::event::OnLimit;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
 
@@ -25,8 +26,8 @@ pub use builder::AgentBuilder;
 pub use fault::{Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
 pub use flow::{
-    Body, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode,
-    ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode,
+    Body, Budget, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode, Off,
+    ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
 };
 pub use graph::Graph;
 pub use node::{
@@ -90,9 +91,23 @@ pub struct WorkflowSpec {
     /// The model that judges conditions in natural language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<Judge>,
+    /// What a thread may spend on models, its branches included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// What happens when a model node has made all its `max_iterations` calls, or the thread has entered all the nodes
+    /// it may: it fails, or the thread pauses until it is given more.
+    #[serde(default, skip_serializing_if = "is_fail", alias = "onLimit")]
+    pub on_limit: OnLimit,
+    /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// Workflows that `sub_workflow` nodes run, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub workflows: IndexMap<String, SubWorkflow>,
+}
+
+fn is_fail(on_limit: &OnLimit) -> bool {
+    *on_limit == OnLimit::Fail
 }
 
 /// A way from one node to another.

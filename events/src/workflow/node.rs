@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flow::{
     ConditionNode, ContextProcessorNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode,
-    SubWorkflowNode,
+    SubWorkflowNode, Summary,
 };
 use crate::bin::Ordered;
 use crate::event::{OperationType, Scope, ToolMode};
@@ -224,6 +224,9 @@ pub struct LlmNode {
     /// How long one model call may take; 120 000 when absent, for ever where a person stands for the model.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "llmTimeoutMs")]
     pub llm_timeout_ms: Option<u64>,
+    /// When the conversation is summarised, and by which model, in place of what the workflow says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Json>,

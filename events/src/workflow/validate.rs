@@ -9,14 +9,17 @@ mod shape;
 use indexmap::IndexMap;
 
 use super::{
-    Edge, FORMAT_VERSION, Fault, Faults, Graph, MAX_ITERATIONS_MAX, Node, NodeKind, SubWorkflow, Workflow, WorkflowSpec,
+    Budget, Edge, FORMAT_VERSION, Fault, Faults, Graph, MAX_ITERATIONS_MAX, Node, NodeKind, SubWorkflow, Workflow,
+    WorkflowSpec, nanousd,
 };
 use crate::bin::Ordered;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
 pub use needs::Surroundings;
 pub(crate) use parts::is_variable_name;
-use parts::{check_condition, check_depth, check_model, check_name, check_range, check_timeout, check_variable};
+use parts::{
+    check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout, check_variable,
+};
 
 /// The most nodes of a definition, those inside others included.
 const NODES_MAX: usize = 100_000;
@@ -78,6 +81,25 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
         }
         if judge.extra.as_ref().is_some_and(|extra| !extra.0.is_object()) {
             faults.push(Fault::new("judge.extra", "not an object"));
+        }
+    }
+    if let Some(budget) = &spec.budget {
+        check_budget(budget, faults);
+    }
+    check_summary("summary", spec.summary.as_ref(), faults);
+}
+
+fn check_budget(budget: &Budget, faults: &mut Vec<Fault>) {
+    if budget.tokens.is_none() && budget.cost_nanousd.is_none() && budget.usd.is_none() {
+        faults.push(Fault::new("budget", "a budget of nothing").hint("give tokens, usd or cost_nanousd"));
+    }
+    if let Some(usd) = &budget.usd {
+        if nanousd(usd).is_none() {
+            let what = format!("`{usd}` is no amount in US dollars");
+            faults.push(Fault::new("budget.usd", what).hint("write it like '0.25', with at most 9 decimals"));
+        }
+        if budget.cost_nanousd.is_some() {
+            faults.push(Fault::new("budget.usd", "cost_nanousd is given already"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::bin;
 use rethread_events::event::{
-    EVENT_TYPES, InteractionFailure, OnFailed, OperationType, Scope, ToolMode, WarningCode, Weight,
+    EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OperationType, Scope, ToolMode, WarningCode, Weight,
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
@@ -144,6 +144,7 @@ fn the_words_stand_in_the_catalogue() {
         ("scope", words::<Scope>()),
         ("failure", words::<InteractionFailure>()),
         ("warning", words::<WarningCode>()),
+        ("on limit", words::<OnLimit>()),
         ("on failed", words::<OnFailed>()),
         ("error kind", words::<ErrorKind>()),
         ("status", Status::ALL.map(|status| status.name().to_owned()).to_vec()),

@@ -159,6 +159,8 @@ fn of_threads() -> Vec<Event> {
             deadline: Some(time()),
             max_iterations: 50,
             workspace: Some("/srv".into()),
+            budget: Some(BudgetLimits { tokens: Some(1_000), cost_nanousd: Some(5), on_exceeded: OnLimit::Pause }),
+            on_limit: OnLimit::Pause,
         }
         .into(),
         ThreadForked {
@@ -207,6 +209,7 @@ fn of_models() -> Vec<Event> {
             approve_tools: vec!["run_command".into()],
             person_tools: vec!["ask_user".into()],
             relay: true,
+            summary: Some(SummaryPlan { token_limit: 80_000, model: Some(model()), timeout_ms: 120_000 }),
         }
         .into(),
         LlmCallRequested { iteration: 1 }.into(),
@@ -396,8 +399,31 @@ fn of_graphs() -> Vec<Event> {
             messages: vec![ContextItem::Kept { from: 0, to: 1 }, ContextItem::New(message())],
             tokens_before: 90_000,
             tokens_after: 2_000,
+            limit: 80_000,
         }
         .into(),
         BudgetExceeded { what: "tokens".into(), spent: 11, limit: 10, at: time() }.into(),
+        ContextSummaryRequested {
+            node: "ask".into(),
+            from: 1,
+            to: 9,
+            tokens: 90_000,
+            limit: 80_000,
+            model: model(),
+            timeout_ms: 120_000,
+        }
+        .into(),
+        ContextSummaryCompleted {
+            call: CALL,
+            summary: Some("It read the file.".into()),
+            error: Some(error()),
+            usage: usage(),
+            cost_nanousd: Some(12),
+            prices: None,
+            model: Some("small".into()),
+            duration_ms: 900,
+        }
+        .into(),
+        LimitRaised { tokens: Some(2_000), cost_nanousd: Some(9), iterations: Some(10) }.into(),
     ]
 }

@@ -205,6 +205,27 @@ fn a_race_survives_a_crash_at_every_append() {
 }
 
 #[test]
+fn a_run_with_summaries_survives_a_crash_at_every_append() {
+    let long = "word after word ".repeat(60);
+    let answers = format!("{{tool_calls: [{{name: pay, arguments: {{text: a}}}}]}}, {{text: '{long}'}}");
+    let workflow = workflow(&format!(
+        "summary: {{token_limit: 250, provider: mock, model: writer, extra: {{script: {{answers: [{{text: paid}}]}}}}}}\n\
+         nodes:\n- id: turns\n  loop:\n    times: 3\n    body: {{nodes: [{}]}}\n",
+        llm("turn", "pay", &answers)
+    ));
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&workflow, "7 €").await;
+        let events = events_of(&world.store, thread.id()).await;
+        let n = |name: &str| events.iter().filter(|event| event.event.event_type().name == name).count();
+        assert!(n("CONTEXT_SUMMARY_COMPLETED") >= 2, "it is summarised several times");
+        assert_eq!(n("CONTEXT_SUMMARY_REQUESTED"), n("CONTEXT_SUMMARY_COMPLETED"));
+        world.end().await;
+    });
+    check_crashes(&workflow);
+}
+
+#[test]
 fn a_log_on_the_disk_survives_a_kill_at_every_append() {
     let workflow = tools_side_by_side();
     block_on(async {

@@ -46,6 +46,7 @@ impl State {
             approve_tools: Vec::new(),
             person_tools: Vec::new(),
             relay: false,
+            summary: None,
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.from.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Unfit;
+use super::super::agent_loop::{Stage, Unfit};
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
@@ -22,6 +22,8 @@ impl State {
             deadline: e.deadline,
             max_iterations: e.max_iterations,
             workspace: e.workspace.clone(),
+            budget: e.budget.clone(),
+            on_limit: e.on_limit,
             forked_from: None,
         });
         let mut variables = e.variables.clone();
@@ -105,8 +107,17 @@ impl State {
                 judging.use_profile(profile);
             }
             if let Phase::InNode(run) = &mut self.phase
+                && let Work::Processing(run) = &mut run.work
+                && let Some(open) = &mut run.summarizing
+            {
+                open.use_profile(profile);
+            }
+            if let Phase::InNode(run) = &mut self.phase
                 && let Work::Llm(agent_loop) = &mut run.work
             {
+                if let Stage::Summarizing(open) = &mut agent_loop.stage {
+                    open.use_profile(profile);
+                }
                 let request = Arc::make_mut(&mut agent_loop.request);
                 if request.relay != changes.relay {
                     request.relay = changes.relay;
@@ -183,5 +194,6 @@ impl State {
         self.totals.n_llm_calls += 1;
         self.totals.usage.add(usage);
         self.totals.add_cost(cost_nanousd);
+        self.totals.n_unpriced += u64::from(cost_nanousd.is_none());
     }
 }

@@ -61,6 +61,7 @@ impl State {
         self.branch =
             Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
         self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
+        self.leave_budget();
         self.totals = Totals::default();
         self.path = Path::default();
         self.begin_to_count();

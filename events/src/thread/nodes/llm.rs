@@ -1,12 +1,13 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
+use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{State, Surroundings};
-use crate::event::{Event, LlmExecutionRequest, ModelChoice, ToolMode};
+use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
-use crate::workflow::{LlmNode, Node};
+use crate::workflow::{LlmNode, Node, Summary, Workflow};
 
 /// How many model calls a loop may take when the node does not say.
 const MAX_ITERATIONS_DEFAULT: u32 = 50;
@@ -17,6 +18,7 @@ pub(in super::super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 
 pub(super) fn begin(
     state: &State,
+    workflow: &Workflow,
     node: &Node,
     llm: &LlmNode,
     around: &Surroundings<'_>,
@@ -58,6 +60,7 @@ pub(super) fn begin(
         approve_tools: with(PersonRole::Approves),
         person_tools: with(PersonRole::Answers),
         relay,
+        summary: summary_plan(workflow, llm),
     }
     .into())
 }
@@ -68,6 +71,18 @@ fn role(tool: &ToolName, llm: &LlmNode, around: &Surroundings<'_>) -> PersonRole
         PersonRole::None if llm.approve_tools.contains(tool) => PersonRole::Approves,
         role => role,
     }
+}
+
+/// When and by whom the conversation is summarised: as the node says, or else the workflow, or else nobody.
+fn summary_plan(workflow: &Workflow, llm: &LlmNode) -> Option<SummaryPlan> {
+    let said = llm.summary.as_ref().into_iter().chain(&workflow.spec().summary);
+    let token_limit = match said.clone().find_map(|summary| summary.token_limit) {
+        Some(limit) => limit.tokens()?,
+        None => TOKEN_LIMIT_DEFAULT,
+    };
+    let timeout_ms = said.clone().find_map(|summary| summary.timeout_ms).unwrap_or(TIMEOUT_MS_DEFAULT);
+    let model = said.clone().find_map(Summary::model_choice);
+    Some(SummaryPlan { token_limit, model, timeout_ms })
 }
 
 /// The model of the node, or the profile that a fork put in its place.

@@ -1,23 +1,26 @@
 //! A node that changes the conversation.
 
+use super::super::processors::SUMMARIZE;
 use super::super::{State, Surroundings};
 use crate::bin::Ordered;
 use crate::event::{ContextProcessingRequested, Event};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
-use crate::workflow::{ContextProcessorNode, Node};
+use crate::workflow::{ContextProcessorNode, Node, Summary, Workflow};
 
 /// How long a processor may take when the node does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 
 pub(super) fn begin(
     state: &State,
+    workflow: &Workflow,
     node: &Node,
     processor: &ContextProcessorNode,
     around: &Surroundings<'_>,
 ) -> Result<Event, ExecutionError> {
-    let config = fill(state, processor).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
+    let config =
+        fill(state, workflow, processor).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
     Ok(ContextProcessingRequested {
         node: node.id.clone(),
         processor: processor.processor_name.clone(),
@@ -28,7 +31,11 @@ pub(super) fn begin(
 }
 
 /// The configuration with its expressions filled in.
-fn fill(state: &State, processor: &ContextProcessorNode) -> Result<Ordered<Json>, ExpressionError> {
+fn fill(
+    state: &State,
+    workflow: &Workflow,
+    processor: &ContextProcessorNode,
+) -> Result<Ordered<Json>, ExpressionError> {
     let context = state.context();
     let fill = |name: &str, value: &Json| match &*value.0 {
         serde_json::Value::String(text) if processor.processor_name == "extract" && name == "expression" => {
@@ -36,5 +43,31 @@ fn fill(state: &State, processor: &ContextProcessorNode) -> Result<Ordered<Json>
         }
         value => Ok(context.fill(value)?.into()),
     };
-    processor.processor_config.iter().map(|(name, value)| Ok((name.clone(), fill(name, value)?))).collect()
+    let mut config: Ordered<Json> = processor
+        .processor_config
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), fill(name, value)?)))
+        .collect::<Result<_, ExpressionError>>()?;
+    let names_a_model = ["profile_id", "provider"].iter().any(|key| config.contains_key(*key));
+    if processor.processor_name == SUMMARIZE
+        && !names_a_model
+        && let Some(summary) = &workflow.spec().summary
+    {
+        for (key, value) in model_of(summary) {
+            config.insert(key.to_owned(), value);
+        }
+    }
+    Ok(config)
+}
+
+/// The model that writes the workflow's summaries, as the configuration of a processor.
+fn model_of(summary: &Summary) -> impl Iterator<Item = (&'static str, Json)> {
+    let text = |text: &String| Json::from(text.as_str());
+    let all = [
+        ("profile_id", summary.profile_id.as_ref().map(|id| Json::from(id.as_str()))),
+        ("provider", summary.provider.as_ref().map(text)),
+        ("model", summary.model.as_ref().map(text)),
+        ("extra", summary.extra.clone()),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?)))
 }

@@ -11,15 +11,19 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
 use crate::thread::conversation::Entry;
-use crate::workflow::is_variable_name;
+use crate::workflow::{Summary, is_variable_name};
 
 /// Their names, and the keys that each of them reads.
-const BUILT_IN: [(&str, &[&str]); 4] = [
+const BUILT_IN: [(&str, &[&str]); 5] = [
     ("truncate", &["head", "tail"]),
     ("filter", &["keep", "drop"]),
     ("extract", &["variable", "expression", "role"]),
     ("inject", &["content", "role", "at"]),
+    (SUMMARIZE, &["profile_id", "provider", "model", "timeout_ms", "extra"]),
 ];
+
+/// The one that asks a model: it is made of events of its own, see `summaries`.
+pub(in crate::thread) const SUMMARIZE: &str = "summarize";
 
 /// Whether the machine has this processor itself.
 pub fn is_built_in(processor: &str) -> bool {
@@ -63,6 +67,9 @@ pub(crate) fn check_config(processor: &str, config: &Ordered<Json>) -> Result<()
     if let Some(key) = config.keys().find(|key| !keys.contains(&key.as_str())) {
         return Err((key.clone(), format!("`{processor}` does not know it: it reads {}", keys.join(", "))));
     }
+    if processor == SUMMARIZE {
+        return read_summary(config).map(drop).map_err(|what| (String::new(), what));
+    }
     if let Some(Value::String(expression)) = config.get("expression").map(|value| &*value.0) {
         crate::expression::check_text(expression).map_err(|e| ("expression".to_owned(), e.to_string()))?;
     }
@@ -73,6 +80,21 @@ pub(crate) fn check_config(processor: &str, config: &Ordered<Json>) -> Result<()
     match read(processor, config) {
         Some(Err((key, what))) => Err((key.to_owned(), what)),
         Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Which model `summarize` asks.
+pub(in crate::thread) fn summary_of(config: &Ordered<Json>) -> Result<Summary, ExecutionError> {
+    let fault = |what| ExecutionError::new(ErrorKind::Configuration, at_key(SUMMARIZE, "", what));
+    read_summary(config).map_err(fault)
+}
+
+fn read_summary(config: &Ordered<Json>) -> Result<Summary, String> {
+    let config = serde_json::to_value(config).map_err(|e| e.to_string())?;
+    let summary: Summary = serde_json::from_value(config).map_err(|e| e.to_string())?;
+    match (&summary.profile_id, &summary.provider, &summary.model) {
+        (Some(_), None, None) | (None, Some(_), Some(_)) | (None, None, None) => Ok(summary),
+        _ => Err("give profile_id, or provider and model".into()),
     }
 }
 

@@ -29,6 +29,10 @@ impl Workflow {
                 NodeKind::Llm(llm) => {
                     let model = (llm.profile_id.as_ref(), llm.provider.as_ref());
                     check_model(&format!("{path}.llm"), model, surroundings, &mut faults);
+                    if let Some(summary) = &llm.summary {
+                        let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
+                        check_model(&format!("{path}.llm.summary"), model, surroundings, &mut faults);
+                    }
                     for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
                         if !surroundings.tools.contains(tool.as_str()) {
                             let path = format!("{path}.llm.available_tools[{t}]");
@@ -69,6 +73,10 @@ impl Workflow {
                 | NodeKind::Start
                 | NodeKind::End => {}
             }
+        }
+        if let Some(summary) = &self.spec.summary {
+            let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
+            check_model("summary", model, surroundings, &mut faults);
         }
         if let Some(judge) = &self.spec.judge {
             let model = (judge.profile_id.as_ref(), judge.provider.as_ref());

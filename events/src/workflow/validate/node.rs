@@ -2,7 +2,8 @@
 
 use super::flow;
 use super::parts::{
-    WAIT_MS_MAX, check_depth, check_model, check_name, check_range, check_template, check_timeout, check_variable,
+    WAIT_MS_MAX, check_depth, check_model, check_name, check_range, check_summary, check_template, check_timeout,
+    check_variable,
 };
 use crate::event::ToolMode;
 use crate::expression;
@@ -126,6 +127,7 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         check_range(&format!("{path}.concurrent_tools"), u64::from(n), 1, 1_000, faults);
     }
     check_timeout(&format!("{path}.llm_timeout_ms"), llm.llm_timeout_ms, faults);
+    check_summary(&format!("{path}.summary"), llm.summary.as_ref(), faults);
     if llm.tool_mode == ToolMode::None && llm.available_tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
         faults.push(
             Fault::new(format!("{path}.available_tools"), "tools are listed, but tool_mode is `none`")

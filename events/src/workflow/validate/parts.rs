@@ -3,7 +3,7 @@
 use crate::expression;
 use crate::ids::ProfileId;
 use crate::json::Json;
-use crate::workflow::Fault;
+use crate::workflow::{Fault, Summary};
 
 /// The longest name or id, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -86,6 +86,21 @@ pub(super) fn check_model(
             faults.push(Fault::new(path, "no provider").hint("give provider and model, or profile_id"));
         }
         (None, Some(_), None) => faults.push(Fault::new(path, "no model").hint("give the model's name")),
+    }
+}
+
+/// When a conversation is summarised, and by which model.
+pub(super) fn check_summary(path: &str, summary: Option<&Summary>, faults: &mut Vec<Fault>) {
+    let Some(summary) = summary else {
+        return;
+    };
+    let (profile, provider, model) = (summary.profile_id.as_ref(), summary.provider.as_ref(), summary.model.as_ref());
+    if profile.is_some() || provider.is_some() || model.is_some() {
+        check_model(path, profile, provider, model, faults);
+    }
+    check_timeout(&format!("{path}.timeout_ms"), summary.timeout_ms, faults);
+    if summary.extra.as_ref().is_some_and(|extra| !extra.0.is_object()) {
+        faults.push(Fault::new(format!("{path}.extra"), "not an object"));
     }
 }
 

@@ -1,0 +1,154 @@
+//! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
+//! is to pause there says how it goes on; raised limits are an event.
+
+use super::agent_loop::{AgentLoop, Stage, Unfit};
+use super::frames::{Frame, fail_outwards};
+use super::input::Rejected;
+use super::state::{Phase, State, Totals, Work};
+use crate::event::{
+    BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, OnLimit, ThreadPaused, ThreadResumed,
+    Warning, WarningCode,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Time};
+
+impl Totals {
+    /// Tokens of prompts and answers.
+    pub fn tokens(&self) -> u64 {
+        let parts = self.usage.input_tokens.unwrap_or(0) + self.usage.output_tokens.unwrap_or(0);
+        self.usage.total_tokens.map_or(parts, |total| total.max(parts))
+    }
+}
+
+/// The event, or that the budget is spent: no model call begins then.
+pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Event {
+    let asks_a_model = matches!(
+        event,
+        Event::LlmCallRequested(_) | Event::ContextSummaryRequested(_) | Event::ConditionEvaluationRequested(_)
+    );
+    match exceeded(state, now).filter(|_| asks_a_model) {
+        Some(exceeded) => exceeded.into(),
+        None => event,
+    }
+}
+
+fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
+    let budget = state.budget()?;
+    let tokens = ("tokens", state.totals.tokens(), budget.tokens);
+    let cost = ("cost_nanousd", state.totals.cost_nanousd.unwrap_or(0), budget.cost_nanousd);
+    [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
+        let limit = limit.filter(|limit| spent >= *limit)?;
+        Some(BudgetExceeded { what: what.to_owned(), spent, limit, at: now })
+    })
+}
+
+/// What follows from a spent budget: the thread pauses, or what wanted to call a model fails.
+pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event> {
+    let budget = state.budget()?;
+    let (unit, option) = match e.what.as_str() {
+        "tokens" => ("tokens", "--budget-tokens N"),
+        _ => ("billionths of a US dollar", "--budget-usd AMOUNT"),
+    };
+    let spent = format!("the budget is spent: {} of {} {unit}", e.spent, e.limit);
+    if budget.on_exceeded == OnLimit::Pause {
+        let how = format!("{spent}; go on with: rethread resume {} {option}", state.thread());
+        return Some(ThreadPaused { reason: Some(how) }.into());
+    }
+    let error = ExecutionError::new(ErrorKind::Limit, spent);
+    Some(match &state.phase {
+        Phase::InNode(run) => match &run.work {
+            Work::Llm(agent_loop) => agent_loop.failed(error),
+            Work::Processing(run) => ContextProcessingFailed { call: run.call, error }.into(),
+            _ => return None,
+        },
+        Phase::Leaving { node } => fail_outwards(state, Some(node), error),
+        Phase::Judging(judging) => fail_outwards(state, Some(&judging.node), error),
+        _ => return None,
+    })
+}
+
+/// A thread with a budget in money is told once that a call has no known price.
+pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
+    let (call, cost) = match event {
+        Event::LlmCallCompleted(e) => (e.call, e.cost_nanousd),
+        Event::ConditionEvaluationCompleted(e) if e.error.is_none() => (e.call, e.cost_nanousd),
+        Event::ContextSummaryCompleted(e) if e.error.is_none() => (e.call, e.cost_nanousd),
+        _ => return None,
+    };
+    let is_first = cost.is_none() && state.totals.n_unpriced == 1;
+    state.budget().filter(|budget| is_first && budget.cost_nanousd.is_some())?;
+    let detail = "what this model call cost is not known, and is not counted against the budget; give the model a \
+                  price, or a budget in tokens"
+        .to_owned();
+    Some(Warning { code: WarningCode::UnknownCost, call: Some(call), detail }.into())
+}
+
+/// The end of an agent loop that has no call left, or a pause before it.
+pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
+    let n_max = agent_loop.request.max_iterations;
+    let is_at_limit = matches!(agent_loop.stage, Stage::ToAsk) && agent_loop.iteration >= n_max;
+    pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node))
+        .filter(|_| is_at_limit)
+}
+
+/// A pause at a limit, where the thread was started to do so.
+pub(super) fn pause(state: &State, what: &str) -> Option<Event> {
+    let reason = format!("{what}; go on with: rethread resume {} --more N", state.thread());
+    (state.run.as_ref()?.on_limit == OnLimit::Pause).then(|| ThreadPaused { reason: Some(reason) }.into())
+}
+
+/// Limits are raised; a paused thread goes on.
+pub(super) fn raise(state: &State, raised: LimitRaised) -> Result<Vec<Event>, Rejected> {
+    if raised == LimitRaised::default() {
+        return Err(Rejected::Invalid("give a limit to raise: tokens, cost or iterations".into()));
+    }
+    let resumed = state.is_paused().then(|| ThreadResumed {}.into());
+    Ok(std::iter::once(raised.into()).chain(resumed).collect())
+}
+
+impl State {
+    /// What the thread may spend.
+    pub fn budget(&self) -> Option<&BudgetLimits> {
+        self.run.as_ref()?.budget.as_ref()
+    }
+
+    pub(super) fn raised(&mut self, e: &LimitRaised) -> Result<(), Unfit> {
+        let run = self.run.as_mut().ok_or(Unfit("the thread has not begun"))?;
+        if e.tokens.is_some() || e.cost_nanousd.is_some() {
+            let budget = run.budget.get_or_insert_with(BudgetLimits::default);
+            budget.tokens = e.tokens.or(budget.tokens);
+            budget.cost_nanousd = e.cost_nanousd.or(budget.cost_nanousd);
+        }
+        let Some(more) = e.iterations else {
+            return Ok(());
+        };
+        let of_loop = match &mut self.phase {
+            Phase::InNode(node) => match &mut node.work {
+                Work::Llm(agent_loop) => Some(&mut std::sync::Arc::make_mut(&mut agent_loop.request).max_iterations),
+                _ => None,
+            },
+            _ => None,
+        };
+        let of_sub = self.frames.iter_mut().rev().find_map(|frame| match frame {
+            Frame::Sub(open) => Some(&mut open.max_iterations),
+            Frame::Loop(_) => None,
+        });
+        let max = of_loop.or(of_sub).unwrap_or(&mut run.max_iterations);
+        *max = max.saturating_add(more);
+        Ok(())
+    }
+
+    /// A branch may spend what its owner had left when it began.
+    pub(super) fn leave_budget(&mut self) {
+        let (tokens, cost) = (self.totals.tokens(), self.totals.cost_nanousd.unwrap_or(0));
+        if let Some(budget) = self.run.as_mut().and_then(|run| run.budget.as_mut()) {
+            budget.tokens = budget.tokens.map(|limit| limit.saturating_sub(tokens));
+            budget.cost_nanousd = budget.cost_nanousd.map(|limit| limit.saturating_sub(cost));
+        }
+    }
+
+    /// The seq of the last event as the id of the call that it asked for.
+    pub(super) fn last_call(&self) -> Option<CallId> {
+        self.last_seq().map(CallId)
+    }
+}

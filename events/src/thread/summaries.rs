@@ -1,0 +1,506 @@
+//! Summaries of a conversation that has become too long. User messages stay; each stretch between them becomes one
+//! message, written by a model, or a plain listing where no model answers. What the model has not read yet stays too.
+//!
+//! How long a conversation is, is counted outside ([`super::Models::count`]); that it is too long, each summary, and
+//! what becomes of the conversation are events, so a fold counts nothing.
+
+mod listing;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::agent_loop::{AgentLoop, Stage, Unfit};
+use super::calls::ModelCall;
+use super::conversation::Entry;
+use super::effects::ModelRequest;
+use super::input::ModelAnswer;
+use super::judging::of_profile;
+use super::processors::{Processed, ProcessorRun, whole};
+use super::state::{State, Work};
+use super::{Surroundings, check};
+use crate::event::{
+    ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmExecutionRequest,
+    ModelChoice, ToolMode,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, NodeId, Seq, Time};
+use crate::message::{FinishReason, Message, Role, Usage};
+
+/// The limit when neither node nor workflow says another.
+pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
+/// How long one summary may take when the workflow does not say.
+pub(super) const TIMEOUT_MS_DEFAULT: u64 = 120_000;
+/// The head of a summary in the conversation.
+pub const SUMMARY_HEAD: &str = "[Assistant Execution Summary]";
+/// A stretch whose listing is no longer needs no model to say the same.
+const LISTED_CHARS_MAX: usize = 500;
+/// The longest summary: more than 1 000 words.
+const SUMMARY_CHARS_MAX: usize = 8_000;
+/// Less than this part of the limit is not worth a summary: a thread would write one before every call.
+const WORTH: u64 = 20;
+
+/// A conversation that is being summarised.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Summarizing {
+    /// Counted tokens of what was to be sent.
+    pub tokens: u64,
+    /// The limit that they pass; 0 when somebody asked for the summary.
+    pub limit: u64,
+    /// How many messages there were.
+    pub n_shown: u64,
+    /// The stretches a model was asked about.
+    pub written: Vec<Written>,
+    /// The stretch a model is asked about now.
+    pub asking: Option<Asked>,
+    /// How the model is reached.
+    pub request: Arc<LlmExecutionRequest>,
+}
+
+/// A stretch that a model was asked about.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Written {
+    /// Its first message.
+    pub from: u64,
+    /// The place behind its last message.
+    pub to: u64,
+    /// The summary; absent when there is none.
+    pub text: Option<String>,
+}
+
+/// A stretch that a model is asked about.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Asked {
+    /// Its first message.
+    pub from: u64,
+    /// The place behind its last message.
+    pub to: u64,
+    /// The call.
+    pub call: ModelCall,
+}
+
+impl Summarizing {
+    /// The open call.
+    pub fn open_call(&self) -> Option<&ModelCall> {
+        self.asking.as_ref().map(|asked| &asked.call)
+    }
+
+    pub(super) fn shift(&mut self, ms: u64) {
+        if let Some(asked) = &mut self.asking {
+            asked.call.deadline = asked.call.deadline.map(|deadline| deadline.plus_ms(ms));
+        }
+    }
+
+    /// What the next call is made with, when a fork names another profile.
+    pub(super) fn use_profile(&mut self, profile: &crate::ids::ProfileId) {
+        let model = &mut Arc::make_mut(&mut self.request).model;
+        *model = of_profile(std::mem::take(model), profile);
+    }
+}
+
+/// What a summary of the conversation is to be.
+struct Wanted<'a> {
+    node: &'a NodeId,
+    tokens: u64,
+    limit: u64,
+    /// The model that writes; plain listings only when absent.
+    model: Option<ModelChoice>,
+    timeout_ms: u64,
+    written: &'a [Written],
+}
+
+/// What an agent loop owes to the length of its conversation before its next call.
+pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+    let plan = agent_loop.request.summary.as_ref()?;
+    let n_now = state.conversation.entries.len();
+    let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
+    let (tokens, n_shown, written) = match &agent_loop.stage {
+        Stage::Summarizing(open) if open.asking.is_some() => return None,
+        Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
+        Stage::ToAsk => {
+            let next = state.next_request(agent_loop);
+            if agent_loop.iteration >= agent_loop.request.max_iterations
+                || !around.models.is_longer(&next, plan.token_limit)
+            {
+                return None;
+            }
+            (around.models.count(&next), n_now, &[][..])
+        }
+        _ => return None,
+    };
+    let shown = state.conversation.entries.get(..n_shown)?;
+    let stretches = stretches(shown, fresh(shown, turn_from));
+    let count = |messages: &[Arc<Message>]| {
+        let said = messages.iter().filter(|message| message.role != Role::System).cloned();
+        around.models.count(&state.request_with(agent_loop, said.collect()))
+    };
+    if matches!(agent_loop.stage, Stage::ToAsk) {
+        let bare: Vec<_> = items(shown, &stretches, |_| String::new());
+        let left = whole(shown, &bare).ok().filter(|left| check::context(left).is_ok())?;
+        if stretches.is_empty() || tokens.saturating_sub(count(&left)).saturating_mul(WORTH) < plan.token_limit {
+            return None;
+        }
+    }
+    let own = ModelChoice { temperature: None, max_tokens: None, stream: false, ..agent_loop.request.model.clone() };
+    let wanted = Wanted {
+        node: &agent_loop.request.node,
+        tokens,
+        limit: plan.token_limit,
+        model: writer(state, plan.model.clone().unwrap_or(own), around),
+        timeout_ms: plan.timeout_ms,
+        written,
+    };
+    if let Some(request) = next_request(shown, &stretches, &wanted) {
+        return Some(request.into());
+    }
+    let mut messages = items(shown, &stretches, |range| text_of(shown, range, &wanted));
+    if n_shown < n_now {
+        messages.push(ContextItem::Kept { from: n_shown as u64, to: n_now as u64 });
+    }
+    let tokens_after = whole(&state.conversation.entries, &messages).map_or(tokens, |left| count(&left));
+    Some(ContextSummarized { messages, tokens_before: tokens, tokens_after, limit: plan.token_limit }.into())
+}
+
+/// What the processor `summarize` does next; `None` while a model is asked.
+pub(super) fn on_demand(
+    state: &State,
+    run: &ProcessorRun,
+    around: &Surroundings<'_>,
+) -> Option<Result<Made, ExecutionError>> {
+    let shown = state.conversation.before(run.call);
+    let written = match &run.summarizing {
+        Some(open) if open.asking.is_some() => return None,
+        Some(open) => &*open.written,
+        None => &[],
+    };
+    let node = &state.node_run()?.node;
+    let plan = match super::processors::summary_of(&run.config) {
+        Ok(plan) => plan,
+        Err(error) => return Some(Err(error)),
+    };
+    let wanted = Wanted {
+        node,
+        tokens: 0,
+        limit: 0,
+        model: plan.model_choice().and_then(|model| writer(state, model, around)),
+        timeout_ms: plan.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT),
+        written,
+    };
+    let stretches = stretches(shown, None);
+    if let Some(request) = next_request(shown, &stretches, &wanted) {
+        return Some(Ok(Made::Event(request.into())));
+    }
+    let messages = items(shown, &stretches, |range| text_of(shown, range, &wanted));
+    let output = Some(serde_json::Value::from(stretches.len()).into());
+    Some(Ok(Made::Processed(Processed { messages, output, ..Processed::default() })))
+}
+
+/// What `summarize` came to.
+pub(super) enum Made {
+    /// A model is to be asked.
+    Event(Event),
+    /// It is done.
+    Processed(Processed),
+}
+
+/// The model that writes. A person is not asked for summaries.
+fn writer(state: &State, model: ModelChoice, around: &Surroundings<'_>) -> Option<ModelChoice> {
+    let model = match &state.changes.profile {
+        Some(profile) => of_profile(model, profile),
+        None => model,
+    };
+    (!around.models.is_person(&model)).then_some(model)
+}
+
+/// The next stretch that a model is to be asked about. Where one could not be had, the rest is listed too: the next
+/// call would most likely fail of the same.
+fn next_request(shown: &[Entry], stretches: &[Range<usize>], wanted: &Wanted<'_>) -> Option<ContextSummaryRequested> {
+    let model = wanted.model.as_ref()?;
+    if wanted.written.iter().any(|written| written.text.is_none()) {
+        return None;
+    }
+    let is_due = |range: &&Range<usize>| {
+        !wanted.written.iter().any(|written| written.from == range.start as u64)
+            && listing::plain(&shown[(*range).clone()]).chars().nth(LISTED_CHARS_MAX).is_some()
+    };
+    let due = stretches.iter().find(is_due)?;
+    Some(ContextSummaryRequested {
+        node: wanted.node.clone(),
+        from: due.start as u64,
+        to: due.end as u64,
+        tokens: wanted.tokens,
+        limit: wanted.limit,
+        model: model.clone(),
+        timeout_ms: wanted.timeout_ms,
+    })
+}
+
+/// The text in the place of a stretch.
+fn text_of(shown: &[Entry], range: &Range<usize>, wanted: &Wanted<'_>) -> String {
+    // A token is some four characters: no summary takes more than about a quarter of the limit.
+    let limit = usize::try_from(wanted.limit).ok().filter(|limit| *limit > 0);
+    let chars_max = limit.map_or(SUMMARY_CHARS_MAX, |limit| limit.clamp(LISTED_CHARS_MAX, SUMMARY_CHARS_MAX));
+    let written = wanted.written.iter().find(|written| written.from == range.start as u64);
+    let text = match written.and_then(|written| written.text.clone()) {
+        Some(text) => text,
+        None => listing::plain(&shown[range.clone()]),
+    };
+    listing::cut_middle(&text, chars_max)
+}
+
+/// The answer that the model has not read the results of yet: the last one of the turn, with its results.
+fn fresh(shown: &[Entry], turn_from: usize) -> Option<Range<usize>> {
+    let is_answer = |entry: &Entry| entry.message.role == Role::Assistant && !entry.added;
+    let start = shown.iter().rposition(is_answer).filter(|at| *at >= turn_from)?;
+    let n_results = shown[start + 1..].iter().take_while(|entry| entry.message.role == Role::Tool).count();
+    Some(start..start + 1 + n_results)
+}
+
+/// The stretches between user messages that a summary would make shorter.
+fn stretches(shown: &[Entry], fresh: Option<Range<usize>>) -> Vec<Range<usize>> {
+    let mut stretches: Vec<Range<usize>> = Vec::new();
+    for (i, entry) in shown.iter().enumerate() {
+        let stays = match entry.message.role {
+            Role::System => true,
+            Role::User => !entry.summary,
+            Role::Assistant | Role::Tool => fresh.as_ref().is_some_and(|fresh| fresh.contains(&i)),
+        };
+        match stretches.last_mut() {
+            _ if stays => {}
+            Some(last) if last.end == i => last.end += 1,
+            _ => stretches.push(i..i + 1),
+        }
+    }
+    stretches.retain(|range| match &shown[range.clone()] {
+        [only] => !only.summary && (only.message.tool_calls().next().is_some() || is_long(&only.message)),
+        _ => true,
+    });
+    stretches
+}
+
+fn is_long(message: &Message) -> bool {
+    message.joined_text().chars().nth(LISTED_CHARS_MAX).is_some()
+}
+
+/// The conversation with a message in the place of each stretch.
+fn items(shown: &[Entry], stretches: &[Range<usize>], text: impl Fn(&Range<usize>) -> String) -> Vec<ContextItem> {
+    let mut items = Vec::with_capacity(2 * stretches.len() + 1);
+    let mut from = 0;
+    let mut keep = |items: &mut Vec<ContextItem>, to: usize, next: usize| {
+        if from < to {
+            items.push(ContextItem::Kept { from: from as u64, to: to as u64 });
+        }
+        from = next;
+    };
+    for range in stretches {
+        keep(&mut items, range.start, range.end);
+        let text = format!("{SUMMARY_HEAD}\n\n{}", text(range));
+        items.push(ContextItem::New(Arc::new(Message::text(Role::User, text))));
+    }
+    keep(&mut items, shown.len(), shown.len());
+    items
+}
+
+/// The summary that this attempt of a model call is to bring.
+pub(super) fn of_attempt(state: &State, call: CallId, attempt: u32) -> Option<&ModelCall> {
+    of_call(state, call).filter(|open| open.attempt == attempt)
+}
+
+/// The model call of a summary.
+pub(super) fn of_call(state: &State, call: CallId) -> Option<&ModelCall> {
+    state.summarizing()?.open_call().filter(|open| open.call == call)
+}
+
+/// The event that the answer to the open call leads to.
+pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Event {
+    let text = answer.message.joined_text();
+    let no_text = || ExecutionError::new(ErrorKind::MalformedResponse, "the model wrote no summary");
+    let error = match (check::answer(&answer.message), answer.finish_reason) {
+        (Err(error), _) => return failed(open, error, now),
+        (Ok(()), FinishReason::ContentFilter) => {
+            let message = "the provider's content filter stopped the summary";
+            Some(ExecutionError::new(ErrorKind::ContentFilter, message))
+        }
+        (Ok(()), _) => text.trim().is_empty().then(no_text),
+    };
+    ContextSummaryCompleted {
+        call: open.call,
+        summary: error.is_none().then(|| listing::cut_middle(text.trim(), SUMMARY_CHARS_MAX)),
+        error,
+        usage: answer.usage,
+        cost_nanousd: answer.cost_nanousd,
+        prices: answer.prices,
+        model: answer.model,
+        duration_ms: answer.duration_ms,
+    }
+    .into()
+}
+
+/// The event of a summary that could not be had.
+pub(super) fn failed(open: &ModelCall, error: ExecutionError, now: Time) -> Event {
+    ContextSummaryCompleted {
+        call: open.call,
+        summary: None,
+        error: Some(error),
+        usage: Usage::default(),
+        cost_nanousd: None,
+        prices: None,
+        model: None,
+        duration_ms: now.ms_since(open.requested_at),
+    }
+    .into()
+}
+
+impl State {
+    /// The conversation that is being summarised, for an agent loop or on demand.
+    pub fn summarizing(&self) -> Option<&Summarizing> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => match &agent_loop.stage {
+                Stage::Summarizing(open) => Some(open),
+                _ => None,
+            },
+            Work::Processing(run) => run.summarizing.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn summarizing_mut(&mut self, call: CallId) -> Result<&mut Summarizing, Unfit> {
+        let open = match &mut self.phase {
+            super::Phase::InNode(run) => match &mut run.work {
+                Work::Llm(agent_loop) => match &mut agent_loop.stage {
+                    Stage::Summarizing(open) => Some(&mut **open),
+                    _ => None,
+                },
+                Work::Processing(run) => run.summarizing.as_deref_mut(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let open = open.filter(|open| open.open_call().is_some_and(|open| open.call == call));
+        open.ok_or(Unfit("no such call is open"))
+    }
+
+    /// What the open call of a summary is made with.
+    pub(super) fn summary_request(&self) -> Option<ModelRequest> {
+        let open = self.summarizing()?;
+        let Asked { from, to, .. } = open.asking.as_ref()?;
+        let range = usize::try_from(*from).ok()?..usize::try_from(*to).ok()?;
+        let prompt = listing::prompt(self.conversation.entries.get(range)?);
+        let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
+        let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
+        let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
+        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1 })
+    }
+
+    pub(super) fn ask_for_summary(&mut self, seq: Seq, at: Time, e: &ContextSummaryRequested) -> Result<(), Unfit> {
+        let n_shown = self.conversation.entries.len() as u64;
+        if e.from >= e.to || e.to > n_shown {
+            return Err(Unfit("there is no such stretch"));
+        }
+        let fresh = || {
+            Box::new(Summarizing {
+                tokens: e.tokens,
+                limit: e.limit,
+                n_shown,
+                written: Vec::new(),
+                asking: None,
+                request: Arc::new(request_of(e)),
+            })
+        };
+        let open = match self.work_of(&e.node)? {
+            Work::Llm(agent_loop) => {
+                if matches!(agent_loop.stage, Stage::ToAsk) {
+                    agent_loop.stage = Stage::Summarizing(fresh());
+                }
+                match &mut agent_loop.stage {
+                    Stage::Summarizing(open) => open,
+                    _ => return Err(Unfit("no summary is due")),
+                }
+            }
+            Work::Processing(run) if run.is_summary() => run.summarizing.get_or_insert_with(fresh),
+            _ => return Err(Unfit("no summary is due")),
+        };
+        if open.asking.is_some() {
+            return Err(Unfit("a summary is being written"));
+        }
+        let deadline = Some(at.plus_ms(e.timeout_ms));
+        let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+        open.asking = Some(Asked { from: e.from, to: e.to, call });
+        Ok(())
+    }
+
+    /// The model is asked again, because its answer was lost. `clock` is what the clocks of calls show.
+    pub(super) fn ask_again_for_summary(
+        &mut self,
+        at: Time,
+        clock: Time,
+        call: CallId,
+        attempt: u32,
+    ) -> Result<(), Unfit> {
+        let open = self.summarizing_mut(call)?;
+        let timeout_ms = open.request.llm_timeout_ms;
+        match &mut open.asking {
+            Some(asked) if attempt == asked.call.attempt + 1 => {
+                let deadline = timeout_ms.map(|ms| clock.plus_ms(ms));
+                asked.call = ModelCall { call, attempt, requested_at: at, deadline };
+                Ok(())
+            }
+            _ => Err(Unfit("it is not the next attempt of the call")),
+        }
+    }
+
+    pub(super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), Unfit> {
+        let open = self.summarizing_mut(e.call)?;
+        if let Some(Asked { from, to, .. }) = open.asking.take() {
+            open.written.push(Written { from, to, text: e.summary.clone() });
+        }
+        if let super::Phase::InNode(run) = &mut self.phase
+            && let Work::Llm(agent_loop) = &mut run.work
+        {
+            agent_loop.usage.add(&e.usage);
+            agent_loop.n_summaries += 1;
+        }
+        self.count_call(&e.usage, e.cost_nanousd);
+        Ok(())
+    }
+
+    /// The summaries take the place of what they stand for.
+    pub(super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), Unfit> {
+        let super::Phase::InNode(run) = &mut self.phase else {
+            return Err(Unfit("the thread is in no node"));
+        };
+        let Work::Llm(agent_loop) = &mut run.work else {
+            return Err(Unfit("no agent loop is running"));
+        };
+        match &agent_loop.stage {
+            Stage::ToAsk => {}
+            Stage::Summarizing(open) if open.asking.is_none() => {}
+            _ => return Err(Unfit("no summary is due")),
+        }
+        agent_loop.stage = Stage::ToAsk;
+        let mark = self.conversation.mark_behind(run.conversation_from, &e.messages);
+        run.conversation_from = mark;
+        self.conversation_mut().replace(seq, &e.messages, true);
+        Ok(())
+    }
+}
+
+fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
+    LlmExecutionRequest {
+        node: e.node.clone(),
+        prompt: String::new(),
+        system_prompt: Some(listing::INSTRUCTIONS.to_owned()),
+        model: e.model.clone(),
+        tool_mode: ToolMode::None,
+        tools: Vec::new(),
+        tool_catalog: None,
+        max_iterations: 1,
+        concurrent_tools_max: 1,
+        llm_timeout_ms: Some(e.timeout_ms),
+        approve_tools: Vec::new(),
+        person_tools: Vec::new(),
+        relay: false,
+        summary: None,
+    }
+}

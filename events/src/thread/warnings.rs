@@ -1,0 +1,28 @@
+//! What stands right behind an event, in the same append: a warning for whoever watches, or what a limit leads to.
+
+use super::{State, Surroundings, bounds};
+use crate::event::{Event, Warning, WarningCode};
+
+/// What stands right behind an event that the machine owed to itself.
+pub(super) fn behind(state: &State, event: &Event, around: &Surroundings<'_>) -> Option<Event> {
+    match event {
+        Event::LlmCallRequested(_) => over_limit(state, around),
+        Event::BudgetExceeded(e) => bounds::after_exceeded(state, e),
+        _ => None,
+    }
+}
+
+fn over_limit(state: &State, around: &Surroundings<'_>) -> Option<Event> {
+    let request = state.model_request()?;
+    let limit = request.execution.summary.as_ref()?.token_limit;
+    if !around.models.is_longer(&request, limit) {
+        return None;
+    }
+    let tokens = around.models.count(&request);
+    let detail = format!(
+        "the model is called with {tokens} tokens, the limit is {limit}: summaries do not make what the user said, and \
+         what the model has not read yet, shorter; shorten it with a context_processor, or raise summary.token_limit"
+    );
+    let call = state.last_call();
+    Some(Warning { code: WarningCode::ContextOverLimit, call, detail }.into())
+}
