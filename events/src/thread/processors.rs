@@ -84,7 +84,7 @@ pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Surroundings<'
     let shown = state.conversation.before(run.call);
     let processed = if run.is_summary() {
         match summaries::on_demand(state, run, around)? {
-            Ok(Made::Event(event)) => return Some(event),
+            Ok(Made::Event(event)) => return Some(*event),
             Ok(Made::Processed(processed)) => Ok(processed),
             Err(error) => Err(error),
         }

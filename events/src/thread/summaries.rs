@@ -189,7 +189,7 @@ pub(super) fn on_demand(
     };
     let stretches = stretches(shown, None);
     if let Some(request) = next_request(shown, &stretches, &wanted) {
-        return Some(Ok(Made::Event(request.into())));
+        return Some(Ok(Made::Event(Box::new(request.into()))));
     }
     let messages = items(shown, &stretches, |range| text_of(shown, range, &wanted));
     let output = Some(serde_json::Value::from(stretches.len()).into());
@@ -199,7 +199,7 @@ pub(super) fn on_demand(
 /// What `summarize` came to.
 pub(super) enum Made {
     /// A model is to be asked.
-    Event(Event),
+    Event(Box<Event>),
     /// It is done.
     Processed(Processed),
 }
