@@ -29,8 +29,8 @@ mod path;
 mod processors;
 mod questions;
 mod state;
-mod summaries;
 mod status;
+mod summaries;
 mod variables;
 mod view;
 mod warnings;
@@ -60,8 +60,8 @@ pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as 
 pub use state::{
     Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
-pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
 pub use status::Status;
+pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

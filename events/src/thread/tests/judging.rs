@@ -241,8 +241,7 @@ fn a_fork_with_another_profile_judges_with_it() {
 
 #[test]
 fn a_person_who_stands_for_a_model_judges_no_condition() {
-    let mut bench =
-        Bench::new(&JUDGED.replace("provider: mock, model: judge", "profile_id: human"), "write");
+    let mut bench = Bench::new(&JUDGED.replace("provider: mock, model: judge", "profile_id: human"), "write");
     bench.says("dear sir");
     bench.out.clear();
     bench.note(bench.state().error().unwrap());
