@@ -1,13 +1,23 @@
 //! Questions to people, answered by the application.
 
+use std::sync::Arc;
+
+use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use rethread_events::bin::Ordered;
 use rethread_events::event::{AskedTool, OperationType};
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::thread::{Interaction, State};
+use rethread_events::thread::{Input, Interaction, State};
+use rethread_store::Filter;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::recorded::RecordedEvent;
+use crate::subscription::Events;
+use crate::thread_actor::Tell;
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +72,8 @@ impl InteractionRequest {
     }
 }
 
-/// What a handler may look at.
-#[derive(Debug, Clone)]
+/// What a handler may look at and do.
+#[derive(Clone)]
 pub struct InteractionContext {
     /// The thread.
     pub thread: ThreadId,
@@ -74,6 +84,39 @@ pub struct InteractionContext {
     /// Cancelled when the answer is no longer wanted: the question ran out of time, was taken back, or was answered
     /// by other means.
     pub cancel: CancellationToken,
+    inner: Arc<Inner>,
+}
+
+impl InteractionContext {
+    pub(crate) fn new(inner: &Arc<Inner>, node: NodeId, state: State, cancel: CancellationToken) -> Self {
+        Self { thread: state.thread(), node, state, cancel, inner: inner.clone() }
+    }
+
+    /// Sets variables of scope `thread`; durable when it answers. [`InteractionContext::state`] stays as it was.
+    ///
+    /// # Errors
+    /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
+    pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.activate(self.thread)?.do_send(Tell::asked(Input::SetVariables(variables), reply));
+        answer.await.map_err(|_| RuntimeError::ActorStopped(self.thread))?.map(drop)
+    }
+
+    /// The events of the thread from now on.
+    pub fn events(&self) -> Events {
+        let filter = Filter { threads: vec![self.thread], ..Filter::default() };
+        let records = self.inner.store.subscribe(self.inner.store.next_position(), filter);
+        Events::new(records.map(|record| RecordedEvent::decode(record?)).boxed())
+    }
+}
+
+impl std::fmt::Debug for InteractionContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InteractionContext")
+            .field("thread", &self.thread)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Gets answers from people. Implemented by the application: a dialog, a chat, a terminal. A thread may have several

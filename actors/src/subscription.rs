@@ -24,7 +24,7 @@ pub struct Events {
 }
 
 impl Events {
-    fn new(inner: BoxStream<'static, Result<RecordedEvent, RuntimeError>>) -> Self {
+    pub(crate) fn new(inner: BoxStream<'static, Result<RecordedEvent, RuntimeError>>) -> Self {
         Self { inner }
     }
 }

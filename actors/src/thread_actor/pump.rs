@@ -88,7 +88,7 @@ impl ThreadActor {
                     return false;
                 };
                 let state = live.thread.state().clone();
-                let cx = InteractionContext { thread: id, node: run.node.clone(), state, cancel };
+                let cx = InteractionContext::new(inner, run.node.clone(), state, cancel);
                 let request = InteractionRequest::new(inner, &cx.state, &ask);
                 question::put(request, cx, handler.clone(), thread);
             }

@@ -1,7 +1,7 @@
 //! Questions to people that the application's handler answers.
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use rethread::{InteractionContext, InteractionRequest, Json, Status, UserInteractionHandler};
 
 use crate::interaction::approval;
@@ -68,6 +68,27 @@ fn a_handler_that_waits_leaves_the_question_to_others() {
         thread.respond(outcome.state.interaction().unwrap().id, false).await.unwrap();
         let outcome = thread.outcome().await.unwrap();
         assert_eq!(*outcome.state.variables()["approved"].0, false);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_handler_sets_variables_and_follows_the_thread() {
+    block_on(async {
+        let world = world(Says(|_, cx: InteractionContext| {
+            async move {
+                let mut events = cx.events();
+                let variables = [("seen".to_owned(), Json::from("yes"))].into_iter().collect();
+                cx.set_variables(variables).await.map_err(|error| error.to_string())?;
+                let event = events.next().await.ok_or("no event")?.map_err(|error| error.to_string())?;
+                Ok(Json::from(event.name()))
+            }
+            .boxed()
+        }))
+        .await;
+        let outcome = world.start(&approval(), "7 €").await.outcome().await.unwrap();
+        assert_eq!(*outcome.state.variables()["approved"].0, "VARIABLES_UPDATED");
+        assert_eq!(*outcome.state.variables()["seen"].0, "yes");
         world.end().await;
     });
 }
