@@ -99,6 +99,9 @@ pub enum ToolMode {
 pub struct LlmCallRequested {
     /// 1 for the first call of the loop.
     pub iteration: u32,
+    /// The hash of what is known of the model's profile now (a blob, without keys), so that what is sent can be got back;
+    /// absent where nothing is sent over HTTP.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
@@ -108,6 +111,8 @@ pub struct LlmCallRetried {
     pub call: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
+    /// As in LLM_CALL_REQUESTED, for this attempt.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
@@ -221,6 +226,8 @@ pub struct ContextSummaryRequested {
     pub model: ModelChoice,
     /// How long it may take.
     pub timeout_ms: u64,
+    /// As in LLM_CALL_REQUESTED.
+    pub model_profile: Option<Hash>,
 }
 
 /// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.

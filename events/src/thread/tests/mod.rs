@@ -16,6 +16,8 @@ mod checkpoints;
 mod control;
 mod flow;
 mod fork;
+mod informing;
+mod instructions;
 mod interaction;
 mod judging;
 mod limits;
