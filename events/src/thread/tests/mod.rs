@@ -17,6 +17,8 @@ mod control;
 mod custom;
 mod flow;
 mod fork;
+mod informing;
+mod instructions;
 mod interaction;
 mod judging;
 mod limits;
