@@ -23,6 +23,7 @@ mod panics;
 mod passivation;
 mod people;
 mod recovery;
+mod runs;
 mod shutdown;
 mod stream;
 mod tools;
