@@ -8,6 +8,7 @@ mod definition;
 mod drive;
 mod events;
 mod exit;
+mod explain;
 mod family;
 mod fork;
 mod graph;
@@ -66,6 +67,8 @@ enum Command {
     Tail(events::TailArgs),
     /// Show the state of a thread as it was after an event, a checkpoint, or now
     Replay(replay::ReplayArgs),
+    /// Tell what happened, where the time and the money went, and why it failed
+    Explain(explain::ExplainArgs),
     /// Start a new thread that goes on from a moment of another
     Fork(fork::ForkArgs),
     /// End a thread in good order
@@ -136,6 +139,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Events(args) => events::of_thread(&open, args).await,
         Command::Tail(args) => events::of_log(&open, args).await,
         Command::Replay(args) => replay::replay(&open, args).await,
+        Command::Explain(args) => explain::explain(&open, args).await,
         Command::Fork(args) => fork::fork(&open, args).await,
         Command::Cancel(args) => control::cancel(&open, args).await,
         Command::Pause(args) => control::pause(&open, args).await,
