@@ -27,6 +27,7 @@
 
 mod activity;
 mod archive;
+mod bisect;
 mod branches;
 mod builder;
 mod counting;
@@ -57,6 +58,7 @@ mod tool_executor;
 mod verify;
 
 pub use archive::{ArchiveError, Exporter, Imported};
+pub use bisect::Bisected;
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use family::FamilyMember;

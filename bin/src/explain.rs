@@ -91,7 +91,7 @@ fn width() -> usize {
 async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Failure> {
     let thread: ThreadHandle = open::find(runtime, &args.thread).await?;
     let seq = match &args.at {
-        Some(moment) => crate::replay::seq_of(&thread, moment).await?,
+        Some(moment) => crate::moment::seq_of(&thread, moment).await?,
         None => thread.summary().await?.last_seq,
     };
     let state = thread.state_at(seq).await?;

@@ -63,6 +63,7 @@ pub use state::{
 };
 pub use status::Status;
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
+pub use variables::LOOKING_BACK;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;
