@@ -27,6 +27,7 @@
 
 mod activity;
 mod archive;
+mod bisect;
 mod branches;
 mod builder;
 mod counting;
@@ -41,6 +42,7 @@ mod interaction;
 mod llm_executor;
 mod load;
 mod models;
+mod node_results;
 mod outcome;
 mod outputs;
 mod processor;
@@ -61,6 +63,7 @@ mod tool_executor;
 mod verify;
 
 pub use archive::{ArchiveError, Exporter, Imported};
+pub use bisect::Bisected;
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use family::FamilyMember;
@@ -84,6 +87,7 @@ pub use rethread_events::fault::{ErrorKind, ExecutionError};
 pub use rethread_events::ids::{CallId, Hash, NodeId, Position, Seq, ThreadId, Time};
 pub use rethread_events::json::Json;
 pub use rethread_events::message::{Message, Part, Role};
+pub use rethread_events::runs::{self, NodeResult, Runs};
 pub use rethread_events::thread::{Processed, Rejected, State, Status, Turn};
 pub use rethread_events::tool::{PersonRole, Recovery};
 pub use rethread_events::workflow::parse as parse_workflow;

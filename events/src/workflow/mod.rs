@@ -2,6 +2,7 @@
 //! nothing.
 
 mod builder;
+mod derive;
 mod fault;
 mod file;
 mod flow;

@@ -33,6 +33,7 @@ mod recovery;
 mod relay;
 mod requests;
 mod routes;
+mod runs;
 mod scopes;
 mod sub_workflows;
 mod summaries;
