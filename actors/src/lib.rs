@@ -40,6 +40,7 @@ mod interaction;
 mod llm_executor;
 mod load;
 mod models;
+mod moments;
 mod outcome;
 mod processor;
 mod recorded;
@@ -51,9 +52,11 @@ mod subscription;
 mod summary;
 mod thread_actor;
 mod thread_handle;
+mod thread_page;
 mod timers;
 mod tool_executor;
 mod verify;
+mod workflows;
 
 pub use archive::{ArchiveError, Exporter, Imported};
 pub use builder::{Limits, RuntimeBuilder};
@@ -70,6 +73,8 @@ pub use start_thread::StartThread;
 pub use subscription::Events;
 pub use summary::{ThreadFilter, ThreadSummary};
 pub use thread_handle::ThreadHandle;
+pub use thread_page::{OfWhom, ThreadPage, ThreadQuery};
+pub use workflows::WorkflowVersions;
 
 pub use rethread_events::bin::Ordered;
 pub use rethread_events::event::{self, AskedTool, Decision, Event, ForkChanges, LimitRaised, OperationType};

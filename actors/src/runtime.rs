@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
+use rethread_llm::Profiles;
 use rethread_store::Store;
+use rethread_tools::Registry;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::recovery;
 use crate::thread_actor::Halt;
 use crate::thread_handle::ThreadHandle;
 
@@ -51,6 +54,30 @@ impl Runtime {
     /// The log.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner().store
+    }
+
+    /// The tools that threads can use. The registry may go on changing.
+    pub fn tools(&self) -> &Registry {
+        &self.inner().tools
+    }
+
+    /// The profiles that workflows can name.
+    pub fn profiles(&self) -> &Profiles {
+        self.inner().models.all()
+    }
+
+    /// Whether nothing goes on here: see [`RuntimeBuilder::observing`].
+    pub fn is_observing(&self) -> bool {
+        self.inner().observing
+    }
+
+    /// Goes on with every thread that has not ended, as a start does unless [`RuntimeBuilder::recover`] says no: for
+    /// who has to add tools first. Does nothing in a runtime that only observes.
+    pub fn recover(&self) {
+        let inner = self.inner();
+        if let (false, Some(slot)) = (inner.observing, inner.slot(0)) {
+            slot.arbiter.spawn(recovery::bring_back(inner.clone()));
+        }
     }
 
     /// The thread with this id. It is looked for when it is used.

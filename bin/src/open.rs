@@ -100,6 +100,18 @@ impl OpenArgs {
         Ok(runtime)
     }
 
+    /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
+    pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
+        let (builder, registry) = self.equipped(args)?;
+        // Whoever finds the log locked finds the server by this.
+        let builder = builder.label(format!("rethread serve at {url}"));
+        let runtime = if read_only { builder.observing().start().await? } else { builder.start().await? };
+        kit::start(self, args, &registry).await?;
+        // Only now, when the tools are there that threads use.
+        runtime.recover();
+        Ok(runtime)
+    }
+
     fn equipped(&self, args: &ToolArgs) -> Result<(RuntimeBuilder, Registry), Failure> {
         // Answers that a profile wants kept lie beside the log.
         let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
