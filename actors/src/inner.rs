@@ -24,6 +24,7 @@ use crate::definitions::Definitions;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
+use crate::metrics::Counters;
 use crate::models::Models;
 use crate::processor::Processors;
 use crate::thread_actor::{Begin, Room, ThreadActor};
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) activity: Activity,
     counting: Counting,
     pub(crate) bases: Bases,
+    pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
     pub(crate) observing: bool,
@@ -93,6 +95,7 @@ impl Inner {
             activity: Activity::default(),
             counting: Counting::default(),
             bases: Bases::default(),
+            counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),
             workspaces: DashMap::new(),

@@ -21,6 +21,7 @@ mod request;
 mod routes;
 mod schemas;
 mod server;
+mod session;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;

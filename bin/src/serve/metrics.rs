@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use actix_web::HttpResponse;
+use rethread::Metrics;
 
 use super::problem::Problem;
 use super::server::Shared;
@@ -12,8 +13,38 @@ use super::server::Shared;
     responses((status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4")))]
 pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
     let mut text = String::new();
+    runtime(&mut text, &server.runtime.metrics().await?);
     requests(&mut text, &server);
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
+}
+
+fn runtime(text: &mut String, metrics: &Metrics) {
+    head(text, "rethread_threads", "gauge", "Threads in the log, by status; up to 5 s old");
+    for (status, n) in &metrics.threads {
+        let _ = writeln!(text, "rethread_threads{{status=\"{status}\"}} {n}");
+    }
+    head(text, "rethread_events_appended_total", "counter", "Events that this process appended, durably, by name");
+    for (name, n) in &metrics.events {
+        let _ = writeln!(text, "rethread_events_appended_total{{type=\"{name}\"}} {n}");
+    }
+    head(text, "rethread_calls_open", "gauge", "Calls that run now");
+    let _ = writeln!(text, "rethread_calls_open{{kind=\"model\"}} {}", metrics.model_calls_open);
+    let _ = writeln!(text, "rethread_calls_open{{kind=\"tool\"}} {}", metrics.tool_calls_open);
+    head(text, "rethread_tokens_total", "counter", "Tokens of model calls, as their providers count them");
+    let tokens = [
+        ("input", metrics.input_tokens),
+        ("output", metrics.output_tokens),
+        ("cached_input", metrics.cached_input_tokens),
+    ];
+    for (kind, n) in tokens {
+        let _ = writeln!(text, "rethread_tokens_total{{kind=\"{kind}\"}} {n}");
+    }
+    head(text, "rethread_cost_usd_total", "counter", "What model calls cost in US dollars, where the price is known");
+    let _ = writeln!(text, "rethread_cost_usd_total {}", metrics.cost_nanousd as f64 / 1e9);
+    head(text, "rethread_live_threads", "gauge", "Threads in memory");
+    let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
+    head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
+    let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
 }
 
 fn requests(text: &mut String, server: &Shared) {

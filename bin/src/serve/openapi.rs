@@ -10,7 +10,7 @@ use utoipa::openapi::{Content, RefOr, ResponseBuilder};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    control, events, fork, graph, health, interactions, log, metrics, moments, schemas, surroundings, threads,
+    control, events, fork, graph, health, interactions, log, metrics, moments, schemas, session, surroundings, threads,
     workflows,
 };
 
@@ -39,7 +39,7 @@ use super::{
         control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,
         fork::fork,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
-        surroundings::tools, surroundings::profiles, surroundings::info,
+        surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,
         log::about, log::records, log::streams, log::stream, log::records_of_stream, log::blob, log::values, log::verify,
     ),

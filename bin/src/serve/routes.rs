@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    control, events, fork, graph, health, interactions, log, metrics, moments, openapi, page, surroundings, threads,
-    workflows,
+    control, events, fork, graph, health, interactions, log, metrics, moments, openapi, page, session, surroundings,
+    threads, workflows,
 };
 
 /// Who may ask for something.
@@ -76,6 +76,8 @@ routes! {
     get "/v1/tools" Read surroundings::tools;
     get "/v1/profiles" Read surroundings::profiles;
     get "/v1/info" Read surroundings::info;
+    post "/v1/session" Anybody session::begin;
+    delete "/v1/session" Anybody session::end;
     get "/v1/openapi.json" Anybody openapi::document;
     get "/health/live" Anybody health::live;
     get "/health/ready" Anybody health::ready;

@@ -404,3 +404,11 @@ pub(crate) struct Health {
     /// `ok`.
     status: String,
 }
+
+/// What the token of a session allows.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Session {
+    /// `read`, `operate` or `admin`.
+    scope: String,
+}

@@ -20,7 +20,8 @@ fn every_route_is_in_the_document_and_nothing_else() {
 
 #[test]
 fn what_changes_something_takes_more_than_looking() {
-    for route in ROUTES.iter().filter(|route| route.method != "get" && route.path != "/v1/log/verify") {
+    let harmless = ["/v1/log/verify", "/v1/session"];
+    for route in ROUTES.iter().filter(|route| route.method != "get" && !harmless.contains(&route.path)) {
         assert!(matches!(route.access, Access::Operate | Access::Admin), "{route:?}");
     }
 }
