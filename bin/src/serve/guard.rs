@@ -108,7 +108,7 @@ fn host(headers: &HeaderMap, of_uri: Option<&str>) -> Option<String> {
 
 fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     }
 }
