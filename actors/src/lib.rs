@@ -72,7 +72,7 @@ pub use processor::ProcessorContext;
 pub use recorded::{RecordError, RecordedEvent};
 pub use runtime::Runtime;
 pub use start_thread::StartThread;
-pub use subscription::Events;
+pub use subscription::{Events, ThreadEnd};
 pub use summary::{ThreadFilter, ThreadSummary};
 pub use thread_handle::ThreadHandle;
 pub use thread_page::{OfWhom, ThreadPage, ThreadQuery};

@@ -9,6 +9,7 @@ mod fork;
 mod graph;
 mod guard;
 mod health;
+mod hub;
 mod idempotency;
 mod interactions;
 mod log;
@@ -25,6 +26,7 @@ mod session;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;
+mod wanted;
 mod workflows;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
@@ -139,12 +141,15 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         }
     }
     let sweeping = tokio::spawn(sweep(server.clone()));
+    let (hub, log) = (server.hub.clone(), runtime.clone());
+    let reading = tokio::spawn(async move { hub.run(log).await });
     interrupted().await;
     if open.talks() {
         output::say("stopping: what is being answered is finished; a second signal ends at once");
     }
     server.stopping.cancel();
     sweeping.abort();
+    reading.abort();
     handle.stop(true).await;
     let served = http.await;
     open::close(runtime).await?;

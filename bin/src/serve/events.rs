@@ -5,25 +5,21 @@ use std::collections::HashSet;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt as _;
-use rethread::store::Filter;
-use rethread::store::Kind as RecordKind;
-use rethread::{Event, Position, RecordedEvent, Runtime, RuntimeError, Seq, Status, ThreadHandle, ThreadId};
+use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::feed::{self, Form, Stretch};
-use super::idempotency::blocking;
+use super::feed::{self, Form};
 use super::problem::{Document, Problem};
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
+use super::wanted::{BATCH, Stretch, Wanted, batch, following, following_thread, past, past_of};
 
 /// How many events a page holds.
 const PAGE: usize = 500;
 const PAGE_MAX: usize = 5_000;
-/// How many records are read at a time.
-const BATCH: usize = 512;
 /// At most so many records are looked at for one page, whatever the filter leaves of them.
 const LOOKED_AT_MAX: usize = 50_000;
 /// The most threads in a filter.
@@ -154,90 +150,10 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
             }
             streaming(server.clone(), form, past(server.runtime.clone(), wanted, from, end), seen)
         }
-        Some(form) => streaming(server.clone(), form, following(&server.runtime, wanted, from), seen),
-    }
-}
-
-/// Which events somebody wants.
-#[derive(Debug, Clone, Default)]
-struct Wanted {
-    /// Documented names; all when empty.
-    types: Vec<&'static str>,
-    /// All when empty.
-    threads: HashSet<ThreadId>,
-    /// The threads of a family, as far as they are known; all threads when empty.
-    family: HashSet<ThreadId>,
-}
-
-impl Wanted {
-    /// Whether the event is wanted. Events are to be shown in the order of the log: a branch is known from its first.
-    fn wants(&mut self, event: &RecordedEvent) -> bool {
-        let thread = event.record.thread;
-        if !self.family.is_empty()
-            && let Event::ThreadForked(forked) = &event.event
-            && forked.branch.as_ref().is_some_and(|branch| self.family.contains(&branch.owner))
-        {
-            self.family.insert(thread);
+        Some(form) => {
+            streaming(server.clone(), form, following(server.runtime.clone(), &server.hub, wanted, from), seen)
         }
-        (self.family.is_empty() || self.family.contains(&thread))
-            && (self.threads.is_empty() || self.threads.contains(&thread))
-            && (self.types.is_empty() || self.types.contains(&event.name()))
     }
-
-    /// What the log itself can leave out.
-    fn filter(&self) -> Filter {
-        if !self.family.is_empty() {
-            return Filter::default();
-        }
-        let code = |name: &&str| rethread_events::event::event_type_named(name).map(|kind| RecordKind(kind.code));
-        Filter { threads: self.threads.iter().copied().collect(), kinds: self.types.iter().filter_map(code).collect() }
-    }
-}
-
-/// What is there and then what comes.
-fn following(runtime: &Runtime, mut wanted: Wanted, from: Position) -> Stretch {
-    let records = runtime.store().subscribe(from, wanted.filter());
-    let events = records.map(|record| RecordedEvent::decode(record?));
-    events.filter(move |event| futures::future::ready(event.as_ref().map_or(true, |event| wanted.wants(event)))).boxed()
-}
-
-/// What is there, up to before `end`.
-fn past(runtime: Runtime, wanted: Wanted, from: Position, end: Position) -> Stretch {
-    futures::stream::unfold(Some((wanted, from)), move |at| {
-        let runtime = runtime.clone();
-        async move {
-            let (wanted, from) = at?;
-            match batch(&runtime, wanted, from, end).await {
-                Ok((events, wanted, next)) => {
-                    Some((events.into_iter().map(Ok).collect::<Vec<_>>(), next.map(|next| (wanted, next))))
-                }
-                Err(error) => Some((vec![Err(error)], None)),
-            }
-        }
-    })
-    .map(futures::stream::iter)
-    .flatten()
-    .boxed()
-}
-
-/// The wanted ones of the next events, and where to read on; `None` at the end.
-async fn batch(
-    runtime: &Runtime,
-    mut wanted: Wanted,
-    from: Position,
-    end: Position,
-) -> Result<(Vec<RecordedEvent>, Wanted, Option<Position>), RuntimeError> {
-    let store = runtime.store().clone();
-    let read = move || {
-        let mut records = store.read_all(from, BATCH)?;
-        let is_last = records.len() < BATCH || records.last().is_some_and(|last| last.position.next() >= end);
-        records.retain(|record| record.position < end);
-        let next = records.last().map(|last| last.position.next()).filter(|_| !is_last);
-        let events = records.into_iter().map(RecordedEvent::decode).collect::<Result<Vec<_>, _>>()?;
-        let events = events.into_iter().filter(|event| wanted.wants(event)).collect();
-        Ok((events, wanted, next))
-    };
-    blocking(read).await.unwrap_or(Err(RuntimeError::ShuttingDown))
 }
 
 async fn page(
@@ -307,36 +223,16 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             if from > summary.last_seq && (summary.status.is_ended() || !follows) {
                 return Ok(no_more());
             }
-            let events = if follows && !Status::is_ended(summary.status) {
-                thread.events(from).boxed()
+            let events = if follows && !summary.status.is_ended() {
+                following_thread(thread, &server.hub, from)
             } else {
                 past_of(thread, from, summary.last_seq)
             };
-            let kept = events.filter(move |event| futures::future::ready(event.as_ref().map_or(true, &wants)));
+            let kept = events
+                .filter(move |entry| futures::future::ready(entry.as_ref().map_or(true, |entry| wants(&entry.event))));
             streaming(server.clone(), form, kept.boxed(), seen)
         }
     }
-}
-
-/// What is there of a thread, up to and with `last`.
-fn past_of(thread: ThreadHandle, from: Seq, last: Seq) -> Stretch {
-    futures::stream::unfold(Some(from), move |from| {
-        let thread = thread.clone();
-        async move {
-            let from = from?;
-            match thread.events_page(from, BATCH).await {
-                Ok(mut events) => {
-                    let next = events.last().map(|event| event.record.seq.next()).filter(|next| *next <= last);
-                    events.retain(|event| event.record.seq <= last);
-                    Some((events.into_iter().map(Ok).collect::<Vec<_>>(), next))
-                }
-                Err(error) => Some((vec![Err(error)], None)),
-            }
-        }
-    })
-    .map(futures::stream::iter)
-    .flatten()
-    .boxed()
 }
 
 async fn thread_page(

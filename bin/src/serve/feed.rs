@@ -1,18 +1,19 @@
 //! The body of an answer that goes on: events as they come, with signs of life between them.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::stream::BoxStream;
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use rethread::{Position, RecordedEvent, RuntimeError};
+use rethread::{Position, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::cloud_event::sse;
+use super::hub::Entry;
 use super::problem::Problem;
 use super::server::{Seat, Shared};
+use super::wanted::Stretch;
 
 /// How long nothing is said at most, so that nobody between takes the connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -29,8 +30,6 @@ pub(crate) enum Form {
     /// One JSON object on a line, as everywhere in scripts.
     Lines,
 }
-
-pub(crate) type Stretch = BoxStream<'static, Result<RecordedEvent, RuntimeError>>;
 
 struct Feed {
     form: Form,
@@ -94,21 +93,18 @@ impl Feed {
     }
 
     /// The event, and those behind it that are ready.
-    fn piece(&mut self, first: Result<RecordedEvent, RuntimeError>) -> Option<Bytes> {
+    fn piece(&mut self, first: Result<Arc<Entry>, RuntimeError>) -> Option<Bytes> {
         self.keep_alive.reset();
         let mut piece = BytesMut::new();
         let mut next = Some(first);
         while let Some(event) = next.take() {
             match event {
-                Ok(event) => {
-                    self.seen = Some(event.record.position);
-                    match self.form {
-                        Form::Sse => piece.extend_from_slice(sse(&event).as_bytes()),
-                        Form::Lines => {
-                            piece.extend_from_slice(event.to_json().to_string().as_bytes());
-                            piece.extend_from_slice(b"\n");
-                        }
-                    }
+                Ok(entry) => {
+                    self.seen = Some(entry.event.record.position);
+                    piece.extend_from_slice(match self.form {
+                        Form::Sse => entry.sse(),
+                        Form::Lines => entry.line(),
+                    });
                 }
                 Err(RuntimeError::ShuttingDown) => self.ended = true,
                 Err(error) => {

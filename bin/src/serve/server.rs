@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
+use super::hub::Hub;
 use super::idempotency::Keys;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
@@ -43,6 +44,7 @@ pub(crate) struct Server {
     pub(crate) tokens: Tokens,
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
+    pub(crate) hub: Arc<Hub>,
     /// Cancelled when the server is asked to stop.
     pub(crate) stopping: CancellationToken,
     subscribers: Arc<Semaphore>,
@@ -53,6 +55,7 @@ impl Server {
     pub(crate) fn new(runtime: Runtime, settings: Settings, tokens: Tokens) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
+            hub: Hub::beginning_at(runtime.store().next_position()),
             runtime,
             tokens,
             counters: Counters::default(),
