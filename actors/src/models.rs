@@ -9,10 +9,10 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{ModelAnswer, ModelRequest};
+use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::provider::PROVIDERS;
-use rethread_llm::{Client, Profiles, Provider, Request, Response, relay};
+use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
 use rethread_tools::Registry;
 
 /// The key under which a node of the provider `mock` carries its script.
@@ -61,6 +61,7 @@ impl Models {
         request.max_tokens = choice.max_tokens;
         request.temperature = choice.temperature;
         request.stream = choice.stream;
+        request.response_format = wanted.form.as_ref().map(response_format);
         if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
             request.extra = extra.clone();
         }
@@ -177,6 +178,12 @@ fn bare(wanted: &ModelRequest) -> Request {
     let mut request = Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone());
     request.tool_choice = wanted.tool_choice.clone();
     request
+}
+
+/// A form of answer as providers that can enforce it are told.
+fn response_format(form: &AnswerForm) -> ResponseFormat {
+    let (name, schema) = (Some(form.name.to_owned()), (*form.schema.0).clone());
+    ResponseFormat::JsonSchema { name, schema, strict: Some(true) }
 }
 
 /// The answer as the machine takes it. Whoever measured the time fills it in.

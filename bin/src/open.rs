@@ -34,9 +34,9 @@ pub(crate) struct OpenArgs {
 
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
 pub(crate) fn log_to_stderr() {
-    // What goes wrong with an MCP server is told where it matters; its transport would tell it once more.
+    // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters.
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off,actix_http=off"));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -45,7 +45,6 @@ pub(crate) struct NewMessage {
     /// `user`, `system` or `assistant`.
     role: String,
     /// A text, or a list of parts as `rethread llm call` takes them.
-    #[schema(value_type = Object)]
     content: Value,
 }
 

@@ -30,12 +30,16 @@ const THREADS_MAX: usize = 1_000;
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
     /// Only events behind this position; `now` for those to come. `Last-Event-ID` comes before it. All when absent.
+    #[param(pattern = "^(now|[0-9]{1,18})$")]
     after: Option<String>,
     /// Only events with these documented names, with commas between them.
+    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
     types: Option<String>,
     /// Only events of these threads, with commas between them; 1000 at most.
+    #[param(pattern = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(,|$))*$")]
     threads: Option<String>,
     /// Only events of this thread and of all branches that it and they ever have.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     family: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,
@@ -49,10 +53,13 @@ pub(crate) struct LogQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadQuery {
     /// Only events behind this position of the log; `now` for those to come. `Last-Event-ID` comes before it.
+    #[param(pattern = "^(now|[0-9]{1,18})$")]
     after: Option<String>,
     /// Only events from this seq on.
+    #[param(minimum = 0)]
     from_seq: Option<u64>,
     /// Only events with these documented names, with commas between them.
+    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
     types: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,

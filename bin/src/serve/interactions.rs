@@ -44,7 +44,6 @@ pub(crate) struct Answer {
     /// Any JSON that the question can use. For `approve_tool`: `true`, `false`, `{"decision": "approve"}`,
     /// `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}` or
     /// `{"decision": "answer", "content": …}`.
-    #[schema(value_type = Object)]
     answer: Value,
 }
 

@@ -113,10 +113,13 @@ pub(crate) async fn about(server: Shared) -> HttpResponse {
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
     /// From this place on: a position of the log, or a seq of the stream.
+    #[param(minimum = 0)]
     from: Option<u64>,
     /// Up to before this seq of the stream.
+    #[param(minimum = 0)]
     to: Option<u64>,
     /// At most so many, 2000 unless given.
+    #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
 }
 
@@ -170,10 +173,13 @@ pub(crate) async fn records_of_stream(server: Shared, request: HttpRequest) -> R
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamsQuery {
     /// Only streams behind this thread, by id.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     after: Option<String>,
     /// Only those with these tags, with commas between them.
+    #[param(pattern = "^([0-9]{1,2}(,|$))*$")]
     tags: Option<String>,
     /// At most so many, 2000 unless given.
+    #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
 }
 

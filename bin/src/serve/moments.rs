@@ -17,10 +17,12 @@ use super::server::Shared;
 #[into_params(parameter_in = Query)]
 pub(crate) struct MomentQuery {
     /// After this event.
+    #[param(minimum = 0)]
     pub(crate) seq: Option<u64>,
     /// At the checkpoint of this name.
     pub(crate) checkpoint: Option<String>,
     /// After the last event at or before this time, such as 2026-01-31T12:00:00Z.
+    #[param(format = DateTime)]
     pub(crate) at: Option<String>,
 }
 

@@ -62,9 +62,10 @@ pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> R
     })
 }
 
-/// As [`json`], where an empty body says nothing.
+/// As [`json`], where an empty body and `null` say nothing.
 pub(crate) fn json_or_default<T: DeserializeOwned + Default>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
-    if body.is_empty() { Ok(T::default()) } else { json(request, body) }
+    let given: Option<T> = if body.is_empty() { None } else { json(request, body)? };
+    Ok(given.unwrap_or_default())
 }
 
 /// The query parameters.

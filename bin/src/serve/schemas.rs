@@ -84,7 +84,6 @@ pub(crate) struct Outcome {
     /// Whether it reached an end.
     success: bool,
     /// The output of its last node.
-    #[schema(value_type = Option<Object>)]
     output: Option<Value>,
     /// Why it failed.
     #[schema(value_type = Option<Object>)]
@@ -137,7 +136,6 @@ pub(crate) struct State {
     #[schema(value_type = Vec<Object>)]
     pending: Vec<Value>,
     usage: Usage,
-    #[schema(value_type = Option<Object>)]
     output: Option<Value>,
     #[schema(value_type = Option<Object>)]
     error: Option<Value>,

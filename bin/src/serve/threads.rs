@@ -28,23 +28,30 @@ const WAIT_MAX_MS: u64 = 30_000;
 pub(crate) struct ListQuery {
     /// Only these, with commas between them: `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`,
     /// `error`.
+    #[param(pattern = "^((pending|running|waiting|paused|completed|cancelled|error)(,|$))*$")]
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,
     /// The branches of this thread; `none` for threads that are nobody's branch. All threads when absent.
+    #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
     branch_of: Option<String>,
     /// Only threads made at this time or later.
+    #[param(format = DateTime)]
     since: Option<String>,
     /// Only threads made before this time.
+    #[param(format = DateTime)]
     until: Option<String>,
     /// `newest` first, which is the default, or `oldest`.
+    #[param(pattern = "^(newest|oldest)$")]
     order: Option<String>,
     /// Where the page before ended: its `next`.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     cursor: Option<String>,
     /// At most so many, 50 unless given, 500 at most.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
     /// `usage`: with tokens, cost and the present node of each thread, which costs a look into each.
+    #[param(pattern = "^usage$")]
     include: Option<String>,
 }
 
@@ -125,7 +132,6 @@ pub(crate) struct Start {
     #[schema(value_type = Option<Object>)]
     definition: Option<Value>,
     /// The variable `input` of the workflow; an empty text when absent.
-    #[schema(value_type = Option<Object>)]
     input: Option<Value>,
     /// The folder on the server's machine that tools work in, in place of the server's own. Takes the scope `admin`.
     workspace: Option<String>,
@@ -226,7 +232,7 @@ pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpR
 #[into_params(parameter_in = Query)]
 pub(crate) struct OutcomeQuery {
     /// Wait up to so many milliseconds until the thread has ended, waits for a person or is paused; 30000 at most.
-    #[param(maximum = 30000)]
+    #[param(minimum = 0, maximum = 30000)]
     wait_ms: Option<u64>,
 }
 
