@@ -25,9 +25,11 @@ mod output;
 mod replay;
 mod resume;
 mod run;
+mod serve;
 mod status_line;
 mod step;
 mod threads;
+mod token;
 mod tools;
 mod tree;
 
@@ -98,6 +100,10 @@ enum Command {
     Export(archive::ExportArgs),
     /// Read threads that were exported
     Import(archive::ImportArgs),
+    /// Serve threads over HTTP
+    Serve(serve::ServeArgs),
+    /// Create, list and revoke the tokens of `rethread serve`
+    Token(token::TokenArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -161,6 +167,8 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Verify(args) => archive::verify(open, args).await,
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
+        Command::Serve(args) => serve::serve(open, args).await,
+        Command::Token(args) => token::run(open, args),
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
