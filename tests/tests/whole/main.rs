@@ -24,5 +24,6 @@ mod passivation;
 mod people;
 mod recovery;
 mod shutdown;
+mod strategies;
 mod stream;
 mod tools;

@@ -232,8 +232,10 @@ impl Panel {
             ..(*said.execution).clone()
         });
         let mut messages = vec![Arc::new(Message::text(Role::System, words::INSTRUCTIONS))];
-        let n_before = said.n_before;
-        messages.extend(said.messages.into_iter().filter(|message| message.role != Role::System));
+        // The node's own instructions are not for the model that chooses.
+        let n_instructions = said.messages.iter().take_while(|message| message.role == Role::System).count();
+        let n_before = said.n_before - n_instructions + messages.len();
+        messages.extend(said.messages.into_iter().skip(n_instructions));
         messages.push(Arc::new(Message::text(Role::User, prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
     }
@@ -248,6 +250,14 @@ impl Panel {
             call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
         }
     }
+}
+
+/// An answer that joins the conversation.
+pub(in super::super) struct Joining {
+    /// The call behind whose reading it stands.
+    pub(in super::super) behind: CallId,
+    /// The answer, and what goes with it.
+    pub(in super::super) messages: Vec<Arc<Message>>,
 }
 
 fn number(n: usize) -> u32 {
@@ -336,11 +346,8 @@ impl AgentLoop {
         }
     }
 
-    /// One of the models was picked, or its answer: what joins the conversation, and behind which call's reading.
-    pub(in super::super) fn candidate_chosen(
-        &mut self,
-        event: &CandidateChosen,
-    ) -> Result<Option<(CallId, Vec<Arc<Message>>)>, Unfit> {
+    /// One of the models was picked, or its answer, which joins the conversation.
+    pub(in super::super) fn candidate_chosen(&mut self, event: &CandidateChosen) -> Result<Option<Joining>, Unfit> {
         let member = of(&self.request).and_then(|strategy| strategy.members.get(event.index as usize)).cloned();
         let panel = self.panel_mut()?;
         let (Some(member), Some(first)) = (member, panel.first) else {
@@ -363,7 +370,7 @@ impl AgentLoop {
         // From here on it is the first call of the loop.
         self.n_asides = self.n_asides.saturating_sub(1);
         self.iteration += 1;
-        Ok(Some((first, self.take_answer(&message, finish_reason))))
+        Ok(Some(Joining { behind: first, messages: self.take_answer(&message, finish_reason) }))
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.
