@@ -14,7 +14,7 @@ use super::super::calls::ModelCall;
 use super::super::conversation::Entry;
 use super::super::effects::ModelRequest;
 use super::strategy::Seat;
-use super::{AgentLoop, Stage, Unfit};
+use super::{AgentLoop, Course, Stage, Unfit};
 use crate::event::{
     Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
     LlmExecutionRequest, LoopStrategy, PanelStrategy,
@@ -271,6 +271,11 @@ pub(super) fn of(request: &LlmExecutionRequest) -> Option<&PanelStrategy> {
     }
 }
 
+/// The first call of several models.
+pub(super) fn first(agent_loop: &AgentLoop) -> Option<Event> {
+    Panel::new(of(&agent_loop.request)?).next(agent_loop)
+}
+
 impl AgentLoop {
     fn panel_mut(&mut self) -> Result<&mut Panel, Unfit> {
         match &mut self.stage {
@@ -283,6 +288,11 @@ impl AgentLoop {
     pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), Unfit> {
         let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
         let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+        if self.course == Course::Several && matches!(self.stage, Stage::ToAsk) {
+            let strategy = of(&self.request).ok_or(Unfit("it is no question for several models"))?;
+            self.stage = Stage::Panel(Box::new(Panel::new(strategy)));
+            self.course = Course::React;
+        }
         let panel = self.panel_mut()?;
         match aside {
             Aside::Candidate { index } => match panel.candidates.get_mut(*index as usize) {

@@ -50,6 +50,7 @@ pub(super) fn begin(
     // Where several models are asked, the node's own may be none of them.
     let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
     let strategy = strategy::plan(state, node, llm, &model, around)?;
+    let model = strategy::of_loop(model, &strategy);
     Ok(LlmExecutionRequest {
         node: node.id.clone(),
         prompt: context.render(prompt).map_err(in_prompt)?,

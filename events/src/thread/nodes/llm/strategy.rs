@@ -40,6 +40,17 @@ pub(super) fn plan(
     })
 }
 
+/// The model of the loop: the node's own or, where it has none, the one that chooses among several.
+pub(super) fn of_loop(own: ModelChoice, strategy: &LoopStrategy) -> ModelChoice {
+    match strategy {
+        LoopStrategy::MultiLlm(panel) if own.profile.is_none() && own.provider.is_none() => panel.by.clone(),
+        LoopStrategy::React {}
+        | LoopStrategy::PlanAndExecute(_)
+        | LoopStrategy::MultiLlm(_)
+        | LoopStrategy::Custom(_) => own,
+    }
+}
+
 struct Given<'a> {
     state: &'a State,
     node: &'a Node,
