@@ -11,7 +11,7 @@ use rethread::llm::client::{Health, ModelEntry};
 use rethread::llm::mock::{Mock, MockScript};
 use rethread::llm::{self, CallContext, Client, LlmError, Request, Response};
 use rethread::store::MemoryStore;
-use rethread::{ExecutionError, Message, Role, Seq, Status, Strategy, StrategyContext, Turn, Workflow};
+use rethread::{CallId, ExecutionError, Message, Role, Seq, Status, Strategy, StrategyContext, Turn, Workflow};
 
 use crate::support::{Tally, World, block_on, check, workflow};
 
@@ -254,6 +254,9 @@ fn a_model_that_knows_no_form_of_answers_is_asked_in_words_alone() {
         let events = thread.recorded_events(Seq(0)).await.unwrap();
         let tries = events.iter().filter(|event| event.event.event_type().name == "LLM_TRY_FAILED");
         assert_eq!(tries.count(), 1, "the log says so");
+        let call = events.iter().find(|event| event.event.event_type().name == "LLM_CALL_REQUESTED").unwrap();
+        let sent = thread.request_body(CallId(call.record.seq)).await.unwrap();
+        assert_eq!(sent.body["response_format"], serde_json::Value::Null, "what was answered had no form");
         world.end().await;
     });
 }
