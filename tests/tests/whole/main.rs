@@ -27,6 +27,7 @@ mod people;
 mod recovery;
 mod runs;
 mod shutdown;
+mod strategies;
 mod stream;
 mod tool_asks;
 mod tools;
