@@ -11,6 +11,7 @@ mod control;
 mod families;
 mod inbox;
 mod people;
+mod sent;
 mod shapes;
 mod usage;
 
