@@ -23,6 +23,7 @@ use crate::monitor::{Monitor, Watching};
 use crate::processor::{ProcessorContext, Processors};
 use crate::recovery;
 use crate::runtime::Runtime;
+use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
 
 /// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
@@ -71,6 +72,7 @@ pub struct RuntimeBuilder {
     workspace: Option<PathBuf>,
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
+    strategies: Strategies,
     equipment: Plan,
     workspace_in_prompt: bool,
     monitors: Vec<Arc<dyn Monitor>>,
@@ -97,6 +99,7 @@ impl RuntimeBuilder {
             workspace: None,
             handler: None,
             processors: Processors::default(),
+            strategies: Strategies::default(),
             equipment: Plan::default(),
             workspace_in_prompt: true,
             monitors: Vec::new(),
@@ -227,6 +230,15 @@ impl RuntimeBuilder {
         self
     }
 
+    /// A strategy of agent loops: what an `llm` node with `strategy: {custom: {name: …}}` of this name asks what comes
+    /// next. [`RuntimeBuilder::start`] fails when another has the name.
+    pub fn strategy(mut self, name: impl Into<String>, strategy: impl Strategy) -> Self {
+        if let Err(fault) = self.strategies.add(name.into(), strategy) {
+            self.faults.push(fault);
+        }
+        self
+    }
+
     /// The limits.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
@@ -290,6 +302,7 @@ impl RuntimeBuilder {
             models: Models::new(self.profiles, self.clients),
             handler: self.handler,
             processors: self.processors,
+            strategies: self.strategies,
             workspace: Arc::new(workspace),
             limits: self.limits,
             observing: self.observing,

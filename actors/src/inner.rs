@@ -32,6 +32,7 @@ use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::strategy::Strategies;
 use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
@@ -83,6 +85,7 @@ pub(crate) struct Parts {
     pub(crate) models: Models,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
@@ -103,6 +106,7 @@ impl Inner {
             models: parts.models,
             handler: parts.handler,
             processors: parts.processors,
+            strategies: parts.strategies,
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             room: Room::new(parts.limits.unwritten_bytes_max),
@@ -383,7 +387,11 @@ impl Inner {
         let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
         match self.tools.catalogue(&names) {
             Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
-            _ => self.definitions.catalogue(hash),
+            // A strategy may offer fewer than the node does.
+            _ => {
+                let all = self.definitions.catalogue(hash)?;
+                Ok(all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect())
+            }
         }
     }
 }

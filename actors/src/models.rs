@@ -9,11 +9,11 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{ModelAnswer, ModelRequest};
+use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::RecordedProfile;
 use rethread_llm::provider::PROVIDERS;
-use rethread_llm::{Client, Profiles, Provider, Request, Response, relay};
+use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
 /// The key under which a node of the provider `mock` carries its script.
 const SCRIPT: &str = "script";
@@ -176,6 +176,7 @@ pub(crate) fn request_of(wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Reque
         request.extra = extra.clone();
     }
     request.tools = tools;
+    request.response_format = wanted.form.as_ref().map(response_format);
     request
 }
 
@@ -183,6 +184,12 @@ fn bare(wanted: &ModelRequest) -> Request {
     let mut request = Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone());
     request.tool_choice = wanted.tool_choice.clone();
     request
+}
+
+/// A form of answer as providers that can enforce it are told.
+fn response_format(form: &AnswerForm) -> ResponseFormat {
+    let (name, schema) = (Some(form.name.to_owned()), (*form.schema.0).clone());
+    ResponseFormat::JsonSchema { name, schema, strict: Some(true) }
 }
 
 /// The answer as the machine takes it. Whoever measured the time fills it in.

@@ -2,12 +2,15 @@
 
 mod archive;
 mod ask;
+mod bisect;
 mod branches;
 mod control;
 mod definition;
+mod diff;
 mod drive;
 mod events;
 mod exit;
+mod explain;
 mod family;
 mod fork;
 mod graph;
@@ -16,14 +19,17 @@ mod interrupt;
 mod kit;
 mod live;
 mod llm;
+mod moment;
 mod open;
 mod output;
 mod replay;
 mod resume;
 mod run;
 mod status_line;
+mod step;
 mod threads;
 mod tools;
+mod tree;
 
 use std::process::ExitCode;
 
@@ -66,6 +72,14 @@ enum Command {
     Tail(events::TailArgs),
     /// Show the state of a thread as it was after an event, a checkpoint, or now
     Replay(replay::ReplayArgs),
+    /// Tell what happened, where the time and the money went, and why it failed
+    Explain(explain::ExplainArgs),
+    /// Show what is different between two moments, of one thread or of two
+    Diff(diff::DiffArgs),
+    /// Find the first event after which an expression holds
+    Bisect(bisect::BisectArgs),
+    /// Show a thread's family: its forks and branches
+    Tree(tree::TreeArgs),
     /// Start a new thread that goes on from a moment of another
     Fork(fork::ForkArgs),
     /// End a thread in good order
@@ -135,6 +149,10 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Events(args) => events::of_thread(open, args).await,
         Command::Tail(args) => events::of_log(open, args).await,
         Command::Replay(args) => replay::replay(open, args).await,
+        Command::Explain(args) => explain::explain(open, args).await,
+        Command::Diff(args) => diff::diff(open, args).await,
+        Command::Bisect(args) => bisect::bisect(open, args).await,
+        Command::Tree(args) => tree::tree(open, args).await,
         Command::Fork(args) => fork::fork(open, args).await,
         Command::Cancel(args) => control::cancel(open, args).await,
         Command::Pause(args) => control::pause(open, args).await,

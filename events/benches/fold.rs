@@ -68,7 +68,7 @@ nodes:
                 full: None,
                 duration_ms: 1,
             },
-            Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
+            Effect::RunProcessor(_) | Effect::AskStrategy(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());
     }

@@ -147,6 +147,8 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         | Input::ToolFailed { call, attempt, .. }
         | Input::ContextProcessed { call, attempt, .. }
         | Input::ContextProcessingFailed { call, attempt, .. }
+        | Input::StrategyDecided { call, attempt, .. }
+        | Input::StrategyFailed { call, attempt, .. }
         | Input::ToolAsks { call, attempt, .. }
         | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
         Input::Respond { interaction, .. }
@@ -184,10 +186,12 @@ fn bytes_of(input: &Input) -> usize {
             Input::ModelFailed { error, .. }
             | Input::ModelTryFailed { error, .. }
             | Input::ContextProcessingFailed { error, .. }
+            | Input::StrategyFailed { error, .. }
             | Input::ToolFailed { error, .. } => json_bytes(error),
             Input::ContextProcessed { processed, .. } => {
                 json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
             }
+            Input::StrategyDecided { next, .. } => json_bytes(next),
             Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
             Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
             Input::ToolProgress { message, .. } => message.len(),

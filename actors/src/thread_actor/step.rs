@@ -186,5 +186,6 @@ fn opens_a_call(event: &Event) -> bool {
             | Event::ConditionEvaluationRequested(_)
             | Event::ContextSummaryRequested(_)
             | Event::ContextProcessingRequested(_)
+            | Event::StrategyDecisionRequested(_)
     )
 }

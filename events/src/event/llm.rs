@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use super::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
 use crate::json::Json;
@@ -42,6 +43,8 @@ pub struct LlmExecutionRequest {
     pub relay: bool,
     /// When and by whom what was said is summarised; never when absent.
     pub summary: Option<SummaryPlan>,
+    /// How it comes to its answer.
+    pub strategy: LoopStrategy,
 }
 
 /// When and by whom the conversation of an agent loop is summarised.
@@ -97,8 +100,10 @@ pub enum ToolMode {
 /// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRequested {
-    /// 1 for the first call of the loop.
+    /// 1 for the first call of the loop; for a call that is an aside, how many there were before.
     pub iteration: u32,
+    /// What it is for, when its answer does not join the conversation by itself.
+    pub aside: Option<Aside>,
     /// The hash of what is known of the model's profile now (a blob, without keys), so that what is sent can be got back;
     /// absent where nothing is sent over HTTP.
     pub model_profile: Option<Hash>,

@@ -9,7 +9,8 @@ use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
-    NodeFailed, ThreadFailed, ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
+    NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
+    ToolExecutionFailed, UserInteractionFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -63,7 +64,7 @@ fn left_by_fork(state: &State) -> Option<Event> {
 
 fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
-        Effect::CallModel(_) | Effect::RunProcessor(_) => true,
+        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskStrategy(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
         // A question outlives the runtime that asked it, and a branch is a thread of its own.
         Effect::AskPerson(_) | Effect::RunBranch(_) => false,
@@ -75,7 +76,7 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundin
     let (call, attempt) = effect.key();
     let repeated = match effect {
         Effect::CallModel(_) => {
-            let request = state.model_request();
+            let request = state.model_request_of(call);
             let model_profile = request.and_then(|request| around.models.profile(&request.execution.model));
             LlmCallRetried { call, attempt: attempt + 1, model_profile }.into()
         }
@@ -87,6 +88,7 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundin
             return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
         Effect::RunProcessor(_) => ContextProcessingRetried { call, attempt: attempt + 1 }.into(),
+        Effect::AskStrategy(_) => StrategyDecisionRetried { call, attempt: attempt + 1 }.into(),
         Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
@@ -94,7 +96,11 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundin
     if attempt < RECOVERIES_MAX {
         let asks = match effect {
             Effect::CallTool(run) => informing::left_by(run, "the process in which the tool asked has ended"),
-            Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => Vec::new(),
+            Effect::CallModel(_)
+            | Effect::RunProcessor(_)
+            | Effect::AskStrategy(_)
+            | Effect::AskPerson(_)
+            | Effect::RunBranch(_) => Vec::new(),
         };
         return asks.into_iter().chain(std::iter::once(repeated)).collect();
     }
@@ -116,6 +122,7 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             }
         }
         Effect::RunProcessor(run) => ContextProcessingFailed { call: run.call, error }.into(),
+        Effect::AskStrategy(run) => StrategyDecisionFailed { call: run.call, error }.into(),
         Effect::CallTool(run) => {
             // A tool that may have taken effect is not to be tried again, whoever reads this.
             error.retryable &= run.recovery != Recovery::AtMostOnce;
@@ -241,6 +248,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
+        Effect::AskStrategy(run) => run.deadline <= now,
         // What a tool asks ends with the tool.
         Effect::AskPerson(ask) => ask.tool_run.is_none() && ask.deadline.is_some_and(|deadline| deadline <= now),
         Effect::RunBranch(_) => false,
@@ -257,6 +265,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
+        Effect::AskStrategy(_) => close_call(state, &effect, &timeout("the strategy"), now),
         Effect::AskPerson(ask) => {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)

@@ -1,16 +1,18 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
+use super::agent_loop::checked_decision;
 use super::branches::branch_ended;
 use super::check;
 use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{informing, question_failed, respond};
-use super::state::State;
+use super::state::{State, Work};
 use super::{Effect, Surroundings, bounds, judging, processors, summaries};
 use crate::event::{
     CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
-    LlmExecutionProgress, LlmTryFailed, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried,
-    ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
+    LlmExecutionProgress, LlmTryFailed, MessageAdded, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
+    ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried, ToolExecutionCompleted, ToolExecutionFailed,
+    ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, Time};
@@ -84,6 +86,17 @@ pub(super) fn decide(
             let detail = error.message.clone();
             Ok(answered(state, Kind::Processor, call, attempt, &detail, |_| {
                 vec![ContextProcessingFailed { call, error }.into()]
+            }))
+        }
+        Input::StrategyDecided { call, attempt, next } => {
+            Ok(answered(state, Kind::Strategy, call, attempt, "a decision", |_| {
+                vec![strategy_decided(state, call, next, around)]
+            }))
+        }
+        Input::StrategyFailed { call, attempt, error } => {
+            let detail = error.message.clone();
+            Ok(answered(state, Kind::Strategy, call, attempt, &detail, |_| {
+                vec![StrategyDecisionFailed { call, error }.into()]
             }))
         }
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
@@ -161,6 +174,7 @@ enum Kind {
     Model,
     Tool,
     Processor,
+    Strategy,
 }
 
 fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
@@ -170,6 +184,7 @@ fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
                 Effect::CallModel(_) => kind == Kind::Model,
                 Effect::CallTool(_) => kind == Kind::Tool,
                 Effect::RunProcessor(_) => kind == Kind::Processor,
+                Effect::AskStrategy(_) => kind == Kind::Strategy,
                 Effect::AskPerson(_) | Effect::RunBranch(_) => false,
             }
     })
@@ -228,10 +243,26 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     .into()
 }
 
+fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Surroundings<'_>) -> Event {
+    let agent_loop = state.node_run().and_then(|run| match &run.work {
+        Work::Llm(agent_loop) => Some(agent_loop),
+        _ => None,
+    });
+    let none = || ExecutionError::new(ErrorKind::Internal, "no agent loop is running");
+    match agent_loop.ok_or_else(none).and_then(|agent_loop| checked_decision(agent_loop, next, around)) {
+        Ok(next) => StrategyDecided { call, next }.into(),
+        Err(error) => StrategyDecisionFailed { call, error }.into(),
+    }
+}
+
 fn tool_call_id(effect: &Effect) -> Option<String> {
     match effect {
         Effect::CallTool(run) => run.tool_call_id.clone(),
-        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
+        Effect::CallModel(_)
+        | Effect::RunProcessor(_)
+        | Effect::AskStrategy(_)
+        | Effect::AskPerson(_)
+        | Effect::RunBranch(_) => None,
     }
 }
 
@@ -256,7 +287,11 @@ fn tool_answered(
 pub(super) fn behind_questions(effect: &Effect, event: Event) -> Vec<Event> {
     let asks = match effect {
         Effect::CallTool(run) => informing::left_by(run, "the tool that asked has ended"),
-        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => Vec::new(),
+        Effect::CallModel(_)
+        | Effect::RunProcessor(_)
+        | Effect::AskStrategy(_)
+        | Effect::AskPerson(_)
+        | Effect::RunBranch(_) => Vec::new(),
     };
     asks.into_iter().chain(std::iter::once(event)).collect()
 }

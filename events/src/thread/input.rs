@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bin::Ordered;
-use crate::event::LimitRaised;
+use crate::event::{LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, ThreadId};
 use crate::json::Json;
@@ -115,6 +115,24 @@ pub enum Input {
     },
     /// A context processor will not answer.
     ContextProcessingFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: ExecutionError,
+    },
+    /// The application's strategy says what comes next in the agent loop. What cannot be done makes the loop fail.
+    StrategyDecided {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What.
+        next: StrategyDecision,
+    },
+    /// The application's strategy will not decide.
+    StrategyFailed {
         /// The call.
         call: CallId,
         /// The attempt.

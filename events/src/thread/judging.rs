@@ -249,7 +249,7 @@ impl State {
         messages.extend(said.map(|entry| entry.message.clone()));
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
-        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1 })
+        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
     }
 }
 

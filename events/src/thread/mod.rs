@@ -46,6 +46,7 @@ use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
+pub use agent_loop::{AnswerForm, StrategyRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};
@@ -57,11 +58,13 @@ pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
+pub(crate) use questions::unanswered;
 pub use state::{
     Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
 pub use status::Status;
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
+pub use variables::LOOKING_BACK;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

@@ -74,7 +74,7 @@ pub(super) fn closed(
 }
 
 /// The error that stands in the place of an answer. A tool call that nobody decided about is not approved of.
-pub(super) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
     let mut error = interaction_error(reason, detail);
     if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
         error.kind = ErrorKind::Denied;

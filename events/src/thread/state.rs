@@ -25,7 +25,7 @@ use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 4;
+pub const STATE_VERSION: u16 = 5;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

@@ -22,7 +22,7 @@ use super::state::{State, Work};
 use super::{Surroundings, check};
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmExecutionRequest,
-    ModelChoice, ToolMode,
+    LoopStrategy, ModelChoice, ToolMode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, Time};
@@ -396,7 +396,7 @@ impl State {
         let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
         let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
-        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1 })
+        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
     }
 
     pub(super) fn ask_for_summary(&mut self, seq: Seq, at: Time, e: &ContextSummaryRequested) -> Result<(), Unfit> {
@@ -508,5 +508,6 @@ fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
         person_tools: Vec::new(),
         relay: false,
         summary: None,
+        strategy: LoopStrategy::React {},
     }
 }

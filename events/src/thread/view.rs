@@ -112,6 +112,10 @@ impl State {
                 "kind": "context_processor", "id": id, "attempt": attempt, "name": run.processor,
                 "config": run.config, "requested_at": run.requested_at, "deadline": run.deadline,
             }),
+            Effect::AskStrategy(run) => json!({
+                "kind": "strategy", "id": id, "attempt": attempt,
+                "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),

@@ -2,11 +2,13 @@
 //! nothing.
 
 mod builder;
+mod derive;
 mod fault;
 mod file;
 mod flow;
 mod graph;
 mod node;
+mod strategy;
 mod validate;
 
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub use node::{
     InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
     UserInteractionNode, VariableAssignment,
 };
+pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;
 

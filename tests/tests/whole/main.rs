@@ -26,6 +26,7 @@ mod panics;
 mod passivation;
 mod people;
 mod recovery;
+mod runs;
 mod shutdown;
 mod stream;
 mod tool_asks;

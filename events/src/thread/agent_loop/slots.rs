@@ -262,7 +262,7 @@ impl AgentLoop {
         }
     }
 
-    fn slots_mut(&mut self) -> &mut [Slot] {
+    pub(super) fn slots_mut(&mut self) -> &mut [Slot] {
         match &mut self.stage {
             Stage::Tools(slots) => slots,
             _ => &mut [],
@@ -319,9 +319,15 @@ impl AgentLoop {
         *slot = Slot::Ended(ToolResult { tool_call_id, name: Some(name), content, is_error });
         self.n_tool_calls += 1;
         if slots.iter().all(|slot| matches!(slot, Slot::Ended(_))) {
-            return Ok(self.take_results(Stage::ToAsk, ""));
+            self.turned();
+            return Ok(self.results_of_all());
         }
         Ok(Vec::new())
+    }
+
+    /// All tool calls have ended: their results, and the model may be called again.
+    pub(super) fn results_of_all(&mut self) -> Vec<Arc<Message>> {
+        self.take_results(Stage::ToAsk, "")
     }
 
     /// The loop is over. Calls of the last answer that never ran are answered with the error, so that no tool call

@@ -1,5 +1,7 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
+mod strategy;
+
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{State, Surroundings};
 use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
@@ -7,7 +9,7 @@ use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
-use crate::workflow::{LlmNode, Node, Summary, Workflow};
+use crate::workflow::{LlmNode, Node, Strategy, Summary, Workflow};
 
 /// How many model calls a loop may take when the node does not say.
 const MAX_ITERATIONS_DEFAULT: u32 = 50;
@@ -47,7 +49,9 @@ pub(super) fn begin(
         roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect()
     };
     let model = model_choice(state, llm);
-    let relay = around.models.is_person(&model);
+    // Where several models are asked, the node's own may be none of them.
+    let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
+    let strategy = strategy::plan(state, node, llm, &model, around)?;
     let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?;
     Ok(LlmExecutionRequest {
         node: node.id.clone(),
@@ -64,6 +68,7 @@ pub(super) fn begin(
         person_tools: with(PersonRole::Answers),
         relay,
         summary: summary_plan(workflow, llm),
+        strategy,
     }
     .into())
 }

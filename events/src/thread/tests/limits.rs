@@ -53,7 +53,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         NodeFailed { node: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         NodeFailed { node: node("other"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         RouteTaken { from: node("ask"), to: node("ask"), condition: None }.into(),
-        LlmCallRequested { iteration: 2, model_profile: None }.into(),
+        LlmCallRequested { iteration: 2, aside: None, model_profile: None }.into(),
         LlmCallRetried { call: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
         LlmCallFailed { call: CallId(Seq(3)), error: error.clone() }.into(),
         LlmExecutionFailed { node: node("ask"), error: error.clone() }.into(),
