@@ -13,6 +13,7 @@ mod explain;
 mod families;
 mod inbox;
 mod people;
+mod sent;
 mod shapes;
 mod usage;
 
