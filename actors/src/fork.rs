@@ -28,6 +28,12 @@ pub struct ForkRequest {
 }
 
 impl ThreadHandle {
+    /// The definition that it runs on, or ran on at the moment of its event `at`.
+    pub async fn definition(&self, at: Option<Seq>) -> Result<Arc<Workflow>, RuntimeError> {
+        let (state, id, inner) = (self.load(at).await?.state, self.id(), self.runtime().inner().clone());
+        self.runtime().blocking(move || inner.definitions.of(id, &state)).await?
+    }
+
     /// Starts a new thread that goes on from a moment of this one. Calls that were open at that moment are treated as
     /// after a crash: what may be repeated is asked again, what may not ends as indeterminate.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {

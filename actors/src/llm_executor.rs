@@ -98,7 +98,8 @@ async fn ask(
     asker: &Asker,
     wanted: &ModelRequest,
 ) -> Result<ModelAnswer, ExecutionError> {
-    let (client, mut request) = inner.models.prepare(wanted, &inner.tools)?;
+    let tools = inner.offered_to(wanted).await?;
+    let (client, mut request) = inner.models.prepare(wanted, tools)?;
     let _place = inner
         .model_calls
         .acquire()

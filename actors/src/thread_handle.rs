@@ -39,6 +39,11 @@ impl ThreadHandle {
         &self.runtime
     }
 
+    /// The log that it is in.
+    pub fn store(&self) -> &std::sync::Arc<dyn rethread_store::Store> {
+        self.runtime.store()
+    }
+
     /// Another thread of the same runtime.
     pub fn sibling(&self, id: ThreadId) -> Self {
         Self { runtime: self.runtime.clone(), id }

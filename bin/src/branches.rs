@@ -31,9 +31,27 @@ impl Branch {
     }
 }
 
+/// What a thread calls its branches.
+pub(crate) async fn names(thread: &ThreadHandle) -> Result<BTreeMap<ThreadId, String>, Failure> {
+    let begun = begun(thread).await?;
+    Ok(begun.into_iter().map(|branch| (branch.thread, format!("{} {}", branch.node, branch.name))).collect())
+}
+
 /// The branches that a thread has started itself, in the order in which they began; not those of its branches. Costs a
 /// read of the thread.
 pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle) -> Result<Vec<Branch>, Failure> {
+    let mut branches = begun(thread).await?;
+    for branch in &mut branches {
+        match runtime.thread(branch.thread).summary().await {
+            Ok(summary) => branch.status = summary.status.name(),
+            Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(branches)
+}
+
+async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, Failure> {
     let mut plan: Option<(String, Branches)> = None;
     let mut places = BTreeMap::new();
     let mut branches = Vec::<Branch>::new();
@@ -60,13 +78,6 @@ pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle) -> Result<Vec<B
                 }
             }
             _ => {}
-        }
-    }
-    for branch in &mut branches {
-        match runtime.thread(branch.thread).summary().await {
-            Ok(summary) => branch.status = summary.status.name(),
-            Err(RuntimeError::NoThread(_)) => {}
-            Err(error) => return Err(error.into()),
         }
     }
     Ok(branches)

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use rethread::{Faults, ForkChanges, ForkRequest, Json, RuntimeError, ThreadHandle};
+use rethread::{CallId, Faults, ForkChanges, ForkRequest, Json, RuntimeError, Seq, ThreadHandle, ThreadId, Workflow};
 use serde_json::json;
 
 use crate::drive::{self, Form};
-use crate::exit::{Failure, INVALID};
+use crate::exit::{CONFLICT, Failure, INVALID, NOT_FOUND};
 use crate::kit::ToolArgs;
 use crate::live::Story;
+use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
-use crate::replay::seq_of;
 use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
@@ -30,9 +30,13 @@ pub(crate) struct ForkArgs {
     /// Give a node another prompt
     #[arg(long = "prompt", value_name = "NODE=TEXT", value_parser = prompt)]
     prompts: Vec<(String, String)>,
-    /// Use this profile for every model call from there on
-    #[arg(long)]
-    profile: Option<String>,
+    /// Use this profile for every model call from there on, or for those of one node; can be repeated
+    #[arg(long = "profile", value_name = "[NODE=]PROFILE", value_parser = profile)]
+    profiles: Vec<(Option<String>, String)>,
+    /// Answer a question that waits at that moment: its id, or its seq in the thread. Without --at the fork begins where
+    /// it was asked
+    #[arg(long = "answer", value_name = "INTERACTION=JSON", value_parser = assignment)]
+    answers: Vec<(String, Json)>,
     /// Go on with the workflow in this file; branches that have begun finish on the old one
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
@@ -57,6 +61,14 @@ fn assignment(text: &str) -> Result<(String, Json), String> {
     Ok((name, Json::from(value)))
 }
 
+fn profile(text: &str) -> Result<(Option<String>, String), String> {
+    match text.split_once('=') {
+        Some(("", _)) => Err("the name before `=` is empty".into()),
+        Some((node, profile)) => Ok((Some(node.to_owned()), profile.to_owned())),
+        None => Ok((None, text.to_owned())),
+    }
+}
+
 fn prompt(text: &str) -> Result<(String, String), String> {
     split(text).map(|(name, value)| (name, value.to_owned()))
 }
@@ -67,14 +79,22 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let runtime = if args.no_run { open.observe(&args.tools).await? } else { open.work(&args.tools).await? };
     let workflow = workflow.map(|file| file.checked(&runtime)).transpose()?.map(Arc::new);
     let parent = open::find(&runtime, &args.thread).await?;
+    let answers = args.answers.into_iter().map(|(id, answer)| Ok((question(&id, &parent)?, answer)));
+    let answers: Vec<_> = answers.collect::<Result<_, Failure>>()?;
     let at = match &args.at {
         Some(moment) => Some(seq_of(&parent, moment).await?),
-        None => None,
+        // Where the last of the questions to be answered was asked.
+        None => answers.iter().filter(|((thread, _), _)| *thread == parent.id()).map(|((_, call), _)| call.0).max(),
+    };
+    let (of_nodes, of_all): (Vec<_>, Vec<_>) = args.profiles.into_iter().partition(|(node, _)| node.is_some());
+    let workflow = match &of_nodes[..] {
+        [] => workflow,
+        of_nodes => Some(derived(&parent, at, workflow, of_nodes).await?),
     };
     let changes = ForkChanges {
         variables: args.variables.into_iter().collect(),
         prompts: args.prompts.into_iter().collect(),
-        profile: args.profile.map(Into::into),
+        profile: of_all.into_iter().next_back().map(|(_, profile)| profile.into()),
         ..ForkChanges::default()
     };
     let thread =
@@ -82,6 +102,9 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
             (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
             (error, _) => error.into(),
         })?;
+    for ((_, call), answer) in answers {
+        answer_in(&thread, call, answer).await?;
+    }
     if args.no_run {
         let id = thread.id();
         open::close(runtime).await?;
@@ -96,6 +119,47 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let story = Story::begin(&runtime, &thread, from).await?;
     let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
     drive::finish(open, runtime, &thread, driven, args.form).await
+}
+
+/// The question that a person named: by its id, or by its seq in the thread.
+fn question(id: &str, parent: &ThreadHandle) -> Result<(ThreadId, CallId), Failure> {
+    if let Ok(seq) = id.parse() {
+        return Ok((parent.id(), CallId(Seq(seq))));
+    }
+    CallId::parse_key(id).map_err(|error| Failure::new(2, format!("--answer: {error}")))
+}
+
+/// Answers a question of a fork, or of one of the branches that it took over: there it has the same seq.
+async fn answer_in(fork: &ThreadHandle, call: CallId, answer: Json) -> Result<(), Failure> {
+    let open = fork.inbox().await?;
+    let mut asked = open.iter().filter(|asked| asked.request.id == call);
+    match (asked.next(), asked.next()) {
+        (Some(asked), None) => Ok(fork.sibling(asked.thread).respond(call, answer).await?),
+        (None, _) => {
+            let message = format!("no question with seq {call} waits in fork {}: fork where it was asked", fork.id());
+            Err(Failure::new(NOT_FOUND, message))
+        }
+        (Some(_), Some(_)) => {
+            let message =
+                format!("several questions of fork {} have seq {call}: answer with `rethread respond`", fork.id());
+            Err(Failure::new(CONFLICT, message))
+        }
+    }
+}
+
+/// The definition to go on with, with other profiles for some nodes.
+async fn derived(
+    parent: &ThreadHandle,
+    at: Option<Seq>,
+    workflow: Option<Arc<Workflow>>,
+    profiles: &[(Option<String>, String)],
+) -> Result<Arc<Workflow>, Failure> {
+    let workflow = match workflow {
+        Some(workflow) => workflow,
+        None => parent.definition(at).await?,
+    };
+    let pairs = profiles.iter().filter_map(|(node, profile)| Some((node.as_deref()?, profile.as_str())));
+    Ok(Arc::new(workflow.with_profiles(pairs).map_err(RuntimeError::Workflow)?))
 }
 
 fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: &Faults) -> Failure {

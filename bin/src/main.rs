@@ -2,12 +2,15 @@
 
 mod archive;
 mod ask;
+mod bisect;
 mod branches;
 mod control;
 mod definition;
+mod diff;
 mod drive;
 mod events;
 mod exit;
+mod explain;
 mod family;
 mod fork;
 mod graph;
@@ -16,6 +19,7 @@ mod interrupt;
 mod kit;
 mod live;
 mod llm;
+mod moment;
 mod open;
 mod output;
 mod replay;
@@ -23,9 +27,11 @@ mod resume;
 mod run;
 mod serve;
 mod status_line;
+mod step;
 mod threads;
 mod token;
 mod tools;
+mod tree;
 
 use std::process::ExitCode;
 
@@ -68,6 +74,14 @@ enum Command {
     Tail(events::TailArgs),
     /// Show the state of a thread as it was after an event, a checkpoint, or now
     Replay(replay::ReplayArgs),
+    /// Tell what happened, where the time and the money went, and why it failed
+    Explain(explain::ExplainArgs),
+    /// Show what is different between two moments, of one thread or of two
+    Diff(diff::DiffArgs),
+    /// Find the first event after which an expression holds
+    Bisect(bisect::BisectArgs),
+    /// Show a thread's family: its forks and branches
+    Tree(tree::TreeArgs),
     /// Start a new thread that goes on from a moment of another
     Fork(fork::ForkArgs),
     /// End a thread in good order
@@ -119,8 +133,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
     };
     let done = runtime.block_on(async {
-        let done = dispatch(cli).await;
-        kit::stop().await;
+        let done = dispatch(&cli.open, cli.command).await;
+        cli.open.stop().await;
         done
     });
     let code = match done {
@@ -132,30 +146,33 @@ fn main() -> ExitCode {
     code
 }
 
-async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
-    let open = cli.open;
-    match cli.command {
-        Command::Run(args) => run::run(&open, args).await,
-        Command::Resume(args) => resume::resume(&open, args).await,
-        Command::Threads(args) => threads::list(&open, args).await,
-        Command::Show(args) => threads::show(&open, args).await,
-        Command::Events(args) => events::of_thread(&open, args).await,
-        Command::Tail(args) => events::of_log(&open, args).await,
-        Command::Replay(args) => replay::replay(&open, args).await,
-        Command::Fork(args) => fork::fork(&open, args).await,
-        Command::Cancel(args) => control::cancel(&open, args).await,
-        Command::Pause(args) => control::pause(&open, args).await,
-        Command::Inbox(args) => inbox::list(&open, args).await,
-        Command::Respond(args) => inbox::respond(&open, args).await,
-        Command::Verify(args) => archive::verify(&open, args).await,
-        Command::Export(args) => archive::export(&open, args).await,
-        Command::Import(args) => archive::import(&open, args).await,
-        Command::Serve(args) => serve::serve(&open, args).await,
-        Command::Token(args) => token::run(&open, args),
+async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(open, args).await,
+        Command::Resume(args) => resume::resume(open, args).await,
+        Command::Threads(args) => threads::list(open, args).await,
+        Command::Show(args) => threads::show(open, args).await,
+        Command::Events(args) => events::of_thread(open, args).await,
+        Command::Tail(args) => events::of_log(open, args).await,
+        Command::Replay(args) => replay::replay(open, args).await,
+        Command::Explain(args) => explain::explain(open, args).await,
+        Command::Diff(args) => diff::diff(open, args).await,
+        Command::Bisect(args) => bisect::bisect(open, args).await,
+        Command::Tree(args) => tree::tree(open, args).await,
+        Command::Fork(args) => fork::fork(open, args).await,
+        Command::Cancel(args) => control::cancel(open, args).await,
+        Command::Pause(args) => control::pause(open, args).await,
+        Command::Inbox(args) => inbox::list(open, args).await,
+        Command::Respond(args) => inbox::respond(open, args).await,
+        Command::Verify(args) => archive::verify(open, args).await,
+        Command::Export(args) => archive::export(open, args).await,
+        Command::Import(args) => archive::import(open, args).await,
+        Command::Serve(args) => serve::serve(open, args).await,
+        Command::Token(args) => token::run(open, args),
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
-        Command::Tools(args) => tools::run(&open, args).await,
+        Command::Tools(args) => tools::run(open, args).await,
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
             let mut script = Vec::new();

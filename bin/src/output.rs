@@ -127,6 +127,13 @@ pub(crate) fn tame(text: &str, chars_max: usize) -> String {
     tamed
 }
 
+/// The same with the spaces that it begins with.
+pub(crate) fn tame_indented(text: &str, chars_max: usize) -> String {
+    let inner = text.trim_start_matches(' ');
+    let n_spaces = text.len() - inner.len();
+    format!("{:n_spaces$}{}", "", tame(inner, chars_max.saturating_sub(n_spaces).max(1)))
+}
+
 /// Text from outside for a terminal, line by line: what a terminal would obey is dropped, but for line breaks and tabs.
 pub(crate) fn tame_lines(text: &str) -> String {
     text.chars().filter(|c| !is_hostile(*c) || matches!(c, '\n' | '\t')).collect()

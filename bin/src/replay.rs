@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{FamilyMember, Role, Runtime, Seq, State, Status, ThreadHandle, Time};
+use rethread::{FamilyMember, Message, Role, Runtime, Seq, State, Status, ThreadHandle};
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, NOT_FOUND};
+use crate::exit::Failure;
+use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
-use crate::{output, threads};
+use crate::{output, step, threads};
 
 /// Show the state of a thread as it was, and where its branches stood at that moment. Folds events: calls no model and
 /// no tool.
@@ -16,9 +17,12 @@ use crate::{output, threads};
 pub(crate) struct ReplayArgs {
     /// The thread: its id, a part of it, or `last`
     thread: String,
-    /// A seq, the name of a checkpoint, or an RFC 3339 time; the last event unless given
-    #[arg(long, value_name = "SEQ|LABEL|TIME")]
+    /// A seq, the name of a checkpoint, `end`, or a time: RFC 3339 or such as `5m ago`; the last event unless given
+    #[arg(long, visible_alias = "at", value_name = "SEQ|LABEL|TIME")]
     to: Option<String>,
+    /// Walk through the thread on a terminal, forward and back, from that moment or from the first event
+    #[arg(long, conflicts_with = "json")]
+    step: bool,
     /// Print the whole state as one JSON object
     #[arg(long)]
     json: bool,
@@ -27,6 +31,14 @@ pub(crate) struct ReplayArgs {
 pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await;
+    if args.step {
+        let walked = match thread {
+            Ok(thread) => walk(&thread, args.to.as_deref()).await,
+            Err(failure) => Err(failure),
+        };
+        open::close(runtime).await?;
+        return walked;
+    }
     let moment = match thread {
         Ok(thread) => moment(&runtime, &thread, args.to.as_deref()).await,
         Err(failure) => Err(failure),
@@ -48,6 +60,14 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn walk(thread: &ThreadHandle, from: Option<&str>) -> Result<ExitCode, Failure> {
+    let from = match from {
+        None => Seq(0),
+        Some(moment) => seq_of(thread, moment).await?,
+    };
+    step::step(thread, from).await
 }
 
 /// The state of a thread at a moment, and where its branches stood then.
@@ -95,60 +115,39 @@ impl Member {
     }
 }
 
-/// The seq that a person named: a number, a checkpoint, or the last event before a time.
-pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, Failure> {
-    if let Ok(seq) = moment.parse() {
-        return Ok(Seq(seq));
-    }
-    if let Some(seq) = thread.checkpoint_seq(moment).await? {
-        return Ok(seq);
-    }
-    if let Ok(time) = moment.parse::<Time>() {
-        let events = thread.recorded_events(Seq(0)).await?;
-        let before = events.iter().rev().find(|event| event.record.recorded_at <= time);
-        return before.map(|event| event.record.seq).ok_or_else(|| {
-            Failure::new(NOT_FOUND, format!("thread {} has no event at or before {time}", thread.id()))
-        });
-    }
-    let state = thread.state().await?;
-    let labels: Vec<_> = state.checkpoints().iter().map(|checkpoint| checkpoint.label.as_str()).collect();
-    let known =
-        if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
-    let moment = output::tame(moment, 80);
-    Err(Failure::new(NOT_FOUND, format!("`{moment}` is no seq, time or checkpoint of thread {}: {known}", thread.id())))
+fn conversation(state: &State) -> String {
+    let lines = state.conversation().entries.iter().map(|entry| {
+        let (who, said) = said(&entry.message);
+        format!("{:>6}  {who:<10}{said}", entry.seq)
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn conversation(state: &State) -> String {
-    let mut lines = Vec::new();
-    for entry in &state.conversation().entries {
-        let who = match entry.message.role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        };
-        let mut parts = Vec::new();
-        let text = entry.message.joined_text();
-        if !text.is_empty() {
-            parts.push(output::tame(&text, 400));
-        }
-        for part in &entry.message.content {
-            match part {
-                rethread::Part::ToolCall(call) => {
-                    parts.push(format!(
-                        "→ {} {}",
-                        output::tame(&call.name, 80),
-                        output::tame(&call.arguments.0.to_string(), 200)
-                    ));
-                }
-                rethread::Part::ToolResult(result) => {
-                    let text: String = result.content.iter().filter_map(|part| part.as_text()).collect();
-                    parts.push(output::tame(&text, 400));
-                }
-                _ => {}
-            }
-        }
-        lines.push(format!("{:>6}  {who:<10}{}", entry.seq, parts.join(" ")));
+/// Who says what, on one line.
+pub(crate) fn said(message: &Message) -> (&'static str, String) {
+    let who = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut parts = Vec::new();
+    let text = message.joined_text();
+    if !text.is_empty() {
+        parts.push(output::tame(&text, 400));
     }
-    lines.join("\n")
+    for part in &message.content {
+        match part {
+            rethread::Part::ToolCall(call) => {
+                let arguments = output::tame(&call.arguments.0.to_string(), 200);
+                parts.push(format!("→ {} {arguments}", output::tame(&call.name, 80)));
+            }
+            rethread::Part::ToolResult(result) => {
+                let text: String = result.content.iter().filter_map(|part| part.as_text()).collect();
+                parts.push(output::tame(&text, 400));
+            }
+            _ => {}
+        }
+    }
+    (who, parts.join(" "))
 }

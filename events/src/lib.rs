@@ -8,6 +8,7 @@ pub mod fault;
 pub mod ids;
 pub mod json;
 pub mod message;
+pub mod runs;
 pub mod thread;
 pub mod tool;
 pub mod workflow;

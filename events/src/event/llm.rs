@@ -104,6 +104,9 @@ pub struct LlmCallRequested {
     pub iteration: u32,
     /// What it is for, when its answer does not join the conversation by itself.
     pub aside: Option<Aside>,
+    /// The hash of what is known of the model's profile now (a blob, without keys), so that what is sent can be got back;
+    /// absent where nothing is sent over HTTP.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
@@ -113,6 +116,8 @@ pub struct LlmCallRetried {
     pub call: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
+    /// As in LLM_CALL_REQUESTED, for this attempt.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
@@ -226,6 +231,8 @@ pub struct ContextSummaryRequested {
     pub model: ModelChoice,
     /// How long it may take.
     pub timeout_ms: u64,
+    /// As in LLM_CALL_REQUESTED.
+    pub model_profile: Option<Hash>,
 }
 
 /// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.

@@ -88,13 +88,12 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
                 Gate::Shut => None,
                 Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| agent_loop.advance(around)),
             }),
-        Work::Tool(_) => None,
+        Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Processing(run) => processors::advance(state, run, around),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
             Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,
         }),
-        Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Approved(tool) => {
             let request = nodes::run_approved(node, tool, around);
             Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))

@@ -137,8 +137,11 @@ impl AgentLoop {
                 };
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
-            Stage::ToAsk => Some(LlmCallRequested { iteration: self.iteration + 1, aside: None }.into()),
-            Stage::Panel(panel) => panel.next(self),
+            Stage::ToAsk => {
+                let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
+                Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
+            }
+            Stage::Panel(panel) => panel.next(self, around),
             Stage::Asking(open) if self.request.relay => {
                 Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
             }
@@ -325,7 +328,7 @@ impl AgentLoop {
         let relayed = self.relayed().map(|(_, ask)| ask);
         // What a person brought for a model has taken effect; the end of the call is owed.
         let relayed = relayed.filter(|ask| !matches!(ask.stage, InteractionStage::Processed { .. }));
-        relayed.into_iter().chain(self.slots().iter().filter_map(Slot::question))
+        relayed.into_iter().chain(self.slots().iter().flat_map(Slot::questions))
     }
 
     pub(super) fn questions_mut(&mut self) -> impl Iterator<Item = &mut Interaction> {
@@ -334,7 +337,7 @@ impl AgentLoop {
             Stage::Tools(slots) => (None, slots),
             _ => (None, &mut []),
         };
-        relayed.into_iter().chain(slots.iter_mut().filter_map(Slot::question_mut))
+        relayed.into_iter().chain(slots.iter_mut().flat_map(Slot::questions_mut))
     }
 
     /// A person is asked about the model call or about a tool call.
@@ -392,7 +395,8 @@ impl AgentLoop {
         if let Some(open) = self.deciding_mut() {
             open.deadline = open.deadline.plus_ms(ms);
         }
-        for ask in self.questions_mut() {
+        // The questions of a tool that runs are shifted with it.
+        for ask in self.questions_mut().filter(|ask| ask.tool_run.is_none()) {
             ask.shift(ms);
         }
         for run in self.open_tools_mut() {

@@ -197,11 +197,13 @@ impl State {
                     metadata: e.metadata.clone(),
                     tool_call: e.tool_call.clone(),
                     llm_call: e.llm_call,
+                    tool_run: e.tool_run,
                     stage: InteractionStage::Asked,
                 };
-                match self.work_of(&e.node)? {
-                    work @ Work::Ready => *work = Work::Asking(ask),
-                    Work::Llm(agent_loop) => agent_loop.asked(ask)?,
+                match (self.work_of(&e.node)?, e.tool_run) {
+                    (_, Some(call)) => self.tool_run(call)?.asks.push(ask),
+                    (work @ Work::Ready, None) => *work = Work::Asking(ask),
+                    (Work::Llm(agent_loop), None) => agent_loop.asked(ask)?,
                     _ => return Err(Unfit("no question is due")),
                 }
                 self.questions.insert(CallId(seq), None);

@@ -1,11 +1,11 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::branches::out_of_time;
-use super::decide::tool_failed;
+use super::decide::{behind_questions, tool_failed};
 use super::frames::close_frames;
 use super::processors::is_built_in;
-use super::questions::closed;
-use super::state::{NodeRun, Phase, State, Work};
+use super::questions::{closed, informing};
+use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
@@ -48,9 +48,7 @@ fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: 
     }
     let calls = cut_off.iter().map(|effect| effect.key().0).collect();
     let begun = Event::from(ThreadRecovered { calls });
-    std::iter::once(begun)
-        .chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around.now)))
-        .collect()
+    std::iter::once(begun).chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around))).collect()
 }
 
 /// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
@@ -73,10 +71,15 @@ fn was_running(effect: &Effect, clock: Time) -> bool {
     }
 }
 
-fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<Event> {
+fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundings<'_>) -> Vec<Event> {
+    let now = around.now;
     let (call, attempt) = effect.key();
     let repeated = match effect {
-        Effect::CallModel(_) => LlmCallRetried { call, attempt: attempt + 1 }.into(),
+        Effect::CallModel(_) => {
+            let request = state.model_request_of(call);
+            let model_profile = request.and_then(|request| around.models.profile(&request.execution.model));
+            LlmCallRetried { call, attempt: attempt + 1, model_profile }.into()
+        }
         Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
                 "the answer of `{}` was lost: it may or may not have taken effect, and it was not run again",
@@ -91,7 +94,15 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<E
         }
     };
     if attempt < RECOVERIES_MAX {
-        return vec![repeated];
+        let asks = match effect {
+            Effect::CallTool(run) => informing::left_by(run, "the process in which the tool asked has ended"),
+            Effect::CallModel(_)
+            | Effect::RunProcessor(_)
+            | Effect::AskStrategy(_)
+            | Effect::AskPerson(_)
+            | Effect::RunBranch(_) => Vec::new(),
+        };
+        return asks.into_iter().chain(std::iter::once(repeated)).collect();
     }
     let message = format!("given up: the process ended {RECOVERIES_MAX} times while the call was running");
     close_call(state, effect, &ExecutionError::new(ErrorKind::Limit, message), now)
@@ -116,8 +127,13 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             // A tool that may have taken effect is not to be tried again, whoever reads this.
             error.retryable &= run.recovery != Recovery::AtMostOnce;
             let duration_ms = now.ms_since(run.requested_at);
-            ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
+            let asks: Vec<_> = run.asks.iter().map(|ask| close_question(ask.id, &error)).collect();
+            let failed =
+                ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms };
+            return asks.into_iter().chain(std::iter::once(failed.into())).collect();
         }
+        // What a tool asks while it runs ends with the tool.
+        Effect::AskPerson(ask) if ask.tool_run.is_some() => return Vec::new(),
         Effect::AskPerson(ask) => close_question(ask.id, &error),
         Effect::RunBranch(run) => run.ended_with(error).into(),
     }]
@@ -139,7 +155,8 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Warning(_)));
     if let Phase::InNode(run) = &state.phase {
         // Answers that have not taken effect yet, and will not.
-        let answered = || run.work.questions().into_iter().filter(|ask| !ask.is_open());
+        let is_left = |ask: &&Interaction| !ask.is_open() && ask.tool_run.is_none();
+        let answered = || run.work.questions().into_iter().filter(is_left);
         match &run.work {
             Work::Llm(agent_loop) => {
                 events.extend(answered().map(|ask| close_question(ask.id, error)));
@@ -232,7 +249,8 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskStrategy(run) => run.deadline <= now,
-        Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+        // What a tool asks ends with the tool.
+        Effect::AskPerson(ask) => ask.tool_run.is_none() && ask.deadline.is_some_and(|deadline| deadline <= now),
         Effect::RunBranch(_) => false,
     });
     late.flat_map(|effect| match &effect {
@@ -242,7 +260,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             if tool.recovery == Recovery::AtMostOnce {
                 error.message += ": it may or may not have taken effect, and it was not run again";
             }
-            vec![tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)]
+            behind_questions(&effect, tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now))
         }
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)

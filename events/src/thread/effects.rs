@@ -71,12 +71,17 @@ fn ask(question: &Interaction) -> Option<Effect> {
     question.is_open().then(|| Effect::AskPerson(question.clone()))
 }
 
-fn of_slot(slot: &Slot) -> Option<Effect> {
+fn of_slot(slot: &Slot) -> Vec<Effect> {
     match slot {
-        Slot::Open(run) => Some(Effect::CallTool(run.clone())),
-        Slot::Asking(question) => ask(question),
-        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => None,
+        Slot::Open(run) => of_run(run),
+        Slot::Asking(question) => ask(question).into_iter().collect(),
+        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => Vec::new(),
     }
+}
+
+/// A tool, and what it asks while it runs.
+fn of_run(run: &ToolRun) -> Vec<Effect> {
+    std::iter::once(Effect::CallTool(run.clone())).chain(run.asks.iter().filter_map(ask)).collect()
 }
 
 /// What a model is called with.
@@ -134,11 +139,11 @@ impl State {
                 Stage::Asking(_) if agent_loop.request.relay => Vec::new(),
                 Stage::Asking(call) => vec![Effect::CallModel(*call)],
                 Stage::Relayed(relayed) => ask(&relayed.ask).into_iter().collect(),
-                Stage::Tools(slots) => slots.iter().filter_map(of_slot).collect(),
+                Stage::Tools(slots) => slots.iter().flat_map(of_slot).collect(),
                 Stage::Summarizing(open) => open.open_call().copied().map(Effect::CallModel).into_iter().collect(),
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
-            Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            Work::Tool(tool) => of_run(tool),
             // What is built in is the machine's own work, but for the model that it asks.
             Work::Processing(run) if is_built_in(&run.processor) => {
                 let open = run.summarizing.as_ref().and_then(|open| open.open_call());

@@ -125,7 +125,9 @@ pub(super) fn request(
     }
     let timeout_ms = judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
     let condition = condition.to_owned();
-    Ok(ConditionEvaluationRequested { from: from.clone(), edge, condition, attempt, model, timeout_ms }.into())
+    let model_profile = around.models.profile(&model);
+    let from = from.clone();
+    Ok(ConditionEvaluationRequested { from, edge, condition, attempt, model, timeout_ms, model_profile }.into())
 }
 
 /// The way on after a judgement.

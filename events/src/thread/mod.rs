@@ -53,16 +53,18 @@ pub use calls::{ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-pub use input::{Input, ModelAnswer, Rejected};
+pub use input::{Input, ModelAnswer, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
+pub(crate) use questions::unanswered;
 pub use state::{
     Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
 };
 pub use status::Status;
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
+pub use variables::LOOKING_BACK;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;
@@ -79,6 +81,18 @@ pub trait Tools {
     fn names(&self) -> Vec<ToolName>;
     /// The hash of the catalogue of these tools as a model is shown them.
     fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
+
+    /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
+    /// wrote: nothing unless somebody has something to say.
+    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
+        None
+    }
+
+    /// The absolute path of the folder that tools work in: the thread's own, or else everybody's. Absent where models
+    /// are not to be told of it.
+    fn workspace(&self, _own: Option<&str>) -> Option<String> {
+        None
+    }
 }
 
 /// What is declared about a tool.
@@ -125,6 +139,12 @@ pub trait Models {
     /// # Errors
     /// What is wrong with it, for the person: the question stays open for a better one.
     fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String>;
+
+    /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
+    /// again later, whatever the configuration says by then.
+    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
+        None
+    }
 
     /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
     /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where

@@ -1,6 +1,7 @@
 //! What becomes of a question to a person.
 
 mod decision;
+pub(super) mod informing;
 
 use super::agent_loop::AgentLoop;
 use super::apply::answer_hash;
@@ -73,7 +74,7 @@ pub(super) fn closed(
 }
 
 /// The error that stands in the place of an answer. A tool call that nobody decided about is not approved of.
-pub(super) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
     let mut error = interaction_error(reason, detail);
     if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
         error.kind = ErrorKind::Denied;
@@ -121,6 +122,7 @@ fn process(
             brought(state, input, around)?;
             None
         }
+        OperationType::InformTool => Some(informing::read(ask, input)?),
     };
     Ok(UserInteractionProcessed {
         interaction: ask.id,

@@ -1,9 +1,13 @@
 //! What expressions see: the variables of all scopes that are open here, innermost first, and four that are made from its conversation when they are used:
 //! `messages` (all of it), `llm_calls` and `tool_calls` (of the model node that ran last), `workspace`.
 
+mod looking_back;
+
 use std::sync::Arc;
 
 use minijinja::Value;
+
+pub use self::looking_back::LOOKING_BACK;
 
 use super::conversation::{Conversation, Entry};
 use super::state::State;
@@ -36,12 +40,16 @@ impl State {
     }
 
     fn context_of(&self, input: Option<Json>) -> Context {
-        Context::new(View {
+        Context::new(self.view(input))
+    }
+
+    fn view(&self, input: Option<Json>) -> View {
+        View {
             scopes: self.scopes(),
             conversation: self.conversation.clone(),
             input,
             workspace: self.workspace().map(str::to_owned),
-        })
+        }
     }
 
     /// The model calls of the model node that ran last: `{tool_calls}` per answer.

@@ -123,7 +123,7 @@ impl State {
             Effect::AskPerson(ask) => json!({
                 "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,
                 "requested_at": ask.requested_at, "deadline": ask.deadline, "metadata": ask.metadata,
-                "tool_call": ask.tool_call, "llm_call": ask.llm_call,
+                "tool_call": ask.tool_call, "llm_call": ask.llm_call, "tool_run": ask.tool_run,
             }),
         }
     }

@@ -278,8 +278,13 @@ fn of_models() -> Vec<Event> {
             strategy: strategies().remove(1),
         }
         .into(),
-        LlmCallRequested { iteration: 1, aside: Some(asides().remove(0)) }.into(),
-        LlmCallRetried { call: CALL, attempt: 2 }.into(),
+        LlmCallRequested {
+            iteration: 1,
+            aside: Some(asides().remove(0)),
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
+        }
+        .into(),
+        LlmCallRetried { call: CALL, attempt: 2, model_profile: Some(Hash::from_bytes([0xab; 32])) }.into(),
         LlmTryFailed { call: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
         LlmExecutionProgress {
             call: CALL,
@@ -341,6 +346,7 @@ fn of_tools_and_people() -> Vec<Event> {
             content: vec![Part::text("42"), Part::Image(media())],
             value: Some(json!(42).into()),
             duration_ms: 7,
+            full_output: Some(Hash::from_bytes([0xef; 32])),
         }
         .into(),
         ToolExecutionFailed { call: CALL, tool_call_id: Some("call_1".into()), error: error(), duration_ms: 7 }.into(),
@@ -352,6 +358,7 @@ fn of_tools_and_people() -> Vec<Event> {
             metadata: Some(json!({"color": "red"}).into()),
             tool_call: Some(asked_tool()),
             llm_call: Some(CALL),
+            tool_run: Some(CALL),
         }
         .into(),
         UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),
@@ -381,6 +388,7 @@ fn of_graphs() -> Vec<Event> {
             attempt: 1,
             model: model(),
             timeout_ms: 60_000,
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
         ConditionEvaluationCompleted {
@@ -477,6 +485,7 @@ fn of_graphs() -> Vec<Event> {
             limit: 80_000,
             model: model(),
             timeout_ms: 120_000,
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
         ContextSummaryCompleted {

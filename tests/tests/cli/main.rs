@@ -8,6 +8,8 @@ use rethread_tests::binary::Scene;
 use serde_json::Value;
 
 mod control;
+mod debugging;
+mod explain;
 mod families;
 mod inbox;
 mod people;

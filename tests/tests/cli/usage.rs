@@ -125,6 +125,10 @@ fn the_help_lists_the_commands() {
         events       Print the events of one thread
         tail         Print the events of the whole log
         replay       Show the state of a thread as it was after an event, a checkpoint, or now
+        explain      Tell what happened, where the time and the money went, and why it failed
+        diff         Show what is different between two moments, of one thread or of two
+        bisect       Find the first event after which an expression holds
+        tree         Show a thread's family: its forks and branches
         fork         Start a new thread that goes on from a moment of another
         cancel       End a thread in good order
         pause        Let a thread begin nothing new

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::super::Surroundings;
 use super::super::calls::ModelCall;
 use super::super::conversation::Entry;
 use super::super::effects::ModelRequest;
@@ -114,15 +115,15 @@ impl Panel {
     }
 
     /// The next event, when anything follows before somebody has answered.
-    pub(super) fn next(&self, agent_loop: &AgentLoop) -> Option<Event> {
+    pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
         let strategy = of(&agent_loop.request)?;
         match strategy.combine {
-            Combine::Route => self.choose(agent_loop, strategy),
-            Combine::Judge | Combine::Merge => self.gather(agent_loop, strategy),
+            Combine::Route => self.choose(agent_loop, strategy, around),
+            Combine::Judge | Combine::Merge => self.gather(agent_loop, strategy, around),
         }
     }
 
-    fn gather(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy) -> Option<Event> {
+    fn gather(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
         let failed = || {
             self.candidates.iter().zip(&strategy.members).filter_map(|(candidate, member)| match candidate {
                 Candidate::Failed(error) => Some((member, error)),
@@ -141,8 +142,9 @@ impl Panel {
             return Some(agent_loop.failed(error));
         }
         if let Some(index) = self.candidates.iter().position(|candidate| matches!(candidate, Candidate::ToAsk)) {
-            let aside = Aside::Candidate { index: number(index) };
-            return Some(LlmCallRequested { iteration: agent_loop.iteration, aside: Some(aside) }.into());
+            let aside = Some(Aside::Candidate { index: number(index) });
+            let model_profile = around.models.profile(&strategy.members.get(index)?.model);
+            return Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into());
         }
         if self.candidates.iter().any(|candidate| matches!(candidate, Candidate::Asking(_))) {
             return None;
@@ -160,14 +162,15 @@ impl Panel {
                 let prompt = words::merge(strategy);
                 Some(CandidatesGathered { node: node(), n_answers: number(n), prompt }.into())
             }
-            (_, Combine::Judge | Combine::Route) => self.choose(agent_loop, strategy),
+            (_, Combine::Judge | Combine::Route) => self.choose(agent_loop, strategy, around),
         }
     }
 
-    fn choose(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy) -> Option<Event> {
+    fn choose(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
         let ask = |fault: Option<String>| {
             let aside = Some(Aside::Choice { fault });
-            Some(LlmCallRequested { iteration: agent_loop.iteration, aside }.into())
+            let model_profile = around.models.profile(&strategy.by);
+            Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into())
         };
         match &self.choice {
             Choice::None => ask(None),

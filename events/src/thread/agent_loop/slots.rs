@@ -61,10 +61,20 @@ impl Slot {
         }
     }
 
-    pub(super) fn question_mut(&mut self) -> Option<&mut Interaction> {
+    /// The question about it, or the questions it asks itself while it runs.
+    pub(super) fn questions(&self) -> &[Interaction] {
         match self {
-            Self::Asking(ask) => Some(ask),
-            _ => None,
+            Self::Asking(ask) => std::slice::from_ref(ask),
+            Self::Open(run) => &run.asks,
+            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &[],
+        }
+    }
+
+    pub(super) fn questions_mut(&mut self) -> &mut [Interaction] {
+        match self {
+            Self::Asking(ask) => std::slice::from_mut(ask),
+            Self::Open(run) => &mut run.asks,
+            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &mut [],
         }
     }
 

@@ -161,7 +161,14 @@ impl Bench {
     pub(super) fn tool_answers(&mut self, call: CallId, text: &str) {
         let open = self.thread.effects();
         let attempt = open.iter().find(|effect| effect.key().0 == call).map_or(1, |effect| effect.key().1);
-        self.give(Input::ToolAnswered { call, attempt, content: vec![Part::text(text)], value: None, duration_ms: 0 });
+        self.give(Input::ToolAnswered {
+            call,
+            attempt,
+            content: vec![Part::text(text)],
+            value: None,
+            full: None,
+            duration_ms: 0,
+        });
     }
 
     pub(super) fn tool_fails(&mut self, kind: ErrorKind, retryable: bool) {
@@ -318,7 +325,7 @@ pub(super) fn said(message: &Message) -> String {
 /// An event on one line: its name and what matters of its data.
 fn line_of(event: &Event) -> String {
     let mut line = event.event_type().name.to_owned();
-    if let Event::LlmCallRequested(LlmCallRequested { iteration, aside }) = event {
+    if let Event::LlmCallRequested(LlmCallRequested { iteration, aside, .. }) = event {
         match aside {
             None => write!(line, " {iteration}").unwrap(),
             Some(Aside::Candidate { index }) => write!(line, " of candidate {index}").unwrap(),

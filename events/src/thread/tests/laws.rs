@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::event::{AskedTool, Decision, Weight};
+use crate::runs::{NodeResult, Runs};
 
 /// Checks all laws on the log and the live state.
 pub(super) fn hold(bench: &Bench) {
@@ -28,6 +29,7 @@ pub(super) fn hold(bench: &Bench) {
     every_call_ends_once(bench);
     what_needs_approval_runs_with_it_only(bench);
     what_wrote_is_never_repeated(bench);
+    the_results_of_nodes_add_up(bench);
 }
 
 fn stored_and_back(event: &Event) -> Event {
@@ -219,6 +221,46 @@ fn what_wrote_is_never_repeated(bench: &Bench) {
                 wrote |= recovery[&e.call.0.0] != Recovery::Safe && e.error.kind.leaves_doubt();
             }
             _ => {}
+        }
+    }
+}
+
+/// The results of the nodes say the same as the state: their sums are its sums, and the time is all there.
+fn the_results_of_nodes_add_up(bench: &Bench) {
+    let mut runs = Runs::default();
+    let mut n_entered = 0;
+    for (seq, (at, event)) in bench.log.iter().enumerate() {
+        runs.apply(Seq(seq as u64), *at, event);
+        match event {
+            Event::NodeStarted(e) if e.attempt == 1 => n_entered += 1,
+            Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => n_entered = 0,
+            _ => {}
+        }
+    }
+    let (state, out) = (bench.state(), &bench.out);
+    assert_eq!(runs.results().count() as u64 + runs.n_dropped, n_entered, "{out}");
+    if runs.n_dropped > 0 {
+        return;
+    }
+    let totals = state.totals();
+    let sum = |of: fn(&NodeResult) -> u64| runs.results().map(of).sum::<u64>();
+    assert_eq!(sum(|result| result.metadata.llm_calls), totals.n_llm_calls, "{out}");
+    assert_eq!(sum(|result| result.metadata.tool_calls), totals.n_tool_calls, "{out}");
+    let input_tokens = sum(|result| result.metadata.token_usage.input_tokens.unwrap_or(0));
+    assert_eq!(input_tokens, totals.usage.input_tokens.unwrap_or(0), "{out}");
+    assert_eq!(sum(|result| result.metadata.cost_nanousd.unwrap_or(0)), totals.cost_nanousd.unwrap_or(0), "{out}");
+    let is_branch = state.branch().is_some_and(|branch| branch.owner.is_some());
+    if runs.forked_from.is_empty() || is_branch && runs.forked_from.len() == 1 {
+        assert_eq!(runs.spent.total_us(), runs.last_at.unix_us() - runs.began.unwrap().unix_us(), "{out}");
+    }
+    let open: Vec<_> = runs.results().filter(|result| result.ended.is_none()).collect();
+    let open_calls: Vec<_> = runs.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none()).collect();
+    if state.is_ended() {
+        assert!(open.is_empty() && open_calls.is_empty(), "open at the end: {open:?} {open_calls:?}\n{out}");
+    } else {
+        let effects: BTreeMap<_, _> = state.effects().iter().map(|effect| (effect.key().0, ())).collect();
+        for (id, ()) in effects {
+            assert!(open_calls.iter().any(|call| call.id == id), "call {id} is not open\n{out}");
         }
     }
 }

@@ -36,6 +36,11 @@ enum Act {
         call: u64,
         attempt: u32,
     },
+    /// A tool that runs asks a person.
+    ToolAsks {
+        which: usize,
+        attempt: Option<u32>,
+    },
     /// Time passes.
     Tick {
         ms: u64,
@@ -85,6 +90,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (0..4_usize, 0..KINDS.len(), any::<bool>()).prop_map(|(which, kind, retryable)| Act::Fail { which, kind, retryable }),
         2 => (call.clone(), 1..4_u32, any::<bool>()).prop_map(|(call, attempt, as_model)| Act::Stray { call, attempt, as_model }),
         1 => (call.clone(), 1..3_u32).prop_map(|(call, attempt)| Act::Progress { call, attempt }),
+        6 => (0..4_usize, prop_oneof![9 => Just(None), 1 => (1..3_u32).prop_map(Some)]).prop_map(|(which, attempt)| Act::ToolAsks { which, attempt }),
         4 => prop_oneof![Just(0), Just(50), Just(999), Just(1_000), 0..40_000_u64].prop_map(|ms| Act::Tick { ms }),
         3 => (0..5_000_u64).prop_map(|ms| Act::Crash { ms }),
         2 => Just(Act::Pause),
@@ -201,7 +207,7 @@ impl Bench {
                 Some(Effect::CallTool(run)) => {
                     let content = vec![Part::text("done")];
                     let (call, attempt) = (run.call, run.attempt);
-                    self.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 1 });
+                    self.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 1 });
                 }
                 Some(Effect::RunProcessor(run)) => {
                     let (call, attempt) = (run.call, run.attempt);
@@ -259,6 +265,14 @@ impl Bench {
             Act::Progress { call, attempt } => {
                 let message = "on the way".into();
                 self.give(Input::ToolProgress { call: CallId(Seq(*call)), attempt: *attempt, message });
+            }
+            Act::ToolAsks { which, attempt } => {
+                let tools: Vec<_> = open.iter().filter(|effect| matches!(effect, Effect::CallTool(_))).collect();
+                if let Some(Effect::CallTool(run)) = tools.get(which % tools.len().max(1)) {
+                    let schema = (which % 2 == 0).then(|| serde_json::json!({"properties": {"v": {}}}).into());
+                    let question = ToolQuestion { message: "which?".into(), schema, ..ToolQuestion::default() };
+                    self.give(Input::ToolAsks { call: run.call, attempt: attempt.unwrap_or(run.attempt), question });
+                }
             }
             Act::Tick { ms } => {
                 self.now = self.now.plus_ms(*ms);
@@ -406,9 +420,13 @@ fn the_laws_hold_whatever_happens() {
         ("APPROVE_TOOL", decided("answer")),
         ("ANSWER_TOOL", decided("answer")),
         ("RELAY_MODEL", None),
+        ("INFORM_TOOL", decided("answer")),
+        ("INFORM_TOOL", decided("reject")),
     ] {
         let n = answers.get_mut().get(&(operation, decision)).copied().unwrap_or(0);
-        assert!(n > 20, "too few answers of {operation}: {answers:?}");
+        // A tool asks only while it runs, which is not long.
+        let n_least = if operation == "INFORM_TOOL" { 3 } else { 10 };
+        assert!(n > n_least, "too few answers of {operation}: {answers:?}");
     }
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {

@@ -1,0 +1,73 @@
+//! The first moment of a thread at which something is so.
+
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::State;
+use rethread_store::Store;
+
+use crate::error::RuntimeError;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::thread_handle::ThreadHandle;
+
+/// How many records are read at a time.
+const PAGE: usize = 1_024;
+
+/// Where a condition first held.
+#[derive(Debug, Clone)]
+pub struct Bisected {
+    /// The event after which it held for the first time; absent when it never did.
+    pub first: Option<RecordedEvent>,
+    /// How many events were looked at.
+    pub n_events: u64,
+    /// After how many of them it could not be evaluated: a name was not there yet, for example.
+    pub n_not_evaluated: u64,
+    /// Why, the last time.
+    pub why_not: Option<String>,
+}
+
+impl ThreadHandle {
+    /// The first event after which an expression holds, over the variables of the thread and the names of
+    /// [`rethread_events::thread::LOOKING_BACK`]. Each event is looked at, in order: what held once need not hold ever
+    /// after, so there is no half to leave out. Inherited events are among them. Where the expression cannot be
+    /// evaluated it does not hold.
+    ///
+    /// # Errors
+    /// `Rejected` for an expression that cannot be read.
+    pub async fn bisect(&self, expression: &str) -> Result<Bisected, RuntimeError> {
+        rethread_events::expression::check(expression).map_err(|error| RuntimeError::Rejected {
+            thread: self.id(),
+            source: rethread_events::thread::Rejected::Invalid(error.to_string()),
+        })?;
+        let (store, id, expression) = (self.runtime().store().clone(), self.id(), expression.to_owned());
+        self.runtime().blocking(move || bisect(&*store, id, &expression)).await?
+    }
+}
+
+fn bisect(store: &dyn Store, thread: ThreadId, expression: &str) -> Result<Bisected, RuntimeError> {
+    let last = load::stream(store, thread)?.last_seq;
+    let mut state = State::new(thread);
+    let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };
+    let mut next = Seq(0);
+    while next <= last {
+        let page = store.read_stream(thread, next..last.next(), PAGE)?;
+        let Some(end) = page.last().map(|record| record.seq) else { break };
+        next = end.next();
+        for record in page {
+            let recorded = RecordedEvent::decode(record)?;
+            state.apply(recorded.record.recorded_at, &recorded.event)?;
+            found.n_events += 1;
+            match state.context_looking_back(Some(&recorded.event)).holds(expression) {
+                Ok(true) => {
+                    found.first = Some(recorded);
+                    return Ok(found);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    found.n_not_evaluated += 1;
+                    found.why_not = Some(error.to_string());
+                }
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,70 @@
+//! What a thread did, node by node.
+
+use rethread_events::event::Event;
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::runs::Runs;
+use rethread_store::Store;
+
+use crate::error::RuntimeError;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::thread_handle::ThreadHandle;
+
+/// How many records are read at a time.
+const PAGE: usize = 1_024;
+
+impl ThreadHandle {
+    /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
+    /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Runs`] says.
+    pub async fn runs(&self) -> Result<Runs, RuntimeError> {
+        self.runs_to(None).await
+    }
+
+    /// The same as it was after event `seq`.
+    ///
+    /// # Errors
+    /// `NoSeq` when the thread has no such event.
+    pub async fn runs_at(&self, seq: Seq) -> Result<Runs, RuntimeError> {
+        self.runs_to(Some(seq)).await
+    }
+
+    async fn runs_to(&self, seq: Option<Seq>) -> Result<Runs, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        self.runtime().blocking(move || runs(&*store, id, seq)).await?
+    }
+}
+
+fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, RuntimeError> {
+    let info = load::stream(store, thread)?;
+    let last = seq.unwrap_or(info.last_seq);
+    if last > info.last_seq {
+        return Err(RuntimeError::NoSeq { thread, seq: last, last: info.last_seq });
+    }
+    // What a branch inherits is not among its results, and thousands of branches may inherit the same.
+    let own = info.fork_of.map(|point| point.seq.next()).filter(|own| *own <= last);
+    let mut next = match own {
+        Some(own) if begins_a_branch(store, thread, own)? => own,
+        _ => Seq(0),
+    };
+    let mut runs = Runs::default();
+    while next <= last {
+        let page = store.read_stream(thread, next..last.next(), PAGE)?;
+        let Some(end) = page.last().map(|record| record.seq) else {
+            return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
+        };
+        next = end.next();
+        for record in page {
+            let recorded = RecordedEvent::decode(record)?;
+            runs.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
+        }
+    }
+    Ok(runs)
+}
+
+fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, RuntimeError> {
+    let first = store.read_stream(thread, own..own.next(), 1)?.into_iter().next();
+    Ok(match first.map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
+        Some(Event::ThreadForked(forked)) => forked.branch.is_some_and(|of| of.owner == forked.parent),
+        _ => false,
+    })
+}

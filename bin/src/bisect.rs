@@ -1,0 +1,77 @@
+//! `bisect`: the first event after which something is so.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::Bisected;
+use rethread_events::expression;
+use rethread_events::thread::LOOKING_BACK;
+use serde_json::json;
+
+use crate::events::print_event;
+use crate::exit::{FAILED, Failure};
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// Find the first event after which an expression holds.
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub(crate) struct BisectArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// The expression, as in workflows, over the thread's variables and how it stood
+    #[arg(long, value_name = "EXPR")]
+    when: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn help() -> String {
+    let names: Vec<_> = LOOKING_BACK.iter().map(|(name, what)| format!("  {name:<16}{what}")).collect();
+    format!(
+        "Beside the thread's variables the expression sees how the thread stood after each event. A variable of the \
+         same\nname hides one of these; `thread.NAME` is never hidden. A name that is not there yet counts as no.\n{}\n\n\
+         Exit codes: 0 found, 1 it never held, 2 the expression cannot be read\n\n\
+         Examples:\n  rethread bisect last --when \"tokens > 10000\"\n  \
+         rethread bisect last --when \"'refund' in last_message and score is defined\"",
+        names.join("\n")
+    )
+}
+
+pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode, Failure> {
+    expression::check(&args.when).map_err(|error| Failure::new(2, format!("--when: {error}")))?;
+    let runtime = open.look().await?;
+    let found = match open::find(&runtime, &args.thread).await {
+        Ok(thread) => thread.bisect(&args.when).await.map_err(Failure::from),
+        Err(failure) => Err(failure),
+    };
+    open::close(runtime).await?;
+    let Bisected { first, n_events, n_not_evaluated, why_not } = found?;
+    if args.json {
+        output::print_json(&json!({
+            "seq": first.as_ref().map(|event| event.record.seq),
+            "event": first.as_ref().map(rethread::RecordedEvent::to_json),
+            "events_looked_at": n_events,
+            "not_evaluated": n_not_evaluated,
+            "why_not": why_not,
+        }))?;
+    } else if let Some(event) = &first {
+        print_event(event, false)?;
+    }
+    if first.is_some() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let often = format!("it holds after none of the {n_events} events");
+    output::say(&match why_not {
+        Some(why) if n_not_evaluated == n_events => {
+            output::tame(&format!("{often}, and could not be evaluated after any: {why}"), 600)
+        }
+        Some(why) => output::tame(
+            &format!("{often}; after {n_not_evaluated} of them it could not be evaluated, the last time: {why}"),
+            600,
+        ),
+        None => often,
+    });
+    Ok(ExitCode::from(FAILED))
+}

@@ -1,0 +1,55 @@
+//! `diff`: what is different between two moments.
+
+pub(crate) mod changes;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{Runtime, State};
+
+use crate::exit::Failure;
+use crate::moment;
+use crate::open::{self, OpenArgs};
+use crate::output;
+use changes::Change;
+
+/// Show what is different between two moments, of one thread or of two: the state and the messages.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The first moment: a thread, `@`, and a seq, the name of a checkpoint, `end` or a time; without `@` its end
+    #[arg(value_name = "THREAD@MOMENT")]
+    from: String,
+    /// The second one; `@MOMENT` for one of the same thread
+    #[arg(value_name = "THREAD@MOMENT")]
+    to: String,
+    /// Print the difference of the two states, as `replay --json` prints them without `family`, as a JSON Patch (RFC
+    /// 6902)
+    #[arg(long)]
+    json_patch: bool,
+}
+
+pub(crate) async fn diff(open: &OpenArgs, args: DiffArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let states = states(&runtime, &args).await;
+    open::close(runtime).await?;
+    let (from, to) = states?;
+    if args.json_patch {
+        let patch = json_patch::diff(&from.to_json(), &to.to_json());
+        output::print_json(&serde_json::to_value(patch).unwrap_or_default())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (sign, state) in [('-', &from), ('+', &to)] {
+        let (thread, status) = (state.thread(), state.status());
+        let seq = state.last_seq().map(|seq| seq.to_string()).unwrap_or_default();
+        output::print(format!("{sign} {thread} at seq {seq}, {status}"))?;
+    }
+    let lines: Vec<_> = changes::between(&from, &to).iter().map(Change::line).collect();
+    output::print(if lines.is_empty() { "\nno difference".to_owned() } else { format!("\n{}", lines.join("\n")) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn states(runtime: &Runtime, args: &DiffArgs) -> Result<(State, State), Failure> {
+    let (first, from) = moment::find(runtime, &args.from, None).await?;
+    let (second, to) = moment::find(runtime, &args.to, Some(&first)).await?;
+    Ok((first.state_at(from).await?, second.state_at(to).await?))
+}

@@ -1,0 +1,124 @@
+//! `explain`: what happened, where the time and the money went, and why it failed.
+
+mod lines;
+mod spending;
+mod tree;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{Runtime, State, Status, ThreadHandle};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::open::{self, OpenArgs};
+use crate::output;
+use tree::Told;
+
+/// How many lines of steps are printed unless all are asked for: so many at the beginning, twice as many at the end.
+const LINES_MAX: usize = 60;
+
+/// Tell what happened in a thread: a line for each step, with its branches; where the time and the money went; why it
+/// failed, or what it waits for. Reads the log: calls no model and no tool.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Only what had happened at this moment: a seq, the name of a checkpoint, or a time
+    #[arg(long, value_name = "SEQ|LABEL|TIME")]
+    at: Option<String>,
+    /// Every step of a long thread
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let told = tell(&runtime, &args).await;
+    open::close(runtime).await?;
+    let (state, told) = told?;
+    if args.json {
+        output::print_json(&json!({
+            "thread_id": state.thread(),
+            "status": state.status(),
+            "workflow": state.workflow().map(|workflow| &workflow.name),
+            "seq": state.last_seq(),
+            "error": state.error(),
+            "usage": state.to_json()["usage"],
+            "runs": told.runs,
+            "branches": told.branches_json(),
+            "branches_left_out": told.n_left_out,
+            "longest": spending::json(&spending::longest(&told)),
+            "dearest": spending::json(&spending::dearest(&told)),
+            "causes": why::chain(&told).iter().map(why::Cause::to_json).collect::<Vec<_>>(),
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = width();
+    output::print(head(&state, &told))?;
+    let (header, steps) = lines::of(&told, width);
+    if !steps.is_empty() {
+        output::print(format!("\n{header}"))?;
+        let (first, last) = if args.all || steps.len() <= 3 * LINES_MAX + 1 {
+            (&steps[..], &steps[..0])
+        } else {
+            (&steps[..LINES_MAX], &steps[steps.len() - 2 * LINES_MAX..])
+        };
+        output::print(first.join("\n"))?;
+        if !last.is_empty() {
+            let n = steps.len() - first.len() - last.len();
+            output::print(format!("{:>6}  {n} more steps: see them with --all", "…"))?;
+            output::print(last.join("\n"))?;
+        }
+    }
+    output::print(format!("\n{}", spending::in_words(&state, &told, width)))?;
+    let why = why::in_words(&state, &told, width);
+    if !why.is_empty() {
+        output::print(format!("\n{why}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a terminal takes, and 80 columns where there is none.
+fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0).clamp(60, 160))
+}
+
+async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Failure> {
+    let thread: ThreadHandle = open::find(runtime, &args.thread).await?;
+    let seq = match &args.at {
+        Some(moment) => crate::moment::seq_of(&thread, moment).await?,
+        None => thread.summary().await?.last_seq,
+    };
+    let state = thread.state_at(seq).await?;
+    let told = tree::of(runtime, &thread, seq).await?;
+    Ok((state, told))
+}
+
+fn head(state: &State, told: &Told) -> String {
+    let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
+    let took = told.runs.began.map_or(0, |began| told.runs.last_at.ms_since(began));
+    let how = match state.status() {
+        Status::Completed => "completed in",
+        Status::Error => "failed after",
+        Status::Cancelled => "was cancelled after",
+        Status::Waiting => "waits for a person after",
+        Status::Paused => "is paused after",
+        Status::Running | Status::Pending => "has not ended after",
+    };
+    let mut head = format!("{} {workflow}\n{how} {}", state.thread(), output::duration(took));
+    if let Some(began) = told.runs.began {
+        head.push_str(&format!(", begun {began}"));
+    }
+    for (parent, seq) in &told.runs.forked_from {
+        head.push_str(&format!("\nforked from {parent} at {seq}"));
+    }
+    if told.runs.n_dropped > 0 {
+        head.push_str(&format!("\n{} nodes before the first step below are left out", told.runs.n_dropped));
+    }
+    head
+}

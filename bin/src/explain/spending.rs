@@ -1,0 +1,166 @@
+//! Where the time and the money went.
+
+use rethread::runs::{Call, CallKind, NodeResult, Spent, SpentOn};
+use rethread::{State, ThreadId};
+use serde_json::{Value, json};
+
+use super::lines::{count, money, part_of, short};
+use super::tree::Told;
+use crate::output;
+
+/// How many of the longest and dearest calls are named.
+const TOP: usize = 5;
+
+/// A call that took long or cost much.
+pub(crate) struct Top<'a> {
+    thread: ThreadId,
+    node: &'a NodeResult,
+    call: &'a Call,
+    took_ms: u64,
+}
+
+fn calls(told: &Told) -> Vec<Top<'_>> {
+    let mut all = Vec::new();
+    for told in told.family() {
+        for node in told.runs.results() {
+            for call in node.calls().filter(|call| call.kind != CallKind::Branch) {
+                let took_ms = call.ended.unwrap_or(told.runs.last_at).ms_since(call.began);
+                all.push(Top { thread: told.thread, node, call, took_ms });
+            }
+        }
+    }
+    all
+}
+
+/// The calls that took longest, in all of the family.
+pub(crate) fn longest(told: &Told) -> Vec<Top<'_>> {
+    let mut all = calls(told);
+    all.retain(|top| top.took_ms > 0);
+    all.sort_by_key(|top| std::cmp::Reverse(top.took_ms));
+    all.truncate(TOP);
+    all
+}
+
+/// The calls that cost most; where prices are not known, those with the most tokens.
+pub(crate) fn dearest(told: &Told) -> Vec<Top<'_>> {
+    let mut all = calls(told);
+    let weight = |call: &Call| {
+        let usage = &call.usage;
+        (call.cost_nanousd.unwrap_or(0), usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0))
+    };
+    all.retain(|top| weight(top.call) > (0, 0));
+    all.sort_by_key(|top| std::cmp::Reverse(weight(top.call)));
+    all.truncate(TOP);
+    all
+}
+
+pub(crate) fn json(tops: &[Top<'_>]) -> Vec<Value> {
+    let of = |top: &Top<'_>| {
+        json!({
+            "thread_id": top.thread, "node": top.node.node, "call": top.call.id, "kind": top.call.kind,
+            "name": top.call.name, "took_ms": top.took_ms, "cost_nanousd": top.call.cost_nanousd,
+            "usage": top.call.usage,
+        })
+    };
+    tops.iter().map(of).collect()
+}
+
+const fn name(what: SpentOn) -> &'static str {
+    match what {
+        SpentOn::Model => "models",
+        SpentOn::Tool => "tools",
+        SpentOn::Processor => "context processors",
+        SpentOn::Branches => "branches",
+        SpentOn::People => "waiting for people",
+        SpentOn::Paused => "paused",
+        SpentOn::Retry => "waiting to try again",
+        SpentOn::Down => "not running",
+        SpentOn::Itself => "rethread itself",
+    }
+}
+
+fn shares(spent: &Spent) -> String {
+    let total = spent.total_us().max(1);
+    let mut parts: Vec<_> = SpentOn::ALL.into_iter().map(|what| (spent.on(what), what)).collect();
+    parts.retain(|(us, what)| *us > 0 || *what == SpentOn::Itself);
+    parts.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
+    let of = |(us, what): &(u64, SpentOn)| {
+        // Rounded half up; a part that is there is not shown as nothing.
+        let percent = (us * 100 + total / 2) / total;
+        let percent = if *us > 0 && percent == 0 { "<1".to_owned() } else { percent.to_string() };
+        format!("  {percent:>3} %  {:<22}{}", name(*what), micros(*us))
+    };
+    parts.iter().map(of).collect::<Vec<_>>().join("\n")
+}
+
+fn micros(us: u64) -> String {
+    if us < 10_000 { format!("{}.{} ms", us / 1000, us / 100 % 10) } else { output::duration(us / 1000) }
+}
+
+pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
+    let mut text = format!("time    {}\n{}", micros(told.runs.spent.total_us()), shares(&told.runs.spent));
+    let family = told.family();
+    if family.len() > 1 {
+        let mut inside = [0; SpentOn::ALL.len()];
+        for told in &family[1..] {
+            for (sum, what) in inside.iter_mut().zip(SpentOn::ALL) {
+                *sum += told.runs.spent.on(what);
+            }
+        }
+        let mut parts: Vec<_> = inside.into_iter().zip(SpentOn::ALL).filter(|(us, _)| *us > 0).collect();
+        parts.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
+        let parts: Vec<_> = parts.iter().map(|(us, what)| format!("{} {}", name(*what), micros(*us))).collect();
+        text.push_str(&format!("\n  in {} branches, added up: {}", family.len() - 1, parts.join(", ")));
+    }
+    if told.n_left_out > 0 {
+        text.push_str(&format!("\n  {} more branches were not read", told.n_left_out));
+    }
+    let totals = state.totals();
+    let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
+    text.push_str(&format!(
+        "\ncost    {} in {} model calls, {} tokens in, {} out; {} tool calls",
+        totals.cost_nanousd.map_or_else(|| "not known".to_owned(), money),
+        totals.n_llm_calls,
+        tokens(totals.usage.input_tokens.or((totals.n_llm_calls == 0).then_some(0))),
+        tokens(totals.usage.output_tokens.or((totals.n_llm_calls == 0).then_some(0))),
+        totals.n_tool_calls,
+    ));
+    if totals.cost_nanousd.is_some() && totals.n_unpriced > 0 {
+        text.push_str(&format!("\n        {} of them have no known price and are not in it", totals.n_unpriced));
+    }
+    let longest = longest(told);
+    if longest.len() > 1 {
+        text.push_str("\nwhat took longest");
+        for top in &longest {
+            text.push_str(&format!("\n{:>10}  {}", short(top.took_ms), place(told, top, width)));
+        }
+    }
+    let dearest = dearest(told);
+    if dearest.len() > 1 {
+        text.push_str("\nwhat cost most");
+        for top in &dearest {
+            let usage = &top.call.usage;
+            let tokens = usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0);
+            let cost = top.call.cost_nanousd.map_or_else(|| format!("{} tok", count(tokens)), money);
+            text.push_str(&format!("\n{cost:>10}  {}", place(told, top, width)));
+        }
+    }
+    text
+}
+
+fn place(told: &Told, top: &Top<'_>, width: usize) -> String {
+    let what = match top.call.kind {
+        CallKind::Model => "model",
+        CallKind::Summary => "summary by",
+        CallKind::Condition => "condition, judged by",
+        CallKind::Tool => "tool",
+        CallKind::Interaction => "person,",
+        CallKind::Processor => "processor",
+        CallKind::Strategy => "strategy",
+        CallKind::Branch => "branch",
+    };
+    let thread = if top.thread == told.thread { String::new() } else { format!(" of branch {}", part_of(top.thread)) };
+    let text =
+        format!("{}, {what} {}, seq {}{thread}", top.node.node, top.call.name.as_deref().unwrap_or("?"), top.call.id);
+    output::tame(&text, width.saturating_sub(14))
+}

@@ -1,0 +1,86 @@
+//! A thread and its branches, each with what it did.
+
+use std::collections::BTreeMap;
+
+use futures::future::BoxFuture;
+use rethread::runs::{Call, CallKind, NodeResult};
+use rethread::{Runs, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+/// How many branches are read. The rest is counted.
+const BRANCHES_MAX: usize = 1_000;
+/// How deep branches inside of branches are read.
+const DEPTH_MAX: usize = 32;
+
+/// What a thread did.
+pub(crate) struct Told {
+    pub(crate) thread: ThreadId,
+    pub(crate) runs: Runs,
+    /// Its branches, by thread.
+    pub(crate) branches: BTreeMap<ThreadId, Told>,
+    /// Branches that were not read, of it and of its branches.
+    pub(crate) n_left_out: usize,
+}
+
+/// Reads a thread as it was after event `seq`, and its branches as they are now. Holds a bounded part of each.
+pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, Failure> {
+    let runs = thread.runs_at(seq).await?;
+    let mut n_left = BRANCHES_MAX;
+    below(runtime, thread.id(), runs, &mut n_left, DEPTH_MAX).await
+}
+
+fn below<'a>(
+    runtime: &'a Runtime,
+    thread: ThreadId,
+    runs: Runs,
+    n_left: &'a mut usize,
+    depth_left: usize,
+) -> BoxFuture<'a, Result<Told, Failure>> {
+    Box::pin(async move {
+        let children: Vec<_> = runs.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
+        let mut told = Told { thread, runs, branches: BTreeMap::new(), n_left_out: 0 };
+        for child in children {
+            if *n_left == 0 || depth_left == 0 {
+                told.n_left_out += 1;
+                continue;
+            }
+            *n_left -= 1;
+            match runtime.thread(child).runs().await {
+                Ok(runs) => {
+                    let branch = below(runtime, child, runs, n_left, depth_left - 1).await?;
+                    told.n_left_out += branch.n_left_out;
+                    told.branches.insert(child, branch);
+                }
+                // It never began, or was deleted.
+                Err(RuntimeError::NoThread(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(told)
+    })
+}
+
+impl Told {
+    /// The thread that a call runs in, where it is a branch that was read.
+    pub(crate) fn branch(&self, call: &Call) -> Option<&Self> {
+        self.branches.get(&call.thread?).filter(|_| call.kind == CallKind::Branch)
+    }
+
+    /// It and all below it, itself first.
+    pub(crate) fn family(&self) -> Vec<&Self> {
+        let mut family = vec![self];
+        let mut next = 0;
+        while let Some(told) = family.get(next).copied() {
+            family.extend(told.branches.values());
+            next += 1;
+        }
+        family
+    }
+
+    pub(crate) fn branches_json(&self) -> Vec<Value> {
+        let told = self.family();
+        told.iter().skip(1).map(|told| json!({ "thread_id": told.thread, "runs": told.runs })).collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! Why a thread failed: from its end inwards to the call that began it. Or what it waits for.
+
+use rethread::runs::{Call, CallKind, FailedTry, NodeDoes, NodeResult, RunOutcome};
+use rethread::{ExecutionError, Seq, State, Status, ThreadId};
+use serde_json::{Value, json};
+
+use super::lines::{error_text, part_of};
+use super::tree::Told;
+use crate::output;
+
+/// How many failed tries of one thing are told.
+const TRIES_MAX: usize = 5;
+
+/// One step from the end of a thread towards what began it.
+pub(crate) struct Cause {
+    thread: ThreadId,
+    seq: Seq,
+    what: String,
+    error: Option<ExecutionError>,
+    tries: Vec<FailedTry>,
+}
+
+impl Cause {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "thread_id": self.thread, "seq": self.seq, "what": self.what, "error": self.error,
+            "failed_tries": self.tries,
+        })
+    }
+}
+
+/// The causes, the end of the thread first. Empty when it did not fail.
+pub(crate) fn chain(told: &Told) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    of_thread(told, None, &mut causes);
+    causes
+}
+
+fn did_not_work(outcome: RunOutcome) -> bool {
+    matches!(outcome, RunOutcome::Failed | RunOutcome::Cancelled)
+}
+
+fn of_thread(told: &Told, name: Option<&str>, causes: &mut Vec<Cause>) {
+    let runs = &told.runs;
+    if !did_not_work(runs.outcome) {
+        return;
+    }
+    let what = match (name, runs.outcome) {
+        (Some(name), RunOutcome::Cancelled) => format!("branch {name} was cancelled"),
+        (Some(name), _) => format!("branch {name} failed"),
+        (None, RunOutcome::Cancelled) => "the thread was cancelled".into(),
+        (None, _) => "the thread failed".into(),
+    };
+    let (thread, error) = (told.thread, runs.error.clone());
+    causes.push(Cause { thread, seq: runs.last_seq, what, error, tries: Vec::new() });
+    of_nodes(told, None, causes);
+}
+
+/// The last node that failed and from which no edge led on, and what failed in it.
+fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
+    let failed = |result: &&NodeResult| {
+        let parent_is_held = result.within.is_some_and(|number| told.runs.result(number).is_some());
+        let is_here = if within.is_none() { !parent_is_held } else { result.within == within };
+        is_here && did_not_work(result.outcome)
+    };
+    let Some(result) = told.runs.results().rev().find(failed) else { return };
+    if result.route.is_some() {
+        // It was dealt with: what came behind it says more.
+        return;
+    }
+    let node = &result.node;
+    let round = result.iteration.map(|iteration| format!(" in round {}", iteration + 1)).unwrap_or_default();
+    let tries = match result.attempts {
+        1 => String::new(),
+        n => format!(" in each of {n} tries"),
+    };
+    let what = match result.does {
+        Some(NodeDoes::Loop) => format!("loop {node} failed{round}"),
+        Some(NodeDoes::SubWorkflow) => format!("the workflow that {node} runs failed{round}"),
+        Some(NodeDoes::Fork) => format!("fork {node} failed{round}"),
+        _ => format!("node {node} failed{tries}{round}"),
+    };
+    causes.push(Cause {
+        thread: told.thread,
+        seq: result.last_seq,
+        what,
+        error: result.error.clone(),
+        tries: result.failed_tries.clone(),
+    });
+    if matches!(result.does, Some(NodeDoes::Loop | NodeDoes::SubWorkflow)) {
+        of_nodes(told, Some(result.number), causes);
+    } else if let Some(call) = guilty(result) {
+        of_call(told, call, causes);
+    }
+}
+
+/// The call that the node failed for. Of branches the first that failed by itself: the others may have been called off
+/// for it. Of all others the last.
+fn guilty(result: &NodeResult) -> Option<&Call> {
+    let failed = |call: &&Call| call.outcome == RunOutcome::Failed;
+    if result.does == Some(NodeDoes::Fork) {
+        return result.calls().filter(failed).min_by_key(|call| call.last_seq);
+    }
+    // A tool that failed is told to the model and ends nothing, unless it is the last that happened.
+    let last = result.calls().max_by_key(|call| call.last_seq)?;
+    Some(last).filter(|call| did_not_work(call.outcome))
+}
+
+fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
+    if let Some(branch) = told.branch(call) {
+        return of_thread(branch, call.name.as_deref(), causes);
+    }
+    let name = call.name.as_deref().unwrap_or("?");
+    let what = match call.kind {
+        CallKind::Model => format!("model {name} gave no answer"),
+        CallKind::Summary => format!("model {name} wrote no summary"),
+        CallKind::Condition => format!("model {name} judged no condition"),
+        CallKind::Tool => format!("tool {name} failed, called with {}", call.asked.as_deref().unwrap_or("nothing")),
+        CallKind::Interaction => format!("nobody answered {:?}", call.asked.as_deref().unwrap_or(name)),
+        CallKind::Strategy => format!("the strategy {name} failed"),
+        CallKind::Processor => format!("context processor {name} failed"),
+        CallKind::Branch => format!("branch {name} failed"),
+    };
+    causes.push(Cause {
+        thread: told.thread,
+        seq: call.last_seq.unwrap_or(call.id.0),
+        what,
+        error: call.error.clone(),
+        tries: call.failed_tries.clone(),
+    });
+}
+
+pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
+    let causes = chain(told);
+    if causes.is_empty() {
+        return waits_for(state, told, width);
+    }
+    let mut text = "why".to_owned();
+    let mut said: Option<&ExecutionError> = None;
+    for (depth, cause) in causes.iter().enumerate() {
+        let indent = 2 * depth.min(12);
+        let thread = if cause.thread == told.thread { String::new() } else { format!(" of {}", part_of(cause.thread)) };
+        let line = format!("{:indent$}{} (seq {}{thread})", "", cause.what, cause.seq);
+        text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
+        for failed in cause.tries.iter().rev().take(TRIES_MAX).rev() {
+            let why = failed.error.as_ref().map_or_else(|| "its answer was lost".to_owned(), error_text);
+            let line = format!("{:indent$}    a try failed at seq {}, {why}", "", failed.seq);
+            text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
+        }
+        // The same words again say nothing new on the way inwards.
+        if let Some(error) = cause.error.as_ref().filter(|error| said != Some(error)) {
+            for (i, piece) in wrapped(&error_text(error), width, indent).enumerate() {
+                let gap = if i == 0 { "→ " } else { "  " };
+                text.push_str(&format!("\n  {:indent$}  {gap}{piece}", ""));
+            }
+            if let Some(source) = &error.cause {
+                for piece in wrapped(&format!("because: {source}"), width, indent) {
+                    text.push_str(&format!("\n  {:indent$}    {piece}", ""));
+                }
+            }
+            said = Some(error);
+        }
+    }
+    text
+}
+
+/// Lines of a text that is shown whole, up to a limit.
+fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = String> {
+    let room = width.saturating_sub(indent + 7).max(30);
+    let mut lines = vec![String::new()];
+    for word in output::tame(text, 600).split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.into_iter()
+}
+
+fn waits_for(state: &State, told: &Told, width: usize) -> String {
+    let mut lines = Vec::new();
+    if state.status() == Status::Paused {
+        let why = state.pause_reason().unwrap_or("somebody paused it");
+        lines.push(format!("  the end of its pause: {why}"));
+    }
+    for told in told.family() {
+        let open = told.runs.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
+        for call in open.filter(|call| call.kind != CallKind::Branch) {
+            let whose = if call.kind == CallKind::Interaction {
+                format!(", id {}", call.id.key(told.thread))
+            } else {
+                String::new()
+            };
+            let text = super::lines::in_words(call);
+            let room = width.saturating_sub(3 + whose.len()).max(20);
+            lines.push(format!("  {}{whose}", output::tame(text.trim_start_matches("… "), room)));
+        }
+    }
+    if state.is_ended() || lines.is_empty() {
+        return String::new();
+    }
+    format!("waits for\n{}", lines.join("\n"))
+}

@@ -1,0 +1,83 @@
+//! A moment of a thread, as a person names it.
+
+use jiff::{Span, SpanRelativeTo, Timestamp};
+use rethread::{Runtime, Seq, ThreadHandle, Time};
+
+use crate::exit::{Failure, NOT_FOUND};
+use crate::{open, output};
+
+/// How many records are read at a time.
+const PAGE: usize = 1_024;
+
+/// The thread and the seq behind `THREAD@MOMENT`; the last event where no moment is named. `before` is the thread that
+/// is meant where none is.
+pub(crate) async fn find(
+    runtime: &Runtime,
+    text: &str,
+    before: Option<&ThreadHandle>,
+) -> Result<(ThreadHandle, Seq), Failure> {
+    let (name, moment) = text.split_once('@').map_or((text, None), |(name, moment)| (name, Some(moment)));
+    let thread = match (name, before) {
+        ("", Some(before)) => before.clone(),
+        (name, _) => open::find(runtime, name).await?,
+    };
+    let seq = seq_of(&thread, moment.unwrap_or("end")).await?;
+    Ok((thread, seq))
+}
+
+/// The seq that a person named: a number, a checkpoint, `end`, or the last event that had happened at a time.
+pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, Failure> {
+    if let Ok(seq) = moment.parse() {
+        return Ok(Seq(seq));
+    }
+    if let Some(seq) = thread.checkpoint_seq(moment).await? {
+        return Ok(seq);
+    }
+    if moment == "end" {
+        return Ok(thread.summary().await?.last_seq);
+    }
+    if let Some(time) = time_of(moment, Timestamp::now()) {
+        return last_at(thread, time).await?.ok_or_else(|| {
+            Failure::new(NOT_FOUND, format!("thread {} has no event at or before {time}", thread.id()))
+        });
+    }
+    let state = thread.state().await?;
+    let labels: Vec<_> = state.checkpoints().iter().map(|checkpoint| checkpoint.label.as_str()).collect();
+    let known =
+        if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
+    let moment = output::tame(moment, 80);
+    Err(Failure::new(NOT_FOUND, format!("`{moment}` is no seq, time or checkpoint of thread {}: {known}", thread.id())))
+}
+
+/// A time that is written out, or told from now: `5m ago`, `1h 30m ago`, `2 days ago`.
+pub(crate) fn time_of(text: &str, now: Timestamp) -> Option<Time> {
+    if let Ok(time) = text.parse::<Time>() {
+        return Some(time);
+    }
+    if !text.trim_end().ends_with("ago") {
+        return None;
+    }
+    let ago = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let time = now.checked_add(ago).ok()?;
+    u64::try_from(time.as_microsecond()).ok().map(Time::from_unix_us)
+}
+
+/// The last event that had happened at that time. Events of a thread are recorded in the order of their times.
+async fn last_at(thread: &ThreadHandle, time: Time) -> Result<Option<Seq>, Failure> {
+    let last = thread.summary().await?.last_seq;
+    let (store, id) = (thread.store().clone(), thread.id());
+    let found = tokio::task::spawn_blocking(move || {
+        let (mut found, mut next) = (None, Seq(0));
+        while next <= last {
+            let page = store.read_stream(id, next..last.next(), PAGE)?;
+            let Some(end) = page.last().map(|record| record.seq) else { break };
+            next = end.next();
+            found = page.iter().rev().find(|record| record.recorded_at <= time).map(|record| record.seq).or(found);
+        }
+        Ok::<_, rethread::store::StoreError>(found)
+    });
+    found.await.map_err(Failure::other)?.map_err(|error| rethread::RuntimeError::from(error).into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Where the walk is: an event, and the states before and behind it.
+
+use rethread::{Event, RecordedEvent, Seq, State, ThreadHandle};
+
+use crate::exit::Failure;
+
+/// How many records are read at a time.
+const PAGE: usize = 512;
+
+/// A place in a thread. Holds two states, whatever the thread's length.
+pub(crate) struct Walk {
+    thread: ThreadHandle,
+    pub(crate) last: Seq,
+    pub(crate) event: RecordedEvent,
+    /// The state before the event; that of nothing before the first.
+    pub(crate) before: State,
+    pub(crate) after: State,
+}
+
+impl Walk {
+    pub(crate) async fn begin(thread: &ThreadHandle, at: Seq) -> Result<Self, Failure> {
+        let last = thread.summary().await?.last_seq;
+        let at = at.min(last);
+        let (event, before, after) = at_seq(thread, at).await?;
+        Ok(Self { thread: thread.clone(), last, event, before, after })
+    }
+
+    pub(crate) fn seq(&self) -> Seq {
+        self.event.record.seq
+    }
+
+    /// One event on; the state behind this one is there already.
+    pub(crate) async fn next(&mut self) -> Result<(), Failure> {
+        if self.seq() >= self.last {
+            return Ok(());
+        }
+        self.event = read(&self.thread, self.seq().next()).await?;
+        self.before = self.after.clone();
+        self.after.apply(self.event.record.recorded_at, &self.event.event).map_err(rethread::RuntimeError::from)?;
+        Ok(())
+    }
+
+    /// One event back: folds anew.
+    pub(crate) async fn back(&mut self) -> Result<(), Failure> {
+        match self.seq().0.checked_sub(1) {
+            Some(seq) => self.go(Seq(seq)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// To an event; to the last one when there are not so many.
+    pub(crate) async fn go(&mut self, seq: Seq) -> Result<(), Failure> {
+        let (event, before, after) = at_seq(&self.thread, seq.min(self.last)).await?;
+        (self.event, self.before, self.after) = (event, before, after);
+        Ok(())
+    }
+
+    /// To the next event with which a node begins, or to the one before; stays where there is none.
+    pub(crate) async fn node(&mut self, on: bool) -> Result<(), Failure> {
+        let (thread, here, last) = (self.thread.clone(), self.seq(), self.last);
+        let found = tokio::task::spawn_blocking(move || node_from(&thread, here, last, on));
+        match found.await.map_err(Failure::other)?? {
+            Some(seq) => self.go(seq).await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn at_seq(thread: &ThreadHandle, seq: Seq) -> Result<(RecordedEvent, State, State), Failure> {
+    let event = read(thread, seq).await?;
+    let before = match seq.0.checked_sub(1) {
+        Some(before) => thread.state_at(Seq(before)).await?,
+        None => State::new(thread.id()),
+    };
+    let mut after = before.clone();
+    after.apply(event.record.recorded_at, &event.event).map_err(rethread::RuntimeError::from)?;
+    Ok((event, before, after))
+}
+
+async fn read(thread: &ThreadHandle, seq: Seq) -> Result<RecordedEvent, Failure> {
+    let (store, id) = (thread.store().clone(), thread.id());
+    let read = tokio::task::spawn_blocking(move || store.read_stream(id, seq..seq.next(), 1));
+    let records = read.await.map_err(Failure::other)?.map_err(rethread::RuntimeError::from)?;
+    let record = records.into_iter().next();
+    let record = record.ok_or_else(|| Failure::new(crate::exit::NOT_FOUND, format!("the thread has no seq {seq}")))?;
+    Ok(RecordedEvent::decode(record)?)
+}
+
+fn node_from(thread: &ThreadHandle, here: Seq, last: Seq, on: bool) -> Result<Option<Seq>, Failure> {
+    let page = |from: u64, to: u64| -> Result<Vec<Seq>, Failure> {
+        let records = thread.store().read_stream(thread.id(), Seq(from)..Seq(to), PAGE);
+        let mut found = Vec::new();
+        for record in records.map_err(rethread::RuntimeError::from)? {
+            let recorded = RecordedEvent::decode(record)?;
+            if matches!(recorded.event, Event::NodeStarted(_)) {
+                found.push(recorded.record.seq);
+            }
+        }
+        Ok(found)
+    };
+    let step = PAGE as u64;
+    if on {
+        let mut from = here.0 + 1;
+        while from <= last.0 {
+            if let Some(seq) = page(from, (from + step).min(last.0 + 1))?.first() {
+                return Ok(Some(*seq));
+            }
+            from += step;
+        }
+    } else {
+        let mut to = here.0;
+        while to > 0 {
+            if let Some(seq) = page(to.saturating_sub(step), to)?.last() {
+                return Ok(Some(*seq));
+            }
+            to = to.saturating_sub(step);
+        }
+    }
+    Ok(None)
+}

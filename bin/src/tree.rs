@@ -1,0 +1,128 @@
+//! `tree`: the forks and branches that came of one thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{Runtime, ThreadFilter, ThreadId, ThreadSummary};
+use serde_json::{Value, json};
+
+use crate::branches;
+use crate::exit::Failure;
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// The most threads that are shown to a person.
+const SHOWN_MAX: usize = 1_000;
+
+/// Show a thread's family: the thread that all came of, its forks, and their branches, each with its status.
+#[derive(Debug, Args)]
+pub(crate) struct TreeArgs {
+    /// The thread: its id, a part of it, or `last`
+    thread: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A thread and what came of it.
+struct Kin {
+    summary: ThreadSummary,
+    branch: Option<String>,
+    children: Vec<Self>,
+}
+
+pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let family = family(&runtime, &args.thread).await;
+    open::close(runtime).await?;
+    let (named, root) = family?;
+    if args.json {
+        output::print_json(&root.to_json())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Vec::new();
+    root.lines("", "", named, &mut lines);
+    let n_more = lines.len().saturating_sub(SHOWN_MAX);
+    lines.truncate(SHOWN_MAX);
+    if n_more > 0 {
+        lines.push(format!("and {n_more} more: see them with --json"));
+    }
+    output::print(lines.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a thread came of: the one whose branch it is, or the one that it was forked off from.
+fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
+    summary.branch_of.map(|(owner, _)| owner).or_else(|| summary.forked_from.map(|(parent, _)| parent))
+}
+
+async fn family(runtime: &Runtime, name: &str) -> Result<(ThreadId, Kin), Failure> {
+    let named = open::find(runtime, name).await?.id();
+    let all = runtime.threads(ThreadFilter::default()).await?;
+    let mut summaries: BTreeMap<_, _> = all.into_iter().map(|summary| (summary.thread_id, summary)).collect();
+    let mut root = named;
+    let mut seen = BTreeSet::new();
+    while seen.insert(root)
+        && let Some(parent) = summaries.get(&root).and_then(parent)
+        && summaries.contains_key(&parent)
+    {
+        root = parent;
+    }
+    let mut children: BTreeMap<ThreadId, Vec<ThreadId>> = BTreeMap::new();
+    for summary in summaries.values() {
+        if let Some(parent) = parent(summary) {
+            children.entry(parent).or_default().push(summary.thread_id);
+        }
+    }
+    // From the root outwards, so that only its own family is read; put together from the leaves inwards.
+    let mut order = vec![root];
+    let mut next = 0;
+    while let Some(thread) = order.get(next) {
+        order.extend(children.get(thread).into_iter().flatten());
+        next += 1;
+    }
+    let mut names = BTreeMap::new();
+    for thread in &order {
+        let owns = |child: &ThreadId| summaries.get(child).is_some_and(|child| child.branch_of.is_some());
+        if children.get(thread).is_some_and(|children| children.iter().any(owns)) {
+            names.extend(branches::names(&runtime.thread(*thread)).await?);
+        }
+    }
+    let mut made: BTreeMap<ThreadId, Kin> = BTreeMap::new();
+    for thread in order.iter().rev() {
+        let Some(summary) = summaries.remove(thread) else { continue };
+        let own = children.get(thread).into_iter().flatten().filter_map(|child| made.remove(child)).collect();
+        let branch = summary.branch_of.map(|(_, index)| names.remove(thread).unwrap_or_else(|| format!("#{index}")));
+        made.insert(*thread, Kin { summary, branch, children: own });
+    }
+    let root = made.remove(&root).ok_or_else(|| Failure::other(format!("thread {root} is not in the list")))?;
+    Ok((named, root))
+}
+
+impl Kin {
+    fn to_json(&self) -> Value {
+        let mut json = self.summary.to_json();
+        json["branch"] = json!(self.branch);
+        json["children"] = self.children.iter().map(Self::to_json).collect();
+        json
+    }
+
+    fn lines(&self, before: &str, below: &str, named: ThreadId, lines: &mut Vec<String>) {
+        let summary = &self.summary;
+        let what = match (&self.branch, &summary.forked_from, &summary.workflow) {
+            (Some(name), _, _) => format!("branch {}", output::tame(name, 40)),
+            (None, Some((_, seq)), _) => format!("fork at {seq}"),
+            (None, None, Some(workflow)) => output::tame(&workflow.name, 40),
+            (None, None, None) => String::new(),
+        };
+        let mark = if summary.thread_id == named { "  ←" } else { "" };
+        let (id, status) = (summary.thread_id, summary.status.name());
+        lines.push(format!("{before}{id} {status:<9} {what}{mark}"));
+        for (i, child) in self.children.iter().enumerate() {
+            let is_last = i + 1 == self.children.len();
+            let (fork, line) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            child.lines(&format!("{below}{fork}"), &format!("{below}{line}"), named, lines);
+        }
+    }
+}

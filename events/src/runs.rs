@@ -1,0 +1,251 @@
+//! What a thread did, node by node: one result for each node it entered, with the calls inside it and where the time
+//! went. A fold over the events, beside the one that gives the state; nothing else is needed for it.
+//!
+//! A fork has what it inherits as its own, and what it did after that. A branch begins with nothing: what its owner did
+//! before is in the owner's results.
+//!
+//! ```
+//! use rethread_events::runs::Runs;
+//! # let events: Vec<(rethread_events::ids::Seq, rethread_events::ids::Time, rethread_events::event::Event)> = vec![];
+//! let mut runs = Runs::default();
+//! for (seq, recorded_at, event) in &events {
+//!     runs.apply(*seq, *recorded_at, event);
+//! }
+//! for result in runs.results() {
+//!     println!("{}: {:?}, {:?} ms", result.node, result.outcome, result.execution_time_ms);
+//! }
+//! ```
+
+mod call;
+mod fold;
+mod limits;
+mod open;
+mod spent;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+
+use crate::fault::ExecutionError;
+use crate::ids::{NodeId, Seq, ThreadId, Time};
+use crate::json::Json;
+use crate::message::Usage;
+
+pub use call::{Call, CallKind, FailedTry};
+pub use limits::{CALLS_OF_NODE_MAX, HELD_BYTES_MAX, OUTPUT_BYTES_MAX, RESULTS_MAX, TEXT_CHARS_MAX, WAITS_MAX};
+pub use spent::{Spent, SpentOn};
+
+use open::Opened;
+
+/// The results of the nodes of a thread. Costs the same for each event; holds the last [`RESULTS_MAX`] results, and not
+/// more than about [`HELD_BYTES_MAX`].
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Runs {
+    /// The first event that is in it: 0, or the one with which a branch began.
+    pub first_seq: Seq,
+    /// The last event that is in it.
+    pub last_seq: Seq,
+    /// When the thread began; for a branch, when that did.
+    pub began: Option<Time>,
+    /// When the last event happened.
+    pub last_at: Time,
+    /// The moments at which it was forked off on the way here, the last one last: thread, and the last inherited seq.
+    pub forked_from: Vec<(ThreadId, Seq)>,
+    /// How it ended; `open` while it has not.
+    pub outcome: RunOutcome,
+    /// Why it did not reach an end.
+    pub error: Option<ExecutionError>,
+    /// Where the time went, of the thread itself.
+    pub spent: Spent,
+    /// When nothing of it went on, but for questions to people: those are calls.
+    pub waits: VecDeque<Wait>,
+    #[serde(serialize_with = "values")]
+    results: BTreeMap<u64, NodeResult>,
+    /// How many results were there before those that are held.
+    pub n_dropped: u64,
+    #[serde(skip)]
+    opened: Opened,
+}
+
+impl Runs {
+    /// The results, in the order in which the nodes were entered.
+    pub fn results(&self) -> impl DoubleEndedIterator<Item = &NodeResult> {
+        self.results.values()
+    }
+
+    /// The result with this number, if it is held.
+    pub fn result(&self, number: u64) -> Option<&NodeResult> {
+        self.results.get(&number)
+    }
+
+    /// The results inside of a loop or a sub-workflow; those outside of all for `None`.
+    pub fn within(&self, number: Option<u64>) -> impl Iterator<Item = &NodeResult> {
+        self.results().filter(move |result| result.within == number)
+    }
+}
+
+/// How a node, a call or a thread ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// It has not ended.
+    #[default]
+    Open,
+    /// It did its work.
+    Completed,
+    /// It failed.
+    Failed,
+    /// Somebody ended it, or it was not needed any more.
+    Cancelled,
+}
+
+/// What a node does, as far as its events say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeDoes {
+    /// It runs the agent loop.
+    Llm,
+    /// It runs a tool.
+    Tool,
+    /// It asks a person.
+    UserInteraction,
+    /// It changes the conversation.
+    ContextProcessor,
+    /// It starts branches.
+    Fork,
+    /// It goes round; the nodes inside are `within` it.
+    Loop,
+    /// It runs a workflow; the nodes inside are `within` it.
+    SubWorkflow,
+}
+
+/// What came of a node: of one time it was entered, all tries together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeResult {
+    /// Its number in the thread, from 0, in the order of beginning.
+    pub number: u64,
+    /// The node.
+    pub node: NodeId,
+    /// What it does; absent for one that only marks a place, and for one that has not begun to do anything.
+    pub does: Option<NodeDoes>,
+    /// The number of the loop or sub-workflow that it ran in.
+    pub within: Option<u64>,
+    /// Which time round, from 0, where that is a loop.
+    pub iteration: Option<u64>,
+    /// How many loops and sub-workflows it is in.
+    pub depth: u32,
+    /// The event with which it began.
+    pub first_seq: Seq,
+    /// Its last event: the one that ended it, when it has ended.
+    pub last_seq: Seq,
+    /// When it began.
+    pub began: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// Whether it did its work; absent while it has not ended.
+    pub success: Option<bool>,
+    /// What it gave. The branches of a fork by name, or in the order of its list.
+    pub output: Option<Json>,
+    /// Whether the output is left out here because it is larger than [`OUTPUT_BYTES_MAX`]; the state at `last_seq` has
+    /// it.
+    pub output_left_out: bool,
+    /// Why it failed.
+    pub error: Option<ExecutionError>,
+    /// From its beginning to its end, all tries and waits between them included; absent while it has not ended.
+    pub execution_time_ms: Option<u64>,
+    /// Its sums; without those of nodes `within` it.
+    pub metadata: NodeMetadata,
+    /// The beginning of the prompt of a model node.
+    pub prompt: Option<String>,
+    /// How many tries it took.
+    pub attempts: u32,
+    /// The tries that failed and were followed by another, the last 20 of them.
+    pub failed_tries: Vec<FailedTry>,
+    /// The calls inside it, in the order in which they were asked for.
+    #[serde(serialize_with = "values")]
+    calls: BTreeMap<crate::ids::CallId, Call>,
+    /// How many more calls there were than are held.
+    pub n_calls_dropped: u64,
+    /// The edge by which it was left, where there were several.
+    pub route: Option<Route>,
+    /// How often a loop went round, up to now.
+    pub n_iterations: u64,
+    #[serde(skip)]
+    held_bytes: usize,
+}
+
+impl NodeResult {
+    /// The calls inside it, in the order in which they were asked for: at most [`CALLS_OF_NODE_MAX`] that completed, and
+    /// as many that did not.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
+        self.calls.values()
+    }
+}
+
+/// The sums of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct NodeMetadata {
+    /// Model calls that were answered; those for summaries, conditions and branches too.
+    pub llm_calls: u64,
+    /// Tool calls that ended; those of branches too.
+    pub tool_calls: u64,
+    /// Tokens.
+    pub token_usage: Usage,
+    /// Cost in billionths of a US dollar, of the calls whose price is known.
+    pub cost_nanousd: Option<u64>,
+}
+
+impl NodeMetadata {
+    fn add(&mut self, llm_calls: u64, tool_calls: u64, usage: &Usage, cost_nanousd: Option<u64>) {
+        self.llm_calls += llm_calls;
+        self.tool_calls += tool_calls;
+        self.token_usage.add(usage);
+        if let Some(cost) = cost_nanousd {
+            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
+/// The way on from a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The event.
+    pub seq: Seq,
+    /// The node that comes next.
+    pub to: NodeId,
+    /// The condition that held, or the error that led this way; absent for the default edge.
+    pub condition: Option<String>,
+}
+
+/// A time in which nothing of the thread went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// Why.
+    pub kind: WaitKind,
+    /// The event behind which it began.
+    pub seq: Seq,
+    /// When it began.
+    pub began: Time,
+    /// When it ended; absent while it lasts.
+    pub ended: Option<Time>,
+    /// More of it, for people.
+    pub reason: Option<String>,
+}
+
+/// Why nothing went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// Somebody paused it, or a limit did.
+    Paused,
+    /// A node was to be tried again later.
+    Retry,
+    /// No runtime ran it while calls were open. Begins with the last event that was recorded.
+    Down,
+}
+
+fn values<K, V: Serialize, S: serde::Serializer>(map: &BTreeMap<K, V>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(map.values())
+}

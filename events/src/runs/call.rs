@@ -1,0 +1,114 @@
+//! A call inside a node.
+
+use serde::Serialize;
+
+use super::RunOutcome;
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, Seq, ThreadId, Time};
+use crate::message::Usage;
+
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// A model, in the agent loop.
+    Model,
+    /// A model that writes a summary.
+    Summary,
+    /// A model that judges a condition of the way on.
+    Condition,
+    /// A tool.
+    Tool,
+    /// A person.
+    Interaction,
+    /// A context processor.
+    Processor,
+    /// A strategy of the application that decides what comes next.
+    Strategy,
+    /// A branch.
+    Branch,
+}
+
+/// One call: all attempts together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Call {
+    /// Its id: the seq of the event that asked for it.
+    pub id: CallId,
+    /// What is called.
+    pub kind: CallKind,
+    /// The tool, the model as far as it is known, the branch, the processor; what is done with a person's answer.
+    pub name: Option<String>,
+    /// The thread of a branch.
+    pub thread: Option<ThreadId>,
+    /// The model call or tool call that a question to a person is about.
+    pub about: Option<String>,
+    /// When it was asked for.
+    pub began: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// The event that ended it.
+    pub last_seq: Option<Seq>,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// Why it failed.
+    pub error: Option<ExecutionError>,
+    /// How often it was begun.
+    pub attempt: u32,
+    /// The tries that failed and were followed by another: those of the client inside one attempt too.
+    pub failed_tries: Vec<FailedTry>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar, where it is known.
+    pub cost_nanousd: Option<u64>,
+    /// Whether the answer came from the cache of answers.
+    pub cached: bool,
+    /// The beginning of what was asked: arguments, a question, a condition.
+    pub asked: Option<String>,
+    /// The beginning of what was answered.
+    pub answered: Option<String>,
+    /// The tools that a model's answer asks for.
+    pub tools: Vec<String>,
+}
+
+/// A try that failed and was followed by another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedTry {
+    /// The event that says so.
+    pub seq: Seq,
+    /// When that was.
+    pub at: Time,
+    /// Why; absent when its answer was lost.
+    pub error: Option<ExecutionError>,
+    /// How long it was to be waited before the next.
+    pub wait_ms: u64,
+}
+
+impl Call {
+    pub(super) fn new(id: CallId, kind: CallKind, began: Time) -> Self {
+        Self {
+            id,
+            kind,
+            name: None,
+            thread: None,
+            about: None,
+            began,
+            ended: None,
+            last_seq: None,
+            outcome: RunOutcome::Open,
+            error: None,
+            attempt: 1,
+            failed_tries: Vec::new(),
+            usage: Usage::default(),
+            cost_nanousd: None,
+            cached: false,
+            asked: None,
+            answered: None,
+            tools: Vec::new(),
+        }
+    }
+
+    /// How long it took, in milliseconds; absent while it has not ended.
+    pub fn duration_ms(&self) -> Option<u64> {
+        self.ended.map(|ended| ended.ms_since(self.began))
+    }
+}

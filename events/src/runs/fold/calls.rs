@@ -1,0 +1,332 @@
+//! What events of calls add to the node that made them.
+
+use super::super::call::{Call, CallKind, FailedTry};
+use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
+use super::super::open::OpenCall;
+use super::super::{NodeDoes, NodeResult, RunOutcome, Runs, SpentOn};
+use super::{keep_try, outcome_of, text_of};
+use crate::event::{
+    Decision, Event, ModelChoice, OperationType, ToolExecutionRequest, UserInteractionProcessed,
+    UserInteractionRequested,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Seq, Time};
+use crate::json::Json;
+use crate::message::Usage;
+use crate::thread::unanswered;
+
+impl Runs {
+    pub(super) fn call(&mut self, seq: Seq, at: Time, event: &Event) {
+        match event {
+            Event::LlmCallRequested(_) => {
+                let name = self.opened.nodes.last().and_then(|node| node.model.clone());
+                self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Model, at) });
+            }
+            Event::LlmCallRetried(e) => self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 }),
+            Event::LlmTryFailed(e) => {
+                let error = Some(limits::error(&e.error));
+                if let Some(call) = self.open_call(e.call) {
+                    keep_try(&mut call.failed_tries, FailedTry { seq, at, error, wait_ms: e.wait_ms });
+                }
+            }
+            Event::LlmCallCompleted(e) => {
+                if let Some(call) = self.open_call(e.call) {
+                    call.answered = Some(limits::cut(&e.message.joined_text(), TEXT_CHARS_MAX));
+                    call.tools = e.message.tool_calls().take(20).map(|tool| limits::cut(&tool.name, 100)).collect();
+                    call.cached = e.cached;
+                }
+                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call, None);
+            }
+            Event::LlmCallFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+
+            Event::ConditionEvaluationRequested(e) => {
+                let name = model_name(&e.model);
+                let asked = Some(limits::cut(&e.condition, TEXT_CHARS_MAX));
+                self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Condition, at) });
+            }
+            Event::ConditionEvaluationCompleted(e) => {
+                if let Some(call) = self.open_call(e.call) {
+                    call.answered = Some(match e.verdict {
+                        Some(true) => "yes".into(),
+                        Some(false) => "no".into(),
+                        None => limits::cut(&e.answer, TEXT_CHARS_MAX),
+                    });
+                }
+                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call, e.error.as_ref());
+            }
+            Event::ContextSummaryRequested(e) => {
+                let name = model_name(&e.model);
+                let asked = Some(format!("messages {} to {}", e.from, e.to.saturating_sub(1)));
+                self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Summary, at) });
+            }
+            Event::ContextSummaryCompleted(e) => {
+                if let Some(call) = self.open_call(e.call) {
+                    call.answered = e.summary.as_ref().map(|summary| limits::cut(summary, TEXT_CHARS_MAX));
+                }
+                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call, e.error.as_ref());
+            }
+
+            Event::ToolExecutionRequest(e) => self.begin_tool(seq, at, e),
+            Event::ToolCallRetried(e) => {
+                let error = e.error.as_ref().map(limits::error);
+                let failed = FailedTry { seq, at, error, wait_ms: e.not_before.ms_since(at) };
+                self.again(e.call, e.attempt, failed);
+            }
+            Event::ToolExecutionCompleted(e) => {
+                let value = e.value.clone().unwrap_or_else(|| Json::from(text_of(&e.content)));
+                self.end_tool(seq, at, e.call, Ok(value));
+            }
+            Event::ToolExecutionFailed(e) => self.end_tool(seq, at, e.call, Err(&e.error)),
+
+            Event::UserInteractionRequested(e) => self.ask(seq, at, e),
+            Event::UserInteractionResponded(e) => {
+                if let Some(call) = self.open_call(e.interaction) {
+                    call.answered = Some(limits::shown(&e.input_data));
+                }
+                let is_nodes_own = self.present().is_some_and(|result| result.does == Some(NodeDoes::UserInteraction));
+                if is_nodes_own {
+                    self.gives(e.input_data.clone());
+                }
+            }
+            Event::UserInteractionProcessed(e) => self.processed(seq, at, e),
+            Event::UserInteractionFailed(e) => {
+                let operation = self.opened.calls.get(&e.interaction).and_then(|call| call.operation);
+                let operation = operation.unwrap_or(OperationType::UpdateVariables);
+                let error = unanswered(operation, e.reason, e.detail.as_deref());
+                if matches!(operation, OperationType::ApproveTool | OperationType::AnswerTool) {
+                    self.count_refused();
+                }
+                self.relayed(e.interaction, false);
+                self.end_call(seq, at, e.interaction, Some(&error));
+            }
+
+            Event::ContextProcessingRequested(e) => {
+                self.does(NodeDoes::ContextProcessor, None);
+                let name = Some(limits::cut(&e.processor, TEXT_CHARS_MAX));
+                self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Processor, at) });
+            }
+            Event::ContextProcessingRetried(e) => {
+                self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+            }
+            Event::ContextProcessed(e) => {
+                self.gives(e.output.clone().unwrap_or_default());
+                self.end_call(seq, at, e.call, None);
+            }
+            Event::ContextProcessingFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+
+            Event::StrategyDecisionRequested(e) => {
+                let name = Some(limits::cut(&e.name, TEXT_CHARS_MAX));
+                self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Strategy, at) });
+            }
+            Event::StrategyDecisionRetried(e) => {
+                self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+            }
+            Event::StrategyDecided(e) => self.end_call(seq, at, e.call, None),
+            Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+
+            Event::BranchStarted(e) => {
+                let id = CallId(seq);
+                let fan = self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut());
+                let name = fan.map(|fan| {
+                    fan.begin(e.index, id);
+                    fan.name(e.index)
+                });
+                self.begin(Call { name, thread: Some(e.child), ..Call::new(id, CallKind::Branch, at) });
+            }
+            Event::BranchEnded(e) => {
+                let fan = self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut());
+                let Some(id) = fan.and_then(|fan| fan.end(e.index, e.output.as_ref(), OUTPUT_BYTES_MAX)) else {
+                    return;
+                };
+                if let Some(call) = self.open_call(id) {
+                    call.usage = e.usage;
+                    call.cost_nanousd = e.cost_nanousd;
+                    call.answered = e.output.as_ref().map(limits::shown);
+                }
+                if let Some(result) = self.present() {
+                    result.metadata.add(e.n_llm_calls, e.n_tool_calls, &e.usage, e.cost_nanousd);
+                }
+                self.end_call(seq, at, id, e.error.as_ref());
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_tool(&mut self, seq: Seq, at: Time, e: &ToolExecutionRequest) {
+        if self.present().is_some_and(|result| result.does != Some(NodeDoes::Llm)) {
+            self.does(NodeDoes::Tool, None);
+        }
+        let call = Call {
+            name: Some(e.name.to_string()),
+            about: e.tool_call_id.clone(),
+            asked: Some(limits::shown(&e.arguments)),
+            ..Call::new(CallId(seq), CallKind::Tool, at)
+        };
+        self.begin(call);
+    }
+
+    fn end_tool(&mut self, seq: Seq, at: Time, id: CallId, outcome: Result<Json, &ExecutionError>) {
+        let number = self.opened.calls.get(&id).map(|call| call.number);
+        if let Some(result) = number.and_then(|number| self.results.get_mut(&number)) {
+            result.metadata.tool_calls += 1;
+        }
+        let error = match outcome {
+            Ok(value) => {
+                if let Some(call) = self.open_call(id) {
+                    call.answered = Some(limits::shown(&value));
+                }
+                if self.present().is_some_and(|result| result.does == Some(NodeDoes::Tool)) {
+                    self.gives(value);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        self.end_call(seq, at, id, error);
+    }
+
+    fn ask(&mut self, seq: Seq, at: Time, e: &UserInteractionRequested) {
+        let does = match e.operation_type {
+            OperationType::ApproveTool => NodeDoes::Tool,
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::AnswerTool
+            | OperationType::InformTool
+            | OperationType::RelayModel => NodeDoes::UserInteraction,
+        };
+        if self.present().is_some_and(|result| result.does.is_none()) {
+            self.does(does, None);
+        }
+        if let Some(call) = e.llm_call {
+            self.opened.relay_call(call, true);
+        }
+        let of_tool = e.tool_call.as_ref().map(|tool| format!("{} {}", tool.name, limits::shown(&tool.arguments)));
+        let of_model = e.llm_call.map(|call| call.to_string());
+        let call = Call {
+            name: Some(e.operation_type.name().into()),
+            about: of_tool.or(of_model),
+            asked: e.prompt.as_ref().map(|prompt| limits::cut(prompt, TEXT_CHARS_MAX)),
+            ..Call::new(CallId(seq), CallKind::Interaction, at)
+        };
+        self.begin(call);
+        if let Some(open) = self.opened.calls.get_mut(&CallId(seq)) {
+            open.operation = Some(e.operation_type);
+        }
+    }
+
+    fn processed(&mut self, seq: Seq, at: Time, e: &UserInteractionProcessed) {
+        let operation = self.opened.calls.get(&e.interaction).and_then(|open| open.operation);
+        // What a tool asked while it runs says nothing about the call of the tool.
+        let informs = operation == Some(OperationType::InformTool);
+        if !informs && let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.decision {
+            self.count_refused();
+        }
+        let is_tool_node = !informs && self.present().is_some_and(|result| result.does == Some(NodeDoes::Tool));
+        match &e.decision {
+            Some(Decision::Answer { content }) if is_tool_node => self.gives(content.clone()),
+            Some(Decision::Reject { reason }) => {
+                let why = reason.clone().unwrap_or_else(|| "a person rejected the tool call".into());
+                if is_tool_node {
+                    self.gives(Json::from(why.as_str()));
+                }
+                let error = ExecutionError::new(ErrorKind::Denied, why);
+                return self.end_call(seq, at, e.interaction, Some(&error));
+            }
+            _ => {}
+        }
+        self.end_call(seq, at, e.interaction, None);
+    }
+
+    /// A tool call of a model that does not run counts as one that ended.
+    fn count_refused(&mut self) {
+        if let Some(result) = self.present()
+            && result.does == Some(NodeDoes::Llm)
+        {
+            result.metadata.tool_calls += 1;
+        }
+    }
+
+    fn relayed(&mut self, interaction: CallId, relayed: bool) {
+        let about = self.open_call(interaction).and_then(|call| call.about.clone());
+        let is_relay =
+            self.opened.calls.get(&interaction).is_some_and(|call| call.operation == Some(OperationType::RelayModel));
+        if is_relay && let Some(Ok(seq)) = about.map(|about| about.parse()) {
+            self.opened.relay_call(CallId(Seq(seq)), relayed);
+        }
+    }
+
+    fn begin(&mut self, call: Call) {
+        let what = match call.kind {
+            CallKind::Model | CallKind::Summary | CallKind::Condition => SpentOn::Model,
+            CallKind::Tool => SpentOn::Tool,
+            CallKind::Interaction => SpentOn::People,
+            CallKind::Processor | CallKind::Strategy => SpentOn::Processor,
+            CallKind::Branch => SpentOn::Branches,
+        };
+        let of_left = self.opened.left.filter(|_| call.kind == CallKind::Condition);
+        let Some(number) = of_left.or(self.opened.nodes.last().map(|node| node.number)) else { return };
+        self.opened.open_call(call.id, OpenCall { number, what: Some(what), operation: None });
+        if let Some(result) = self.results.get_mut(&number) {
+            result.held_bytes += CALL_BYTES;
+            self.opened.held_bytes += CALL_BYTES;
+            result.calls.insert(call.id, call);
+        }
+    }
+
+    fn open_call(&mut self, id: CallId) -> Option<&mut Call> {
+        let number = self.opened.calls.get(&id)?.number;
+        self.results.get_mut(&number)?.calls.get_mut(&id)
+    }
+
+    fn again(&mut self, id: CallId, attempt: u32, failed: FailedTry) {
+        if let Some(call) = self.open_call(id) {
+            call.attempt = attempt;
+            keep_try(&mut call.failed_tries, failed);
+        }
+    }
+
+    fn priced(&mut self, id: CallId, model: Option<&str>, usage: &Usage, cost_nanousd: Option<u64>) {
+        let Some(number) = self.opened.calls.get(&id).map(|call| call.number) else { return };
+        let Some(result) = self.results.get_mut(&number) else { return };
+        result.metadata.add(1, 0, usage, cost_nanousd);
+        if let Some(call) = result.calls.get_mut(&id) {
+            call.usage = *usage;
+            call.cost_nanousd = cost_nanousd;
+            if let Some(model) = model {
+                call.name = Some(limits::cut(model, TEXT_CHARS_MAX));
+            }
+        }
+    }
+
+    fn end_call(&mut self, seq: Seq, at: Time, id: CallId, error: Option<&ExecutionError>) {
+        let Some(open) = self.opened.close_call(id) else { return };
+        let Some(result) = self.results.get_mut(&open.number) else { return };
+        if let Some(call) = result.calls.get_mut(&id) {
+            call.ended = Some(at);
+            call.last_seq = Some(seq);
+            call.outcome = error.map_or(RunOutcome::Completed, outcome_of);
+            call.error = error.map(limits::error);
+        }
+        let bytes = drop_call(result, id, error.is_some());
+        self.opened.held_bytes = self.opened.held_bytes.saturating_sub(bytes);
+    }
+}
+
+/// Drops the call when the node has very many. Those that failed say more, and may be as many again.
+fn drop_call(result: &mut NodeResult, id: CallId, failed: bool) -> usize {
+    let n_max = if failed { 2 * CALLS_OF_NODE_MAX } else { CALLS_OF_NODE_MAX };
+    if result.calls.len() <= n_max || result.calls.remove(&id).is_none() {
+        return 0;
+    }
+    result.n_calls_dropped += 1;
+    result.held_bytes = result.held_bytes.saturating_sub(CALL_BYTES);
+    CALL_BYTES
+}
+
+/// The model as far as the choice names it.
+pub(super) fn model_name(choice: &ModelChoice) -> Option<String> {
+    choice.model.clone().or_else(|| choice.profile.as_ref().map(ToString::to_string))
+}

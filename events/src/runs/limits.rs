@@ -1,0 +1,139 @@
+//! What is held of a long thread.
+
+use serde_json::Value;
+
+use super::{NodeResult, Runs};
+use crate::fault::ExecutionError;
+use crate::json::Json;
+
+/// How many results are held.
+pub const RESULTS_MAX: usize = 10_000;
+/// About how much memory the results may take.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+/// How many calls of a node that completed are held, and how many that did not.
+pub const CALLS_OF_NODE_MAX: usize = 2_000;
+/// The largest output that is held.
+pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// How much of a text is held, in characters.
+pub const TEXT_CHARS_MAX: usize = 400;
+/// How much of the message of an error is held, in characters.
+const ERROR_CHARS_MAX: usize = 2_000;
+/// How many failed tries of a node or a call are held.
+pub(super) const TRIES_MAX: usize = 20;
+/// How many waits are held.
+pub const WAITS_MAX: usize = 1_000;
+/// What a result takes besides its texts.
+pub(super) const RESULT_BYTES: usize = 600;
+/// What a call takes, texts and all.
+pub(super) const CALL_BYTES: usize = 1_500;
+
+impl Runs {
+    /// Drops the first results that have ended until what is left is not too much. Those that have not are few: the
+    /// loops and sub-workflows around the present node.
+    pub(super) fn drop_old(&mut self) {
+        while self.results.len() > RESULTS_MAX || self.opened.held_bytes > HELD_BYTES_MAX {
+            let is_over = |result: &&NodeResult| result.ended.is_some() && self.opened.left != Some(result.number);
+            let Some(number) = self.results.values().find(is_over).map(|result| result.number) else {
+                return;
+            };
+            if let Some(result) = self.results.remove(&number) {
+                self.opened.held_bytes = self.opened.held_bytes.saturating_sub(result.held_bytes);
+                self.n_dropped += 1;
+            }
+        }
+    }
+}
+
+pub(super) fn cut(text: &str, chars_max: usize) -> String {
+    let mut chars = text.chars();
+    let mut cut: String = chars.by_ref().take(chars_max).collect();
+    if chars.next().is_some() {
+        cut.push('…');
+    }
+    cut
+}
+
+pub(super) fn error(error: &ExecutionError) -> ExecutionError {
+    ExecutionError {
+        kind: error.kind,
+        message: cut(&error.message, ERROR_CHARS_MAX),
+        retryable: error.retryable,
+        cause: error.cause.as_ref().map(|cause| cut(cause, ERROR_CHARS_MAX)),
+    }
+}
+
+/// A value as a text, cut.
+pub(super) fn shown(value: &Json) -> String {
+    match &*value.0 {
+        Value::String(text) => cut(text, TEXT_CHARS_MAX),
+        value => {
+            let mut text = String::new();
+            write_head(value, &mut text);
+            cut(&text, TEXT_CHARS_MAX)
+        }
+    }
+}
+
+/// The beginning of a value's JSON, without writing all of a large one.
+fn write_head(value: &Value, text: &mut String) {
+    let is_long = |text: &String| text.len() > 4 * TEXT_CHARS_MAX;
+    match value {
+        Value::String(inner) => {
+            let head: String = inner.chars().take(TEXT_CHARS_MAX + 1).collect();
+            text.push_str(&Value::String(head).to_string());
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if is_long(text) {
+                    break;
+                }
+                text.push_str(if i == 0 { "" } else { "," });
+                write_head(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(entries) => {
+            text.push('{');
+            for (i, (key, item)) in entries.iter().enumerate() {
+                if is_long(text) {
+                    break;
+                }
+                text.push_str(if i == 0 { "" } else { "," });
+                write_head(&Value::String(key.clone()), text);
+                text.push(':');
+                write_head(item, text);
+            }
+            text.push('}');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
+    }
+}
+
+/// About how many bytes a value takes; stops counting above the limit.
+pub(super) fn size(value: &Value, limit: usize) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 16,
+        Value::String(text) => text.len() + 16,
+        Value::Array(items) => {
+            let mut n = 16;
+            for item in items {
+                if n > limit {
+                    break;
+                }
+                n += size(item, limit);
+            }
+            n
+        }
+        Value::Object(entries) => {
+            let mut n = 16;
+            for (key, item) in entries {
+                if n > limit {
+                    break;
+                }
+                n += key.len() + size(item, limit);
+            }
+            n
+        }
+    }
+}

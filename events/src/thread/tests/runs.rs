@@ -1,0 +1,275 @@
+//! What a thread did, node by node.
+
+use std::fmt::Write as _;
+
+use super::bench::START;
+use super::node_retry::RETRIED;
+use super::*;
+use crate::runs::{Call, NodeResult, RunOutcome, Runs, SpentOn};
+
+fn runs_of(bench: &Bench) -> Runs {
+    let mut runs = Runs::default();
+    for (seq, (at, event)) in bench.log.iter().enumerate() {
+        runs.apply(Seq(seq as u64), *at, event);
+    }
+    runs
+}
+
+/// The results as text: a line for each node, and below it one for each call.
+fn print(runs: &Runs) -> String {
+    let mut out = String::new();
+    for result in runs.results() {
+        let NodeResult { number, node, does, first_seq, last_seq, outcome, attempts, metadata, .. } = result;
+        let indent = "  ".repeat(result.depth as usize);
+        let does = does.map(|does| format!("{does:?}")).unwrap_or_default();
+        write!(out, "{indent}{number} {node} {does} {first_seq}-{last_seq} {outcome:?}").unwrap();
+        write!(out, " {:?} ms, {} model, {} tool", result.execution_time_ms, metadata.llm_calls, metadata.tool_calls)
+            .unwrap();
+        if *attempts > 1 {
+            write!(out, ", {attempts} tries").unwrap();
+        }
+        if let Some(iteration) = result.iteration {
+            write!(out, ", round {iteration}").unwrap();
+        }
+        if let Some(error) = &result.error {
+            write!(out, ", {}", error.kind).unwrap();
+        }
+        if let Some(output) = &result.output {
+            write!(out, " => {output:?}").unwrap();
+        }
+        if let Some(route) = &result.route {
+            write!(out, " -> {} if {:?}", route.to, route.condition).unwrap();
+        }
+        writeln!(out).unwrap();
+        for call in result.calls() {
+            writeln!(out, "{indent}    {}", line(call)).unwrap();
+        }
+    }
+    let spent = SpentOn::ALL.iter().map(|what| (what, runs.spent.on(*what) / 1000)).filter(|(_, ms)| *ms > 0);
+    let spent: Vec<_> = spent.map(|(what, ms)| format!("{what:?} {ms}")).collect();
+    writeln!(out, "=> {:?}, spent {}", runs.outcome, spent.join(", ")).unwrap();
+    for wait in &runs.waits {
+        let ms = wait.ended.map(|ended| ended.ms_since(wait.began));
+        writeln!(out, "   {:?} behind {}: {ms:?} ms, {:?}", wait.kind, wait.seq, wait.reason).unwrap();
+    }
+    out
+}
+
+fn line(call: &Call) -> String {
+    let Call { id, kind, outcome, attempt, .. } = call;
+    let mut line = format!("{id} {kind:?} {} {outcome:?}", call.name.as_deref().unwrap_or("-"));
+    if *attempt > 1 {
+        write!(line, " attempt {attempt}").unwrap();
+    }
+    for failed in &call.failed_tries {
+        let why = failed.error.as_ref().map_or("lost".to_owned(), |error| error.kind.to_string());
+        write!(line, ", {why} at {}", failed.seq).unwrap();
+    }
+    for (what, text) in [("about", &call.about), ("asked", &call.asked), ("said", &call.answered)] {
+        if let Some(text) = text {
+            write!(line, ", {what} {text:?}").unwrap();
+        }
+    }
+    if let Some(error) = &call.error {
+        write!(line, ", {}", error.kind).unwrap();
+    }
+    line
+}
+
+#[track_caller]
+fn check(bench: Bench, expected: Expect) {
+    expected.assert_eq(&print(&runs_of(&bench)));
+    laws::hold(&bench);
+}
+
+#[test]
+fn a_node_has_one_result_for_all_its_tries() {
+    let mut bench = Bench::new(RETRIED, "hello");
+    bench.asks(&["read"]);
+    bench.now = bench.now.plus_ms(30);
+    bench.tool_fails(ErrorKind::Failed, true);
+    bench.tick_after_ms(50);
+    bench.tool_says("42");
+    bench.now = bench.now.plus_ms(500);
+    bench.model_fails(ErrorKind::Server);
+    bench.tick_after_ms(100);
+    bench.now = bench.now.plus_ms(20);
+    bench.says("at last");
+    check(
+        bench,
+        expect![[r#"
+        0 ask Llm 1-17 Completed Some(700) ms, 2 model, 1 tool, 2 tries => "at last"
+            3 Model m Completed, said ""
+            5 Tool read Completed attempt 2, failed at 6, about "c3_0", asked "{\"question\":\"why?\"}", said "42"
+            8 Model m Failed, server
+            14 Model m Completed, said "at last"
+        => Completed, spent Model 520, Tool 80, Retry 100
+           Retry behind 11: Some(100) ms, Some("the provider is down")
+    "#]],
+    );
+}
+
+#[test]
+fn what_runs_inside_names_what_it_runs_in() {
+    let mut bench = Bench::new(
+        "
+version: '1'
+name: inside
+nodes:
+  - id: twice
+    loop: {times: 2, body: {nodes: [{id: say, llm: {provider: mock, model: m, user_prompt: hi}}]}}
+  - id: sub
+    sub_workflow: {workflow: inner}
+workflows:
+  inner:
+    nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: Well?, variables: [{variable_name: it, expression: '{{ input }}'}]}}]
+",
+        "",
+    );
+    bench.says("one");
+    bench.says("two");
+    bench.now = bench.now.plus_ms(7_000);
+    bench.person_says(serde_json::json!({"a": [1, "b"]}));
+    check(
+        bench,
+        expect![[r#"
+        0 twice Loop 1-22 Completed Some(0) ms, 0 model, 0 tool
+          1 say Llm 5-10 Completed Some(0) ms, 1 model, 0 tool, round 0 => "one"
+              7 Model m Completed, said "one"
+          2 twice.end  11-12 Completed Some(0) ms, 0 model, 0 tool, round 0
+          3 say Llm 14-19 Completed Some(0) ms, 1 model, 0 tool, round 1 => "two"
+              16 Model m Completed, said "two"
+          4 twice.end  20-21 Completed Some(0) ms, 0 model, 0 tool, round 1
+        5 sub SubWorkflow 23-31 Completed Some(7000) ms, 0 model, 0 tool => {"a":[1,"b"]}
+          6 ask UserInteraction 25-29 Completed Some(7000) ms, 0 model, 0 tool => {"a":[1,"b"]}
+              26 Interaction UPDATE_VARIABLES Completed, asked "Well?", said "{\"a\":[1,\"b\"]}"
+        => Completed, spent People 7000
+    "#]],
+    );
+}
+
+#[test]
+fn a_crash_and_a_pause_are_waits() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.now = bench.now.plus_ms(3_000);
+    bench.give(Input::Recover);
+    bench.now = bench.now.plus_ms(10);
+    bench.give(Input::Pause { reason: Some("lunch".into()) });
+    bench.now = bench.now.plus_ms(60_000);
+    bench.give(Input::Resume);
+    bench.model_fails(ErrorKind::Quota);
+    check(
+        bench,
+        expect![[r#"
+        0 ask Llm 1-10 Failed Some(63010) ms, 0 model, 0 tool, quota
+            3 Model m Failed attempt 2, lost at 5, quota
+        => Failed, spent Model 10, Paused 60000, Down 3000
+           Down behind 3: Some(3000) ms, None
+           Paused behind 6: Some(60000) ms, Some("lunch")
+    "#]],
+    );
+}
+
+#[test]
+fn the_result_of_a_fork_has_what_its_branches_spent() {
+    let yaml = "
+version: '1'
+name: fork
+nodes:
+  - id: both
+    parallel:
+      branches:
+        left: {nodes: [{id: l, llm: {provider: mock, model: m, user_prompt: hi}}]}
+        right: {nodes: [{id: r, llm: {provider: mock, model: m, user_prompt: hi}}]}
+";
+    let mut bench = Bench::new(yaml, "");
+    let runs: Vec<_> = bench.state().fan().unwrap().running().cloned().collect();
+    bench.now = bench.now.plus_ms(40);
+    for run in &runs {
+        let totals = Totals { n_llm_calls: 2, n_tool_calls: 1, cost_nanousd: Some(7), ..Totals::default() };
+        let output = Ok(Json::from(format!("branch {}", run.index)));
+        let outcome = BranchOutcome { output, globals: Ordered::default(), totals };
+        bench.give(Input::BranchEnded { index: run.index, child: run.child, outcome });
+    }
+    assert_eq!(runs_of(&bench).results().next().unwrap().metadata.cost_nanousd, Some(14));
+    check(
+        bench,
+        expect![[r#"
+        0 both Fork 1-8 Completed Some(40) ms, 4 model, 2 tool => {"left":"branch 0","right":"branch 1"}
+            3 Branch left Completed, said "branch 0"
+            4 Branch right Completed, said "branch 1"
+        1 both.join  9-10 Completed Some(0) ms, 0 model, 0 tool
+        => Completed, spent Branches 40
+    "#]],
+    );
+}
+
+#[test]
+fn a_branch_begins_with_no_results() {
+    let mut family = Family::new(
+        "
+version: '1'
+name: fork
+nodes:
+  - id: before
+    llm: {provider: mock, model: m, user_prompt: hi}
+  - id: both
+    parallel: {branches: {left: {nodes: [{id: l, llm: {provider: mock, model: m, user_prompt: hi}}]}}}
+",
+        "",
+    );
+    family.with("-", |root| root.says("was before"));
+    family.with("0", |branch| branch.says("in the branch"));
+    check(
+        family.of("0").clone(),
+        expect![[r#"
+        0 l Llm 10-15 Completed Some(0) ms, 1 model, 0 tool => "in the branch"
+            12 Model m Completed, said "in the branch"
+        => Completed, spent 
+    "#]],
+    );
+    assert_eq!(family.root().state().status(), Status::Completed);
+}
+
+#[test]
+fn results_have_a_json_form() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.says("hi");
+    let json = serde_json::to_value(runs_of(&bench)).unwrap();
+    let result = &json["results"][0];
+    assert_eq!((&json["outcome"], &result["success"]), (&"completed".into(), &true.into()));
+    assert_eq!(result["output"], "hi");
+    assert_eq!(result["metadata"]["llm_calls"], 1);
+    assert_eq!(result["metadata"]["token_usage"]["input_tokens"], 10);
+    assert_eq!(result["calls"][0]["kind"], "model");
+}
+
+#[test]
+fn a_long_thread_keeps_its_last_results_and_what_is_open() {
+    let mut runs = Runs::default();
+    let mut seq = 0;
+    let mut tell = |runs: &mut Runs, event: Event| {
+        runs.apply(Seq(seq), START, &event);
+        seq += 1;
+    };
+    let entered = |node: &str| crate::event::NodeStarted { node: node.into(), attempt: 1, deadline: None }.into();
+    tell(&mut runs, entered("loop"));
+    let begun = crate::event::LoopStarted {
+        node: "loop".into(),
+        end: "end".into(),
+        items: None,
+        variable: "item".into(),
+        n_iterations_max: 1_000_000,
+    };
+    tell(&mut runs, begun.into());
+    for index in 0..20_000 {
+        tell(&mut runs, crate::event::LoopIterationStarted { node: "loop".into(), index }.into());
+        tell(&mut runs, entered("work"));
+        tell(&mut runs, crate::event::NodeCompleted { node: "work".into(), duration_ms: 0 }.into());
+    }
+    assert_eq!(runs.results().count(), crate::runs::RESULTS_MAX);
+    assert_eq!(runs.n_dropped, 20_001 - crate::runs::RESULTS_MAX as u64);
+    let first = runs.results().next().unwrap();
+    assert_eq!((first.node.as_str(), first.outcome, first.n_iterations), ("loop", RunOutcome::Open, 20_000));
+    assert_eq!(runs.results().next_back().unwrap().iteration, Some(19_999));
+}
