@@ -37,8 +37,9 @@ impl Family {
                 self.settle();
             }
         }
-        let open: Vec<_> = self.threads.values().filter(|bench| !bench.state().is_ended()).map(|b| &b.out).collect();
-        panic!("{} threads of {yaml} did not end: {open:?}", open.len());
+        let open = self.threads.iter().filter(|(_, bench)| !bench.state().is_ended());
+        let open: Vec<_> = open.map(|(name, bench)| (name, bench.thread.effects())).collect();
+        panic!("of {yaml} did not end: {open:#?}");
     }
 }
 
