@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod family;
 mod fork;
+mod gc;
 mod graph;
 mod inbox;
 mod interrupt;
@@ -23,6 +24,7 @@ mod moment;
 mod open;
 mod output;
 mod replay;
+mod rerun;
 mod resume;
 mod run;
 mod status_line;
@@ -78,6 +80,8 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Find the first event after which an expression holds
     Bisect(bisect::BisectArgs),
+    /// Run a thread again with its recorded answers, and say what differs
+    Rerun(rerun::RerunArgs),
     /// Show a thread's family: its forks and branches
     Tree(tree::TreeArgs),
     /// Start a new thread that goes on from a moment of another
@@ -98,6 +102,8 @@ enum Command {
     Export(archive::ExportArgs),
     /// Read threads that were exported
     Import(archive::ImportArgs),
+    /// Delete threads that ended, by age, status or size
+    Gc(gc::GcArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -153,6 +159,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Explain(args) => explain::explain(&open, args).await,
         Command::Diff(args) => diff::diff(&open, args).await,
         Command::Bisect(args) => bisect::bisect(&open, args).await,
+        Command::Rerun(args) => rerun::rerun(&open, args).await,
         Command::Tree(args) => tree::tree(&open, args).await,
         Command::Fork(args) => fork::fork(&open, args).await,
         Command::Cancel(args) => control::cancel(&open, args).await,
@@ -162,6 +169,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Verify(args) => archive::verify(&open, args).await,
         Command::Export(args) => archive::export(&open, args).await,
         Command::Import(args) => archive::import(&open, args).await,
+        Command::Gc(args) => gc::gc(&open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),

@@ -11,8 +11,10 @@ mod control;
 mod debugging;
 mod explain;
 mod families;
+mod gc;
 mod inbox;
 mod people;
+mod rerun;
 mod shapes;
 mod usage;
 
