@@ -9,9 +9,11 @@ use rethread_events::fault::ExecutionError;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
-use rethread_tools::{Registry, Tool, Workspace};
+use rethread_tools::mcp::McpConfig;
+use rethread_tools::{CommandOptions, ProcessOptions, Registry, Skills, Tool, Workspace};
 use tokio::sync::oneshot;
 
+use crate::equipment::{Equipment, Plan};
 use crate::error::StartError;
 use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
@@ -20,6 +22,7 @@ use crate::models::Models;
 use crate::processor::{ProcessorContext, Processors};
 use crate::recovery;
 use crate::runtime::Runtime;
+use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
 
 /// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
@@ -68,6 +71,9 @@ pub struct RuntimeBuilder {
     workspace: Option<PathBuf>,
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
+    strategies: Strategies,
+    equipment: Plan,
+    workspace_in_prompt: bool,
     limits: Limits,
     arbiters: usize,
     recover: bool,
@@ -91,6 +97,9 @@ impl RuntimeBuilder {
             workspace: None,
             handler: None,
             processors: Processors::default(),
+            strategies: Strategies::default(),
+            equipment: Plan::default(),
+            workspace_in_prompt: true,
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
@@ -148,6 +157,40 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets models run commands in the background: `start_process`, `read_process`, `list_processes`, `kill_process`.
+    /// A thread sees its own processes only, and they end with it: when it completes, fails or is cancelled, and when
+    /// the runtime shuts down. With [`RuntimeBuilder::data_dir`], what is left running by a runtime that was killed is
+    /// killed when the next one starts.
+    pub fn processes(mut self, commands: CommandOptions, options: ProcessOptions) -> Self {
+        self.equipment.processes = Some((commands, options));
+        self
+    }
+
+    /// Offers the tools of these MCP servers, named `server__tool`. [`RuntimeBuilder::start`] waits until they are
+    /// connected and listed, so that no thread misses them: at the latest until the slowest server's `connect_timeout`
+    /// is over. A server that fails stops nothing, see [`Runtime::mcp_reports`]. When a server changes its list, agent
+    /// loops that begin afterwards are offered the new one. What a server asks in the middle of a call is put to people
+    /// as an interaction (`INFORM_TOOL`).
+    pub fn mcp(mut self, config: McpConfig) -> Self {
+        self.equipment.mcp = Some(config);
+        self
+    }
+
+    /// Offers these skills by the tool `load_skill`; their names and descriptions stand in the instructions of every
+    /// model that is offered it. No skills, no tool.
+    pub fn skills(mut self, skills: Skills) -> Self {
+        self.equipment.skills = Some(skills);
+        self
+    }
+
+    /// Whether models that are offered tools are told, at the end of their instructions, in which folder these work
+    /// (`## Current Workspace` and its absolute path). They are unless set, or unless their workflow says
+    /// `workspace_in_prompt: false`. What a model was told is recorded with the request.
+    pub fn workspace_in_prompt(mut self, is_told: bool) -> Self {
+        self.workspace_in_prompt = is_told;
+        self
+    }
+
     /// The folder that tools work in; the current one unless set. A thread may be given another.
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
@@ -172,6 +215,15 @@ impl RuntimeBuilder {
         Fut: Future<Output = Result<Processed, ExecutionError>> + Send + 'static,
     {
         if let Err(fault) = self.processors.add(name.into(), processor) {
+            self.faults.push(fault);
+        }
+        self
+    }
+
+    /// A strategy of agent loops: what an `llm` node with `strategy: {custom: {name: …}}` of this name asks what comes
+    /// next. [`RuntimeBuilder::start`] fails when another has the name.
+    pub fn strategy(mut self, name: impl Into<String>, strategy: impl Strategy) -> Self {
+        if let Err(fault) = self.strategies.add(name.into(), strategy) {
             self.faults.push(fault);
         }
         self
@@ -207,7 +259,8 @@ impl RuntimeBuilder {
     ///
     /// # Errors
     /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is
-    /// taken, the workspace is not a folder, or the system gives no thread.
+    /// taken, the workspace is not a folder, the folder for records of processes is in use, or the system gives no
+    /// thread.
     pub async fn start(self) -> Result<Runtime, StartError> {
         if let Some(fault) = self.faults.first() {
             return Err(StartError::Invalid(fault.clone()));
@@ -220,9 +273,11 @@ impl RuntimeBuilder {
             None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
         };
         let workspace = Workspace::open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
+        let mut equipment = self.equipment;
         let store = match self.store {
             Where::Given(store) => store,
             Where::Folder(folder) => {
+                equipment.folder = Some(folder.join("processes"));
                 let label = self.label;
                 let open = move || SledStore::open(&folder, Options { label, ..Options::default() });
                 Arc::new(on_a_thread("rethread-open", open).await??)
@@ -234,11 +289,13 @@ impl RuntimeBuilder {
             models: Models::new(self.profiles, self.clients),
             handler: self.handler,
             processors: self.processors,
+            strategies: self.strategies,
             workspace: Arc::new(workspace),
             limits: self.limits,
             observing: self.observing,
+            workspace_in_prompt: self.workspace_in_prompt,
         });
-        let system = start_system(inner.clone(), self.arbiters, self.recover).await?;
+        let system = start_system(inner.clone(), equipment, self.arbiters, self.recover).await?;
         Ok(Runtime::new(inner, system))
     }
 }
@@ -262,11 +319,20 @@ pub(crate) struct OwnSystem {
     pub(crate) thread: std::thread::JoinHandle<()>,
 }
 
-async fn start_system(inner: Arc<Inner>, n_arbiters: usize, recover: bool) -> Result<OwnSystem, StartError> {
+async fn start_system(
+    inner: Arc<Inner>,
+    equipment: Plan,
+    n_arbiters: usize,
+    recover: bool,
+) -> Result<OwnSystem, StartError> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
         let runner = System::new();
-        runner.block_on(async {
+        let started: Result<_, StartError> = runner.block_on(async {
+            // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
+            // that none misses a tool.
+            let equipment = Equipment::start(equipment, &inner.tools).await?;
+            inner.set_equipment(equipment, tokio::runtime::Handle::current());
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {
                 let arbiter = Arbiter::new().handle();
@@ -280,8 +346,13 @@ async fn start_system(inner: Arc<Inner>, n_arbiters: usize, recover: bool) -> Re
             if recover {
                 actix_rt::spawn(recovery::bring_back(inner.clone()));
             }
-            let _ = sender.send(System::current());
+            Ok(System::current())
         });
+        let failed = started.is_err();
+        let _ = sender.send(started);
+        if failed {
+            return;
+        }
         // The system holds the runtime's parts no longer than it runs.
         drop(inner);
         if let Err(error) = runner.run() {
@@ -289,6 +360,6 @@ async fn start_system(inner: Arc<Inner>, n_arbiters: usize, recover: bool) -> Re
         }
     });
     let thread = thread.map_err(StartError::Thread)?;
-    let system = receiver.await.map_err(|_| StartError::Invalid("the runtime's system did not start".into()))?;
+    let system = receiver.await.map_err(|_| StartError::Invalid("the runtime's system did not start".into()))??;
     Ok(OwnSystem { system, thread })
 }

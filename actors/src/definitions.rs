@@ -8,6 +8,7 @@ use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::State;
 use rethread_events::workflow::{Fault, Faults, Workflow};
+use rethread_llm::profiles::RecordedProfile;
 use rethread_store::{Store, StoreError};
 use rethread_tools::Catalogue;
 
@@ -21,12 +22,13 @@ const VERSIONS_MAX: usize = 1_000;
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
     workflows: DashMap<Hash, Arc<Workflow>>,
-    catalogues: DashSet<Hash>,
+    /// Catalogues of tools, and what was kept of profiles.
+    kept: DashSet<Hash>,
 }
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, workflows: DashMap::new(), catalogues: DashSet::new() }
+        Self { store, workflows: DashMap::new(), kept: DashSet::new() }
     }
 
     /// Keeps a definition; durable when it returns. Blocks the first time.
@@ -86,11 +88,28 @@ impl Definitions {
 
     /// Keeps the catalogue that models are shown. Blocks the first time.
     pub(crate) fn keep_catalogue(&self, catalogue: &Catalogue) -> Result<Hash, StoreError> {
-        if !self.catalogues.contains(&catalogue.hash) {
+        if !self.kept.contains(&catalogue.hash) {
             let hash = self.store.put_blob(None, catalogue.canonical_json().as_bytes())?;
             debug_assert_eq!(hash, catalogue.hash, "a catalogue is named by the hash of its JSON");
-            self.catalogues.insert(catalogue.hash);
+            self.kept.insert(catalogue.hash);
         }
         Ok(catalogue.hash)
+    }
+
+    /// Keeps what is known of a model's profile. Blocks the first time.
+    pub(crate) fn keep_profile(&self, json: &[u8]) -> Result<Hash, StoreError> {
+        let hash = Hash::of(json);
+        if !self.kept.contains(&hash) {
+            self.store.put_blob(None, json)?;
+            self.kept.insert(hash);
+        }
+        Ok(hash)
+    }
+
+    /// What was kept of a profile. Blocks.
+    pub(crate) fn profile(&self, hash: Hash) -> Result<RecordedProfile, RuntimeError> {
+        serde_json::from_slice(&self.store.blob(hash)?).map_err(|error| {
+            RuntimeError::Store(StoreError::Invalid(format!("the blob {hash} is no profile of a model: {error}")))
+        })
     }
 }

@@ -23,6 +23,16 @@ pub enum RuntimeError {
         /// The last one there is.
         last: Seq,
     },
+    /// No request to a model can be built there.
+    #[error("thread {thread}, call {call}: {why}; `events` lists the calls of a thread")]
+    NoRequest {
+        /// The thread.
+        thread: ThreadId,
+        /// The seq that was given as that of a call.
+        call: CallId,
+        /// Why.
+        why: String,
+    },
     /// The state of the thread does not allow it; nothing changed.
     #[error("thread {thread}: {source}")]
     Rejected {
@@ -122,6 +132,9 @@ pub enum StartError {
     /// The operating system gave no thread.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    /// The folder for records of background processes cannot be used.
+    #[error(transparent)]
+    Processes(#[from] rethread_tools::ProcessesError),
     /// The workspace cannot be used.
     #[error("{0}")]
     Workspace(String),

@@ -152,7 +152,9 @@ fn open(inner: &Inner, state: &State, now: Time) -> Vec<OpenInteraction> {
         return Vec::new();
     };
     let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
-    let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline));
+    // What a tool asked that does not run any more, nobody can answer.
+    let is_heard = |tool_run: Option<CallId>| tool_run.is_none() || inner.is_live(state.thread()) && !inner.observing;
+    let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline) && is_heard(ask.tool_run));
     open.map(|ask| OpenInteraction {
         thread: state.thread(),
         workflow: state.workflow().map(|workflow| workflow.name.clone()),

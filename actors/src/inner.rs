@@ -1,19 +1,22 @@
 //! What every part of one runtime shares.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::Addr;
 use actix_rt::ArbiterHandle;
 use dashmap::DashMap;
 use rethread_events::event::ModelChoice;
+use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
+use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace};
+use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::activity::Activity;
@@ -21,11 +24,14 @@ use crate::branches::Bases;
 use crate::builder::Limits;
 use crate::counting::{Counting, at_most};
 use crate::definitions::Definitions;
+use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
+use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::strategy::Strategies;
 use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
@@ -38,9 +44,15 @@ pub(crate) struct Inner {
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) activity: Activity,
+    pub(crate) outputs: Arc<Outputs>,
+    /// What runs behind the tools; absent until it is started.
+    equipment: OnceLock<(Equipment, Handle)>,
+    /// Whether models are told in which folder their tools work.
+    workspace_in_prompt: bool,
     counting: Counting,
     pub(crate) bases: Bases,
     pub(crate) timers: Timers,
@@ -71,20 +83,26 @@ pub(crate) struct Parts {
     pub(crate) models: Models,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
+    pub(crate) workspace_in_prompt: bool,
 }
 
 impl Inner {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
             definitions: Definitions::new(parts.store.clone()),
+            outputs: Arc::new(Outputs::new(parts.store.clone())),
+            equipment: OnceLock::new(),
+            workspace_in_prompt: parts.workspace_in_prompt,
             store: parts.store,
             tools: parts.tools,
             models: parts.models,
             handler: parts.handler,
             processors: parts.processors,
+            strategies: parts.strategies,
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             room: Room::new(parts.limits.unwritten_bytes_max),
@@ -105,6 +123,39 @@ impl Inner {
     pub(crate) fn set_slots(&self, slots: Vec<Slot>) {
         // Called once, by the thread that made the arbiters.
         let _ = self.slots.set(slots);
+    }
+
+    /// What runs behind the tools, and the event loop that it runs on.
+    pub(crate) fn set_equipment(&self, equipment: Equipment, runs_on: Handle) {
+        // Called once, by the thread that started it.
+        let _ = self.equipment.set((equipment, runs_on));
+    }
+
+    pub(crate) fn mcp_reports(&self) -> &[ServerReport] {
+        self.equipment.get().map_or(&[], |(equipment, _)| &equipment.reports)
+    }
+
+    /// The thread has ended: what it left running ends.
+    pub(crate) fn thread_ended(&self, id: ThreadId) {
+        if let Some((equipment, _)) = self.equipment.get() {
+            equipment.thread_ended(&id.to_string());
+        }
+    }
+
+    /// Ends what runs behind the tools, at most in `wait`. Blocks.
+    pub(crate) fn stop_equipment(self: &Arc<Self>, wait: Duration) {
+        let Some((_, runs_on)) = self.equipment.get() else { return };
+        let (sender, stopped) = std::sync::mpsc::channel();
+        let inner = self.clone();
+        runs_on.spawn(async move {
+            if let Some((equipment, _)) = inner.equipment.get() {
+                equipment.stop().await;
+            }
+            let _ = sender.send(());
+        });
+        if stopped.recv_timeout(wait).is_err() {
+            tracing::error!("what runs behind the tools did not end in time");
+        }
     }
 
     /// The slot with this number; numbers beyond the last begin again at the first.
@@ -240,6 +291,16 @@ impl Tools for Inner {
         let catalogue = self.tools.catalogue(names).ok()?;
         self.definitions.keep_catalogue(&catalogue).ok()
     }
+
+    fn instructions(&self, names: &[ToolName]) -> Option<String> {
+        self.equipment.get()?.0.instructions(names)
+    }
+
+    fn workspace(&self, own: Option<&str>) -> Option<String> {
+        // Where the folder cannot be used, each call of a tool says so.
+        let workspace = self.workspace_of(own).ok().filter(|_| self.workspace_in_prompt)?;
+        Some(workspace.root().display().to_string())
+    }
 }
 
 impl thread::Models for Inner {
@@ -250,6 +311,11 @@ impl thread::Models for Inner {
     fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
         let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
         self.models.read(request, tools, brought)
+    }
+
+    fn profile(&self, model: &ModelChoice) -> Option<Hash> {
+        let recorded = serde_json::to_vec(&self.models.recorded(model)?).ok()?;
+        self.definitions.keep_profile(&recorded).ok()
     }
 
     fn count(&self, request: &ModelRequest) -> u64 {
@@ -283,15 +349,45 @@ impl Inner {
         self.tools.catalogue(&names).ok()
     }
 
+    /// The tools that the model of a call is offered: those that it was first offered, so that every attempt and every
+    /// call of a loop is made with the same.
+    pub(crate) async fn offered_to(
+        self: &Arc<Self>,
+        request: &ModelRequest,
+    ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
+        if request.execution.tools.is_empty() {
+            return Ok(Arc::new([]));
+        }
+        match (self.offered(request), request.execution.tool_catalog) {
+            (Some(now), Some(hash)) if now.hash == hash => Ok(now.specs.clone()),
+            (_, Some(_)) => {
+                let (inner, request) = (self.clone(), request.clone());
+                let read = actix_rt::task::spawn_blocking(move || inner.catalogue_of(&request)).await;
+                let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
+                read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(error.to_string()))
+            }
+            // It could not be kept when the loop began.
+            (Some(now), None) => Ok(now.specs.clone()),
+            (None, None) => {
+                let tools = request.execution.tools.join(", ");
+                Err(ExecutionError::new(ErrorKind::UnknownTool, format!("not all of these tools are there: {tools}")))
+            }
+        }
+    }
+
     /// The tools as they were when the model was first offered them, whatever this process has now.
-    fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
+    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
         let Some(hash) = request.execution.tool_catalog else {
             return Ok(Arc::new([]));
         };
         let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
         match self.tools.catalogue(&names) {
             Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
-            _ => self.definitions.catalogue(hash),
+            // A strategy may offer fewer than the node does.
+            _ => {
+                let all = self.definitions.catalogue(hash)?;
+                Ok(all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect())
+            }
         }
     }
 }

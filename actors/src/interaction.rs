@@ -33,6 +33,9 @@ pub struct InteractionRequest {
     /// - `AnswerTool`: a model asks; any value, which is the result of its call.
     /// - `RelayModel`: a person stands for the model; its answer as a text, or the JSON that the prompt asks for when
     ///   the answer is to use tools.
+    /// - `InformTool`: a tool that runs asks, for example an MCP server in the middle of a call. Where there is a form
+    ///   (`schema` in the metadata), an object that fits it, or the value alone when it has one field; for a page to be
+    ///   opened (`url`), yes or no. `{"decision": "reject"}` gives no answer. The question ends with the call.
     pub operation_type: OperationType,
     /// The question. For `RelayModel` it is all that the model would be told.
     pub prompt: Option<String>,
@@ -40,7 +43,8 @@ pub struct InteractionRequest {
     pub requested_at: Time,
     /// Until when it can be answered.
     pub deadline: Option<Time>,
-    /// What the workflow's author wants the application to know; `choices` where a model offers some.
+    /// What the workflow's author wants the application to know; `choices` where a model offers some; `from`, `schema`
+    /// and `url` where a tool asks.
     pub metadata: Option<Json>,
     /// The tool call that is asked about.
     pub tool_call: Option<AskedTool>,
@@ -58,7 +62,8 @@ impl InteractionRequest {
             OperationType::UpdateVariables
             | OperationType::AddMessage
             | OperationType::ApproveTool
-            | OperationType::AnswerTool => ask.prompt.clone(),
+            | OperationType::AnswerTool
+            | OperationType::InformTool => ask.prompt.clone(),
         };
         Self {
             id: ask.id,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, ThreadId};
 use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
-use rethread_llm::{CallContext, Delta, Listener, LlmError, TryEvent};
+use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +97,8 @@ async fn ask(
     asker: &Asker,
     wanted: &ModelRequest,
 ) -> Result<ModelAnswer, ExecutionError> {
-    let (client, request) = inner.models.prepare(wanted, &inner.tools)?;
+    let tools = inner.offered_to(wanted).await?;
+    let (client, mut request) = inner.models.prepare(wanted, tools)?;
     let _place = inner
         .model_calls
         .acquire()
@@ -106,10 +107,17 @@ async fn ask(
     let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
     let mut listener = Gatherer { to: gathered.clone(), asker: asker.clone() };
     let key = asker.call.key(id);
-    let answer = client.call(&request, CallContext::new(&key, &mut listener));
-    let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
-    let response = answer.map_err(execution_error)?;
-    Ok(model_answer(response))
+    loop {
+        let answer = client.call(&request, CallContext::new(&key, &mut listener));
+        let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
+        match answer {
+            // Not every model knows forms of answers, or knows them beside tools. The prompt says the form too.
+            Err(error) if error.kind == LlmErrorKind::InvalidRequest && request.response_format.take().is_some() => {
+                listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
+            }
+            answer => return Ok(model_answer(answer.map_err(execution_error)?)),
+        }
+    }
 }
 
 /// Waits for the answer and tells the thread of its pieces on the way: the first at once, the rest gathered.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rethread_events::event::ModelChoice;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{Hash, ToolName};
+use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{ModelAnswer, ModelRequest};
+use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
 use rethread_llm::mock::{Mock, MockScript};
+use rethread_llm::profiles::RecordedProfile;
 use rethread_llm::provider::PROVIDERS;
-use rethread_llm::{Client, Profiles, Provider, Request, Response, relay};
-use rethread_tools::Registry;
+use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
 /// The key under which a node of the provider `mock` carries its script.
 const SCRIPT: &str = "script";
@@ -47,24 +47,10 @@ impl Models {
     pub(crate) fn prepare(
         &self,
         wanted: &ModelRequest,
-        tools: &Registry,
+        tools: Arc<[ToolSpec]>,
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
-        let execution = &wanted.execution;
-        let choice = &execution.model;
-        let mut request = bare(wanted);
-        request.max_tokens = choice.max_tokens;
-        request.temperature = choice.temperature;
-        request.stream = choice.stream;
-        if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
-            request.extra = extra.clone();
-        }
-        if !execution.tools.is_empty() {
-            let names: Vec<_> = execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
-            let catalogue = tools
-                .catalogue(&names)
-                .map_err(|error| ExecutionError::new(ErrorKind::UnknownTool, error.to_string()))?;
-            request.tools = catalogue.specs.clone();
-        }
+        let choice = &wanted.execution.model;
+        let mut request = request_of(wanted, tools);
         let configured = |error: rethread_llm::profiles::ProfileError| {
             ExecutionError::new(ErrorKind::Configuration, error.to_string())
         };
@@ -98,6 +84,18 @@ impl Models {
             }
         };
         Ok((client, request))
+    }
+
+    /// What is to be kept of how the model is reached; nothing where nothing is sent over HTTP.
+    pub(crate) fn recorded(&self, choice: &ModelChoice) -> Option<RecordedProfile> {
+        match (&choice.profile, &choice.provider) {
+            (Some(profile), _) => self.profiles.recorded(profile.as_str()).ok().flatten(),
+            (None, Some(provider)) if self.own.contains_key(provider) => None,
+            (None, Some(provider)) => {
+                self.profiles.recorded_for(provider.parse().ok()?, choice.model.as_deref().unwrap_or_default())
+            }
+            (None, None) => None,
+        }
     }
 
     /// The model's name, where it has one.
@@ -167,10 +165,31 @@ impl Models {
 }
 
 /// What the conversation asks, whoever is to answer.
+/// What a model is asked: all of it follows from the log.
+pub(crate) fn request_of(wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
+    let choice = &wanted.execution.model;
+    let mut request = bare(wanted);
+    request.max_tokens = choice.max_tokens;
+    request.temperature = choice.temperature;
+    request.stream = choice.stream;
+    if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
+        request.extra = extra.clone();
+    }
+    request.tools = tools;
+    request.response_format = wanted.form.as_ref().map(response_format);
+    request
+}
+
 fn bare(wanted: &ModelRequest) -> Request {
     let mut request = Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone());
     request.tool_choice = wanted.tool_choice.clone();
     request
+}
+
+/// A form of answer as providers that can enforce it are told.
+fn response_format(form: &AnswerForm) -> ResponseFormat {
+    let (name, schema) = (Some(form.name.to_owned()), (*form.schema.0).clone());
+    ResponseFormat::JsonSchema { name, schema, strict: Some(true) }
 }
 
 /// The answer as the machine takes it. Whoever measured the time fills it in.

@@ -6,12 +6,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 use rethread_store::Store;
+use rethread_tools::mcp::ServerReport;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::thread_actor::Halt;
 use crate::thread_handle::ThreadHandle;
+
+/// How long what runs behind the tools may take to end; its own limits are shorter.
+const EQUIPMENT_WAIT: Duration = Duration::from_secs(10);
 
 /// The runtime: threads of workflows on a durable log. Cheap to clone and to share between threads and tasks; all
 /// clones are one runtime. Dropping the last one stops it like a crash would: without harm, but without waiting.
@@ -53,13 +57,18 @@ impl Runtime {
         &self.inner().store
     }
 
+    /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
+    pub fn mcp_reports(&self) -> &[ServerReport] {
+        self.inner().mcp_reports()
+    }
+
     /// The thread with this id. It is looked for when it is used.
     pub fn thread(&self, id: ThreadId) -> ThreadHandle {
         ThreadHandle::new(self.clone(), id)
     }
 
     /// Stops: nothing new begins; running calls may end within the grace time and are left to recovery after it;
-    /// everything that was acknowledged is in the log, which is then closed. Calling it again waits for nothing.
+    /// background processes and MCP servers are ended; everything that was acknowledged is in the log, which is then closed. Calling it again waits for nothing.
     ///
     /// # Errors
     /// When the log could not be closed in good order; it is recovered when it is next opened.
@@ -80,6 +89,7 @@ impl Runtime {
             while inner.n_live() > 0 && std::time::Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            inner.stop_equipment(EQUIPMENT_WAIT);
             own.system.stop();
             let _ = own.thread.join();
             inner.activity.close();

@@ -55,6 +55,7 @@ impl Runtime {
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
             processors: inner.processors.names().cloned().collect(),
+            strategies: inner.strategies.names().cloned().collect(),
         })
     }
 

@@ -15,6 +15,7 @@ use rethread_events::workflow::Workflow;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::asking::AskForTool;
 pub(crate) use self::branches::{BranchReport, Owns, PauseLike};
 use self::live::Mode;
 use crate::error::RuntimeError;
@@ -22,6 +23,7 @@ use crate::inner::Inner;
 
 pub(crate) use self::kept::Room;
 
+mod asking;
 mod branches;
 mod kept;
 mod live;

@@ -15,7 +15,9 @@ use rethread_tools::{Progress, ToolContext, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::inner::Inner;
+use crate::outputs::ThreadOutputs;
 use crate::thread_actor::{Tell, ThreadActor};
+use crate::tool_asks::ToolAsks;
 
 /// Runs a tool once. The answer goes to the thread, unless the call was called off.
 #[derive(Message)]
@@ -53,9 +55,11 @@ impl Handler<CallTool> for ToolExecutor {
             let (call, attempt) = (run.call, run.attempt);
             let duration_ms = millis(began.elapsed());
             let input = match answer {
-                Ok(output) => {
+                Ok(mut output) => {
+                    // Before anybody is told: the event names what is in the log.
+                    let full = inner.outputs.keep(id, &mut output, &cancel).await;
                     let value = output.value.clone();
-                    Input::ToolAnswered { call, attempt, content: output.into_content(), value, duration_ms }
+                    Input::ToolAnswered { call, attempt, content: output.into_content(), value, full, duration_ms }
                 }
                 Err(error) => Input::ToolFailed { call, attempt, error, duration_ms },
             };
@@ -74,6 +78,7 @@ async fn call(
 ) -> Result<ToolOutput, ExecutionError> {
     let workspace =
         inner.workspace_of(workspace).map_err(|error| ExecutionError::new(ErrorKind::Configuration, error))?;
+    let asks = ToolAsks { thread: thread.clone(), call: run.call, attempt: run.attempt, cancel: cancel.clone() };
     let (thread, call, attempt, begun) = (thread.clone(), run.call, run.attempt, cancel.clone());
     let progress = Progress::new(move |message| {
         // Progress is worth no waiting: when the thread's mailbox is full, it is passed over.
@@ -84,6 +89,9 @@ async fn call(
         .attempt(run.attempt)
         .progress(progress)
         .timeout(Duration::from_millis(run.options.timeout_ms))
+        .owner(id.to_string())
+        .outputs(Arc::new(ThreadOutputs { outputs: inner.outputs.clone(), thread: id }))
+        .ask(Arc::new(asks))
         .cancel(cancel);
     inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx).await
 }

@@ -34,9 +34,9 @@ pub(crate) enum Said {
     Gone,
 }
 
-/// The first question that was not put off.
-pub(crate) fn next<'a>(open: &'a [Question], put_off: &HashSet<String>) -> Option<&'a Question> {
-    open.iter().find(|question| !put_off.contains(&question.asked.key()))
+/// The place of the first question that was not put off.
+pub(crate) fn next(open: &[Question], put_off: &HashSet<String>) -> Option<usize> {
+    open.iter().position(|question| !put_off.contains(&question.asked.key()))
 }
 
 /// Asks on the terminal. JSON is taken as JSON, anything else as text.
@@ -49,13 +49,18 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
     let approval = match request.operation_type {
         OperationType::RelayModel => return relay(&prompt).await,
         OperationType::ApproveTool => true,
-        OperationType::UpdateVariables | OperationType::AddMessage | OperationType::AnswerTool => false,
+        OperationType::UpdateVariables
+        | OperationType::AddMessage
+        | OperationType::AnswerTool
+        | OperationType::InformTool => false,
     };
     let mut hint = String::new();
     if approval {
         output::say(&output::dim(
             "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; nothing leaves it for later",
         ));
+    } else if request.operation_type == OperationType::InformTool {
+        output::say(&output::dim(output::tame_lines(&form_of(question))));
     } else if let Some(choices) = choices(question) {
         hint = format!(" ({})", output::tame(&choices.join(", "), PROMPT_CHARS_MAX));
     }
@@ -90,6 +95,25 @@ async fn relay(prompt: &str) -> Said {
     }
 }
 
+/// Who asks in the middle of a call, and what the answer must look like.
+fn form_of(question: &OpenInteraction) -> String {
+    let metadata = question.request.metadata.as_ref().map(|metadata| &metadata.0);
+    let text = |key: &str| metadata.and_then(|metadata| metadata[key].as_str()).unwrap_or_default();
+    let who = format!("`{}` asks in the middle of a call", text("from"));
+    let fields = metadata.and_then(|metadata| metadata["schema"]["properties"].as_object());
+    match fields {
+        Some(fields) => {
+            let field = |(name, field): (&String, &serde_json::Value)| {
+                let kind = field["enum"].as_array().map(|_| field["enum"].to_string());
+                format!("{name} ({})", kind.unwrap_or_else(|| field["type"].as_str().unwrap_or("any").to_owned()))
+            };
+            let fields: Vec<_> = fields.iter().map(field).collect();
+            format!("{who}; answer with JSON: {}. {{\"decision\": \"reject\"}} gives no answer", fields.join(", "))
+        }
+        None => format!("{who} to open {}; answer yes when it is done, or no", text("url")),
+    }
+}
+
 /// The answers that a model offers.
 fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
     let choices = question.request.metadata.as_ref()?.0.get("choices")?.as_array()?;
@@ -111,6 +135,7 @@ pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
         OperationType::UpdateVariables
         | OperationType::AddMessage
         | OperationType::AnswerTool
+        | OperationType::InformTool
         | OperationType::RelayModel => "--text ANSWER",
     };
     format!("rethread respond {} {answer}", question.key())
@@ -124,5 +149,6 @@ pub(crate) fn kind(operation: OperationType) -> &'static str {
         OperationType::ApproveTool => "approves a tool",
         OperationType::AnswerTool => "answers the model",
         OperationType::RelayModel => "stands for the model",
+        OperationType::InformTool => "informs a tool",
     }
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::StreamExt;
-use rethread::{CallId, Event, Outcome, Position, Runtime, Status, ThreadHandle};
+use rethread::{CallId, Event, OperationType, Outcome, Position, Runtime, Status, ThreadHandle, ThreadId};
 
 use crate::ask::{self, Said};
 use crate::exit::{self, Failure, INTERRUPTED};
-use crate::family;
+use crate::family::{self, Question};
 use crate::interrupt::interrupted;
 use crate::live::{Story, Watch};
 use crate::open::{self, OpenArgs};
@@ -48,35 +48,51 @@ pub(crate) async fn drive(
     let mut put_off = HashSet::new();
     loop {
         let watching = Watch::begin(open, form, runtime, story);
-        let at_rest = tokio::select! {
-            outcome = thread.at_rest() => Some(outcome),
-            () = interrupted() => None,
+        let turn = tokio::select! {
+            outcome = thread.at_rest() => Turn::AtRest(Box::new(outcome?)),
+            question = asked_by_tool(runtime, thread.id()) => Turn::ToolAsks(Box::new(question?)),
+            () = interrupted() => Turn::Interrupted,
         };
-        let Some(outcome) = at_rest else {
-            watching.stop().await;
-            if open.talks() {
-                output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
+        let (outcome, question) = match turn {
+            Turn::Interrupted => {
+                watching.stop().await;
+                if open.talks() {
+                    output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
+                }
+                return Ok(Driven::Interrupted);
             }
-            return Ok(Driven::Interrupted);
-        };
-        let outcome = outcome?;
-        story = watching.finish(shown_until(runtime, &outcome)).await?;
-        if !waits_for_people(outcome.status) || !ask::may_ask(form) {
-            return Ok(Driven::AtRest(Box::new(outcome)));
-        }
-        let open = family::questions(runtime, thread.id()).await?;
-        let Some(question) = ask::next(&open, &put_off) else {
-            if open.is_empty() && outcome.status == Status::Waiting {
-                // Its time was up just now, and the thread is about to go on.
-                continue;
+            Turn::ToolAsks(question) => {
+                story = watching.finish(runtime.store().next_position()).await?;
+                (None, *question)
             }
-            return Ok(Driven::AtRest(Box::new(outcome)));
+            Turn::AtRest(outcome) => {
+                story = watching.finish(shown_until(runtime, &outcome)).await?;
+                if !waits_for_people(outcome.status) || !ask::may_ask(form) {
+                    return Ok(Driven::AtRest(outcome));
+                }
+                let mut open = family::questions(runtime, thread.id()).await?;
+                let is_empty = open.is_empty();
+                let Some(place) = ask::next(&open, &put_off) else {
+                    if is_empty && outcome.status == Status::Waiting {
+                        // Its time was up just now, and the thread is about to go on.
+                        continue;
+                    }
+                    return Ok(Driven::AtRest(outcome));
+                };
+                (Some(outcome), open.swap_remove(place))
+            }
         };
         let asks = runtime.thread(question.asked.thread);
+        let id = question.asked.request.id;
+        if outcome.is_none() && !ask::may_ask(form) {
+            // The tool waits, and nobody is here to answer it.
+            take_back(&asks, id).await;
+            continue;
+        }
         let said = tokio::select! {
-            said = ask::ask(question) => said,
+            said = ask::ask(&question) => said,
             // Its time was up before an answer came.
-            () = closed(&asks, question.asked.request.id) => {
+            () = closed(&asks, id) => {
                 ask::end_line();
                 continue;
             }
@@ -85,21 +101,59 @@ pub(crate) async fn drive(
                 return Ok(Driven::Interrupted);
             }
         };
-        match said {
-            Said::Answer(answer) => {
-                if let Err(error) = asks.respond(question.asked.request.id, answer).await {
+        match (said, outcome) {
+            (Said::Answer(answer), _) => {
+                if let Err(error) = asks.respond(id, answer).await {
                     output::say(&format!("{}: {error}", output::red("error")));
                 }
             }
-            Said::NotNow => {
+            // A tool does not wait for another day.
+            (Said::NotNow | Said::Gone, None) => take_back(&asks, id).await,
+            (Said::NotNow, Some(_)) => {
                 put_off.insert(question.asked.key());
             }
-            Said::Gone => {
+            (Said::Gone, Some(outcome)) => {
                 ask::end_line();
-                return Ok(Driven::AtRest(Box::new(outcome)));
+                return Ok(Driven::AtRest(outcome));
             }
         }
     }
+}
+
+/// What comes next.
+enum Turn {
+    AtRest(Box<Outcome>),
+    ToolAsks(Box<Question>),
+    Interrupted,
+}
+
+async fn take_back(thread: &ThreadHandle, question: CallId) {
+    // It may be closed already: then nothing is to be done.
+    let _ = thread.cancel_interaction(question).await;
+}
+
+/// Waits until a tool of the thread, or of a branch of it, asks something while it runs.
+async fn asked_by_tool(runtime: &Runtime, thread: ThreadId) -> Result<Question, Failure> {
+    let mut events = runtime.events(runtime.store().next_position(), &["USER_INTERACTION_REQUESTED"])?;
+    loop {
+        let open = family::questions(runtime, thread).await.unwrap_or_default();
+        let of_tool = |question: &Question| question.asked.request.operation_type == OperationType::InformTool;
+        if let Some(question) = open.into_iter().find(of_tool) {
+            return Ok(question);
+        }
+        loop {
+            match events.next().await {
+                Some(Ok(event)) if asks_for_tool(&event.event) => break,
+                Some(_) => {}
+                // The log is closed: there is nobody to ask any more.
+                None => return std::future::pending().await,
+            }
+        }
+    }
+}
+
+fn asks_for_tool(event: &Event) -> bool {
+    matches!(event, Event::UserInteractionRequested(e) if e.tool_run.is_some())
 }
 
 /// What branches did while the thread waited for people stands behind its own last event.

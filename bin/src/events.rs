@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use futures::StreamExt;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
-use rethread_events::event::Branches;
+use rethread_events::event::{Aside, Branches, StrategyDecision};
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
@@ -205,7 +205,12 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::NodeFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
         Event::RouteTaken(e) => format!("{} → {}", e.from, e.to),
         Event::LlmExecutionRequest(e) => cut(&e.prompt),
-        Event::LlmCallRequested(e) => format!("call {}", e.iteration),
+        Event::LlmCallRequested(e) => match &e.aside {
+            None => format!("call {}", e.iteration),
+            Some(Aside::Candidate { index }) => format!("model {} of several", index + 1),
+            Some(Aside::Choice { fault: None }) => "for a choice".into(),
+            Some(Aside::Choice { fault: Some(fault) }) => format!("for a choice, again: {}", cut(fault)),
+        },
         Event::LlmCallRetried(e) => format!("attempt {}", e.attempt),
         Event::LlmCallCompleted(e) => {
             let tools: Vec<_> = e.message.tool_calls().map(|call| call.name.as_str()).collect();
@@ -254,6 +259,34 @@ pub(crate) fn summary(event: &Event) -> String {
             (None, Some(error)) => cut(&error.to_string()),
             (None, None) => String::new(),
         },
+        Event::PlanRequested(e) => match (e.replan, e.attempt) {
+            (0, 1) => e.node.to_string(),
+            (n, 1) => format!("{}, the plan is made anew for time {n}", e.node),
+            (_, n) => format!("{}, attempt {n}", e.node),
+        },
+        Event::PlanMade(e) => cut(&format!("{}: {}", e.steps.len(), e.steps.join("; "))),
+        Event::PlanStepStarted(e) => format!("{}: {}", e.index + 1, cut(&e.step)),
+        Event::PlanStepCompleted(e) if e.n_llm_calls == 1 => format!("{} in 1 call", e.index + 1),
+        Event::PlanStepCompleted(e) => format!("{} in {} calls", e.index + 1, e.n_llm_calls),
+        Event::PlanStepFailed(e) => format!("{}, {}: {}", e.index + 1, e.error.kind, cut(&e.error.message)),
+        Event::PlanCompleted(e) => e.node.to_string(),
+        Event::CandidateChosen(e) => match &e.reason {
+            Some(reason) => cut(&format!("{}: {reason}", e.name)),
+            None => cut(&e.name),
+        },
+        Event::CandidatesGathered(e) => format!("{} answers", e.n_answers),
+        Event::StrategyDecisionRequested(e) => cut(&e.name),
+        Event::StrategyDecisionRetried(e) => format!("attempt {}", e.attempt),
+        Event::StrategyDecided(e) => match &e.next {
+            StrategyDecision::CallModel { messages, .. } if messages.is_empty() => "call the model".into(),
+            StrategyDecision::CallModel { messages, .. } => format!("call the model with {} more", messages.len()),
+            StrategyDecision::RunTools { calls } => {
+                cut(&format!("run {}", calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ")))
+            }
+            StrategyDecision::Answer { content } => format!("answer {}", cut(content)),
+            StrategyDecision::Fail { error } => format!("fail, {}: {}", error.kind, cut(&error.message)),
+        },
+        Event::StrategyDecisionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ConditionEvaluationRequested(e) => cut(&e.condition),
         Event::ConditionEvaluationCompleted(e) => cut(&e.answer),
         Event::ForkStarted(e) => match &e.branches {

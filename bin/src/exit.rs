@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use rethread::store::StoreError;
+use rethread::tools::ProcessesError;
 use rethread::{ArchiveError, Faults, Outcome, RuntimeError, StartError, Status};
 
 use crate::output;
@@ -75,7 +76,10 @@ fn of_store(error: &StoreError) -> u8 {
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let code = match &error {
-            RuntimeError::NoThread(_) | RuntimeError::NoSeq { .. } | RuntimeError::NoInteraction(_) => NOT_FOUND,
+            RuntimeError::NoThread(_)
+            | RuntimeError::NoSeq { .. }
+            | RuntimeError::NoRequest { .. }
+            | RuntimeError::NoInteraction(_) => NOT_FOUND,
             RuntimeError::Workflow(_) | RuntimeError::NoDefinition { .. } => INVALID,
             RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
             RuntimeError::Rejected { .. } => CONFLICT,
@@ -91,6 +95,7 @@ impl From<StartError> for Failure {
         let code = match &error {
             StartError::Store(error) => of_store(error),
             StartError::Workspace(_) | StartError::Invalid(_) => INVALID,
+            StartError::Processes(ProcessesError::InUse { .. }) => CONFLICT,
             _ => FAILED,
         };
         Self::new(code, chain(&error))

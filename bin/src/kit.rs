@@ -1,18 +1,18 @@
 //! The tools that a command line offers, and what runs behind them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use clap::Args;
+use rethread::RuntimeBuilder;
 use rethread::tools::built_in::{self, Notes};
 use rethread::tools::mcp::{McpConfig, McpServers, ServerReport};
 use rethread::tools::{
-    CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, ProcessesError, RegisterError, Registry, Skills,
+    CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, RegisterError, Registry, Skills,
 };
 use serde_json::json;
 
 use crate::definition;
-use crate::exit::{CONFLICT, Failure, INVALID};
+use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
 use crate::output;
 
@@ -84,7 +84,7 @@ impl MoreArgs {
 }
 
 /// The tools that need nothing behind them.
-pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
+fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     let registry = Registry::new();
     let notes = Notes::in_workspace();
     let registered = || -> Result<(), RegisterError> {
@@ -101,51 +101,31 @@ pub(crate) fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     if args.allow_commands {
         registry.register(built_in::run_command(args.more.commands()?)).map_err(Failure::other)?;
     }
-    if !args.more.skills.is_empty() {
-        let (skills, faults) = Skills::load(&args.more.skills);
-        for fault in faults {
-            output::say(&format!(
-                "{}: skill left out: {}",
-                output::yellow("warning"),
-                output::tame(&fault.to_string(), 500)
-            ));
-        }
-        registry.register(skills.tool_with_list()).map_err(Failure::other)?;
-    }
     Ok(registry)
 }
 
-/// What runs behind the tools until the program ends.
-#[derive(Default)]
-struct Behind {
-    processes: Option<Processes>,
-    servers: Option<McpServers>,
-}
-
-static BEHIND: Mutex<Behind> = Mutex::new(Behind { processes: None, servers: None });
-
-/// Starts what runs behind the tools, and adds them: background processes, MCP servers.
-pub(crate) async fn start(open: &OpenArgs, args: &ToolArgs, registry: &Registry) -> Result<(), Failure> {
+/// Says to a runtime which tools there are, and what runs behind them.
+pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
+    let mut builder = builder.tools(registry(args)?).mcp(servers(open, &args.more.mcp)?).skills(skills(&args.more));
     if args.allow_commands {
-        let folder = open.data_dir.join("processes");
-        let processes = Processes::open(&folder, args.more.commands()?, ProcessOptions::default());
-        let processes = processes.map_err(|error| match error {
-            ProcessesError::InUse { .. } => Failure::new(CONFLICT, error),
-            ProcessesError::Io { ref source, .. } => Failure::other(format!("{error}: {source}")),
-        })?;
-        built_in::register_processes(registry, &processes).map_err(Failure::other)?;
-        behind(|behind| behind.processes = Some(processes));
+        builder = builder.processes(args.more.commands()?, ProcessOptions::default());
     }
-    connect(open, &args.more.mcp, registry).await?;
-    Ok(())
+    if let Some(workspace) = &args.workspace {
+        builder = builder.workspace(workspace);
+    }
+    Ok(builder)
 }
 
-/// Connects to the MCP servers of these files and of rethread.toml. Those that fail are told about and left out.
-pub(crate) async fn connect(
-    open: &OpenArgs,
-    files: &[PathBuf],
-    registry: &Registry,
-) -> Result<Vec<ServerReport>, Failure> {
+fn skills(args: &MoreArgs) -> Skills {
+    let (skills, faults) = Skills::load(&args.skills);
+    for fault in faults {
+        warn(&format!("skill left out: {fault}"));
+    }
+    skills
+}
+
+/// The MCP servers of these files and of rethread.toml.
+fn servers(open: &OpenArgs, files: &[PathBuf]) -> Result<McpConfig, Failure> {
     let mut all = McpConfig::default();
     for (file, config) in configs(open, files)? {
         for warning in config.warnings {
@@ -159,12 +139,12 @@ pub(crate) async fn connect(
             }
         }
     }
-    if all.servers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let (servers, reports) = McpServers::connect(all, registry).await;
-    behind(|behind| behind.servers = Some(servers));
-    for report in &reports {
+    Ok(all)
+}
+
+/// Tells of the servers that failed, and of what was passed over.
+pub(crate) fn tell(reports: &[ServerReport]) {
+    for report in reports {
         if let Err(error) = &report.tools {
             warn(&format!("MCP server `{}` is left out: {error}", report.server));
         }
@@ -172,7 +152,6 @@ pub(crate) async fn connect(
             warn(&format!("MCP server `{}`: {warning}", report.server));
         }
     }
-    Ok(reports)
 }
 
 fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig)>, Failure> {
@@ -201,40 +180,41 @@ fn warn(text: &str) {
 }
 
 /// All tools that come with rethread, whatever is allowed, and those of MCP servers: for a person who looks at them
-/// or calls one.
-pub(crate) async fn everything(
-    open: &OpenArgs,
-    workspace: Option<&Path>,
-    more: &MoreArgs,
-) -> Result<Registry, Failure> {
-    let args = ToolArgs {
-        workspace: workspace.map(Path::to_owned),
-        allow_write: true,
-        allow_commands: true,
-        more: more.clone(),
-    };
-    let registry = registry(&args)?;
-    // No records: there may be a runtime with processes of its own.
-    let processes = Processes::in_memory(args.more.commands()?, ProcessOptions::default());
-    built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
-    behind(|behind| behind.processes = Some(processes));
-    connect(open, &more.mcp, &registry).await?;
-    Ok(registry)
+/// or calls one, without a runtime.
+pub(crate) struct Kit {
+    pub(crate) registry: Registry,
+    processes: Processes,
+    servers: McpServers,
 }
 
-fn behind(change: impl FnOnce(&mut Behind)) {
-    // What a panic left behind is still to be stopped.
-    change(&mut BEHIND.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-}
-
-/// Ends what runs behind the tools.
-pub(crate) async fn stop() {
-    let mut taken = Behind::default();
-    behind(|behind| taken = std::mem::take(behind));
-    if let Some(processes) = taken.processes {
-        processes.shutdown().await;
+impl Kit {
+    pub(crate) async fn of_everything(
+        open: &OpenArgs,
+        workspace: Option<&Path>,
+        more: &MoreArgs,
+    ) -> Result<Self, Failure> {
+        let args = ToolArgs {
+            workspace: workspace.map(Path::to_owned),
+            allow_write: true,
+            allow_commands: true,
+            more: more.clone(),
+        };
+        let registry = registry(&args)?;
+        let skills = skills(more);
+        if !skills.is_empty() {
+            registry.register(skills.tool_with_list()).map_err(Failure::other)?;
+        }
+        // No records: there may be a runtime with processes of its own.
+        let processes = Processes::in_memory(more.commands()?, ProcessOptions::default());
+        built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
+        let (servers, reports) = McpServers::connect(servers(open, &more.mcp)?, &registry).await;
+        tell(&reports);
+        Ok(Self { registry, processes, servers })
     }
-    if let Some(servers) = taken.servers {
-        servers.shutdown().await;
+
+    /// Ends what runs behind the tools.
+    pub(crate) async fn stop(self) {
+        self.processes.shutdown().await;
+        self.servers.shutdown().await;
     }
 }

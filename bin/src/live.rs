@@ -188,6 +188,13 @@ impl Talk {
                     None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
                 }
             }
+            Event::PlanMade(_) => line("plan".into(), &about),
+            Event::PlanStepStarted(_) => line("step".into(), &about),
+            Event::PlanStepCompleted(_) => line(output::green("  ✓"), &format!("step {about}")),
+            Event::PlanStepFailed(_) => line(output::red("  ✗"), &format!("step {about}")),
+            Event::CandidateChosen(_) => line("chosen".into(), &about),
+            Event::CandidatesGathered(_) => line("merge".into(), &about),
+            Event::StrategyDecided(_) => line("decided".into(), &about),
             Event::RouteTaken(_) => line("route".into(), &about),
             Event::ForkStarted(_) => line("fork".into(), &about),
             Event::BranchEnded(e) => {

@@ -133,8 +133,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
     };
     let done = runtime.block_on(async {
-        let done = dispatch(cli).await;
-        kit::stop().await;
+        let done = dispatch(&cli.open, cli.command).await;
+        cli.open.stop().await;
         done
     });
     let code = match done {
@@ -146,34 +146,33 @@ fn main() -> ExitCode {
     code
 }
 
-async fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
-    let open = cli.open;
-    match cli.command {
-        Command::Run(args) => run::run(&open, args).await,
-        Command::Resume(args) => resume::resume(&open, args).await,
-        Command::Threads(args) => threads::list(&open, args).await,
-        Command::Show(args) => threads::show(&open, args).await,
-        Command::Events(args) => events::of_thread(&open, args).await,
-        Command::Tail(args) => events::of_log(&open, args).await,
-        Command::Replay(args) => replay::replay(&open, args).await,
-        Command::Explain(args) => explain::explain(&open, args).await,
-        Command::Diff(args) => diff::diff(&open, args).await,
-        Command::Bisect(args) => bisect::bisect(&open, args).await,
-        Command::Rerun(args) => rerun::rerun(&open, args).await,
-        Command::Tree(args) => tree::tree(&open, args).await,
-        Command::Fork(args) => fork::fork(&open, args).await,
-        Command::Cancel(args) => control::cancel(&open, args).await,
-        Command::Pause(args) => control::pause(&open, args).await,
-        Command::Inbox(args) => inbox::list(&open, args).await,
-        Command::Respond(args) => inbox::respond(&open, args).await,
-        Command::Verify(args) => archive::verify(&open, args).await,
-        Command::Export(args) => archive::export(&open, args).await,
-        Command::Import(args) => archive::import(&open, args).await,
-        Command::Gc(args) => gc::gc(&open, args).await,
+async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(open, args).await,
+        Command::Resume(args) => resume::resume(open, args).await,
+        Command::Threads(args) => threads::list(open, args).await,
+        Command::Show(args) => threads::show(open, args).await,
+        Command::Events(args) => events::of_thread(open, args).await,
+        Command::Tail(args) => events::of_log(open, args).await,
+        Command::Replay(args) => replay::replay(open, args).await,
+        Command::Explain(args) => explain::explain(open, args).await,
+        Command::Diff(args) => diff::diff(open, args).await,
+        Command::Bisect(args) => bisect::bisect(open, args).await,
+        Command::Rerun(args) => rerun::rerun(open, args).await,
+        Command::Tree(args) => tree::tree(open, args).await,
+        Command::Fork(args) => fork::fork(open, args).await,
+        Command::Cancel(args) => control::cancel(open, args).await,
+        Command::Pause(args) => control::pause(open, args).await,
+        Command::Inbox(args) => inbox::list(open, args).await,
+        Command::Respond(args) => inbox::respond(open, args).await,
+        Command::Verify(args) => archive::verify(open, args).await,
+        Command::Export(args) => archive::export(open, args).await,
+        Command::Import(args) => archive::import(open, args).await,
+        Command::Gc(args) => gc::gc(open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
-        Command::Tools(args) => tools::run(&open, args).await,
+        Command::Tools(args) => tools::run(open, args).await,
         Command::Llm(args) => Ok(llm::run(args).await),
         Command::Completions { shell } => {
             let mut script = Vec::new();

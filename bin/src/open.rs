@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rethread::tools::Registry;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
+use tokio::sync::Mutex;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, ToolArgs};
@@ -18,6 +18,9 @@ pub(crate) struct OpenArgs {
     /// The command, for whoever finds the log locked
     #[arg(skip)]
     pub(crate) command: String,
+    /// The runtime with tools, which is to be stopped whatever becomes of the command
+    #[arg(skip)]
+    pub(crate) equipped: Mutex<Option<Runtime>>,
     /// The folder of the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
@@ -85,30 +88,29 @@ impl OpenArgs {
 
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        let (builder, registry) = self.equipped(args)?;
-        let runtime = builder.start().await?;
-        // Behind the log's own lock, so that what another process runs is left alone.
-        kit::start(self, args, &registry).await?;
-        Ok(runtime)
+        self.equipped(args, self.builder()).await
     }
 
     /// A runtime that could run threads, and does not.
     pub(crate) async fn observe(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        let (builder, registry) = self.equipped(args)?;
-        let runtime = builder.observing().start().await?;
-        kit::start(self, args, &registry).await?;
+        self.equipped(args, self.builder().observing()).await
+    }
+
+    async fn equipped(&self, args: &ToolArgs, builder: RuntimeBuilder) -> Result<Runtime, Failure> {
+        // Answers that a profile wants kept lie beside the log.
+        let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
+        let runtime = kit::equip(self, builder.profiles(profiles), args)?.start().await?;
+        *self.equipped.lock().await = Some(runtime.clone());
+        kit::tell(runtime.mcp_reports());
         Ok(runtime)
     }
 
-    fn equipped(&self, args: &ToolArgs) -> Result<(RuntimeBuilder, Registry), Failure> {
-        // Answers that a profile wants kept lie beside the log.
-        let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
-        let registry = kit::registry(args)?;
-        let builder = self.builder().profiles(profiles).tools(registry.clone());
-        Ok(match &args.workspace {
-            Some(workspace) => (builder.workspace(workspace), registry),
-            None => (builder, registry),
-        })
+    /// Stops the runtime whose command did not get as far as that: what runs behind its tools must end.
+    pub(crate) async fn stop(&self) {
+        if let Some(runtime) = self.equipped.lock().await.take() {
+            // Why the command failed is told already.
+            let _ = runtime.shutdown().await;
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
-use rethread::{Runtime, State, Status, ThreadFilter, ThreadSummary};
-use serde_json::Value;
+use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
+use serde_json::{Value, json};
 
 use crate::branches::{self, Branch};
 use crate::exit::Failure;
@@ -34,6 +34,9 @@ pub(crate) struct ThreadsArgs {
 pub(crate) struct ShowArgs {
     /// The thread: its id, a part of it, or `last`
     thread: String,
+    /// Print the body of the request that was sent for this call of a model: its seq, as `events` prints it
+    #[arg(long, value_name = "SEQ")]
+    call: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -120,6 +123,9 @@ pub(crate) async fn show(open: &OpenArgs, args: ShowArgs) -> Result<ExitCode, Fa
 
 async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failure> {
     let thread = open::find(runtime, &args.thread).await?;
+    if let Some(seq) = args.call {
+        return show_call(&thread, CallId(Seq(seq)), args.json).await;
+    }
     let summary = thread.summary().await?;
     let state = thread.state().await?;
     let branches = branches::of(runtime, &thread).await?;
@@ -136,6 +142,31 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
         if !branches.is_empty() {
             output::print(branches::lines(&branches))?;
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The body of a request, as it was sent: nothing beside it stands on stdout.
+async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<ExitCode, Failure> {
+    let sent = thread.request_body(call).await?;
+    if json {
+        let fallbacks: Vec<_> =
+            sent.fallbacks.iter().map(|(name, body)| json!({ "sent_to": name, "body": body })).collect();
+        output::print_json(&json!({
+            "call": sent.call,
+            "attempt": sent.attempt,
+            "sent_to": sent.sent_to,
+            "http": sent.is_http,
+            "body": sent.body,
+            "fallbacks": fallbacks,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::print(sent.body.to_string())?;
+    if !sent.is_http {
+        output::say(&format!("`{}` is not reached over HTTP: this is what it was asked", sent.sent_to));
+    } else if !sent.fallbacks.is_empty() {
+        output::say("the profile has fallbacks: --json prints what they are sent");
     }
     Ok(ExitCode::SUCCESS)
 }

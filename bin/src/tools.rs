@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::{FAILED, Failure, INTERRUPTED, INVALID, NOT_FOUND};
 use crate::interrupt::{self, interrupted};
-use crate::kit::{self, ALLOWED_BY, MoreArgs};
+use crate::kit::{ALLOWED_BY, Kit, MoreArgs};
 use crate::open::OpenArgs;
 use crate::output;
 
@@ -73,7 +73,9 @@ pub(crate) async fn run(open: &OpenArgs, args: ToolsArgs) -> Result<ExitCode, Fa
 }
 
 async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
-    let tools = kit::everything(open, None, &args.more).await?.list();
+    let kit = Kit::of_everything(open, None, &args.more).await?;
+    let tools = kit.registry.list();
+    kit.stop().await;
     if args.json {
         output::print_json(&tools.iter().map(described).collect())?;
         return Ok(ExitCode::SUCCESS);
@@ -131,13 +133,13 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
         Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display()))
     })?;
     interrupt::catch();
-    let registry = kit::everything(open, Some(&folder), &args.more).await?;
+    let kit = Kit::of_everything(open, Some(&folder), &args.more).await?;
     let cancel = CancellationToken::new();
     let mut cx = ToolContext::new(workspace).cancel(cancel.clone());
     if open.talks() {
         cx = cx.progress(Progress::new(|text| output::say(&output::dim(output::tame(&text, 200)))));
     }
-    let mut answer = std::pin::pin!(registry.call(&args.name, arguments, cx));
+    let mut answer = std::pin::pin!(kit.registry.call(&args.name, arguments, cx));
     let (answer, is_interrupted) = tokio::select! {
         answer = &mut answer => (answer, false),
         () = interrupted() => {
@@ -145,6 +147,7 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
             (answer.await, true)
         }
     };
+    kit.stop().await;
     match answer {
         Ok(output) => {
             if args.json {

@@ -65,9 +65,10 @@ nodes:
                 attempt: run.attempt,
                 content: vec![Part::text("line 1 of the file\nline 2 of the file\n")],
                 value: None,
+                full: None,
                 duration_ms: 1,
             },
-            Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
+            Effect::RunProcessor(_) | Effect::AskStrategy(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());
     }

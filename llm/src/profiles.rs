@@ -21,8 +21,10 @@ use crate::retry::{RetryStats, Retrying};
 
 mod layered;
 mod make;
+mod recorded;
 
 pub use layered::Totals;
+pub use recorded::RecordedProfile;
 
 /// The largest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -43,6 +43,7 @@ use tokio::sync::watch;
 pub use files::Watcher;
 pub use options::Options;
 
+use answer::Answerer;
 use cache::Cache;
 use care::Care;
 use files::Files;
@@ -52,7 +53,7 @@ use mark::{Mark, Reached};
 use queue::{Answer, Op, Queue};
 use read::Reader;
 use sealer::{Sealer, Task};
-use writer::Writer;
+use writer::{Committer, Writer};
 
 use crate::contract::{Appended, Store};
 use crate::error::{Damage, StoreError};
@@ -104,7 +105,7 @@ pub struct SledStore {
 }
 
 struct Threads {
-    writer: JoinHandle<Journal>,
+    writer: JoinHandle<Result<Journal, StoreError>>,
     sealer: JoinHandle<()>,
     tasks: std::sync::mpsc::Sender<Task>,
     _lock: Lock,
@@ -146,17 +147,17 @@ impl SledStore {
             let (sealer, reader, mark) = (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
             spawn("log sealer", dir, move || sealer.run(&reader, &mark, &todo))?
         };
-        let writer = Writer::new(
-            Arc::clone(&queue),
-            Arc::clone(&reader),
-            found.journal,
-            Arc::clone(&mark),
-            Arc::clone(&sealer),
-            tasks.clone(),
-            Arc::clone(&progress),
-            found.next,
-            options.tail_bytes,
-        );
+        let committer = Committer {
+            queue: Arc::clone(&queue),
+            reader: Arc::clone(&reader),
+            journal: found.journal,
+            mark: Arc::clone(&mark),
+            sealer: Arc::clone(&sealer),
+            progress: Arc::clone(&progress),
+            next: found.next,
+            answerer: Answerer::default(),
+        };
+        let writer = Writer::new(committer, tasks.clone(), options.tail_bytes);
         let writer = spawn("log writer", dir, move || writer.run())?;
         let threads = Threads { writer, sealer: sealer_thread, tasks, _lock: lock };
         Ok(Self {
@@ -231,7 +232,7 @@ impl SledStore {
         let Threads { writer, sealer, tasks, _lock } = threads;
         // Before the writer is waited for, which may itself be waiting for the sealer.
         self.sealer.close();
-        let journal = writer.join().map_err(|_| stopped("writer"));
+        let journal = writer.join().map_err(|_| stopped("writer")).flatten();
         self.progress.send_modify(|progress| progress.closed = true);
         let sealed = journal.and_then(|journal| self.seal_rest(journal, &tasks));
         drop(tasks);

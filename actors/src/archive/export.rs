@@ -123,7 +123,7 @@ fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<
         next = last.seq.next();
         for record in page {
             let event = RecordedEvent::decode(record)?;
-            for thing in named_by(&event.event) {
+            for thing in named_by(thread, &event.event) {
                 if work.named.insert(thing) {
                     write_line(&mut work.to, &thing_json(store, thing)?)?;
                 }
@@ -145,15 +145,22 @@ fn write_line(to: &mut impl Write, value: &Value) -> io::Result<()> {
 enum Thing {
     Workflow(Hash),
     Blob(Hash),
+    /// The whole output of a tool, which goes with its thread.
+    Output(ThreadId, Hash),
 }
 
-fn named_by(event: &Event) -> Vec<Thing> {
+fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
     match event {
         Event::ThreadStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
         Event::ThreadForked(forked) => {
             forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
         }
         Event::LlmExecutionRequest(request) => request.tool_catalog.into_iter().map(Thing::Blob).collect(),
+        Event::LlmCallRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
+        Event::LlmCallRetried(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
+        Event::ConditionEvaluationRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
+        Event::ContextSummaryRequested(e) => e.model_profile.into_iter().map(Thing::Blob).collect(),
+        Event::ToolExecutionCompleted(e) => e.full_output.into_iter().map(|hash| Thing::Output(thread, hash)).collect(),
         _ => Vec::new(),
     }
 }
@@ -170,5 +177,6 @@ fn thing_json(store: &dyn Store, thing: Thing) -> Result<Value, RuntimeError> {
             json!({ "workflow": { "hash": hash, "definition": definition } })
         }
         Thing::Blob(hash) => json!({ "blob": { "hash": hash, "text": text(hash)? } }),
+        Thing::Output(thread, hash) => json!({ "blob": { "hash": hash, "thread_id": thread, "text": text(hash)? } }),
     })
 }

@@ -114,7 +114,11 @@ impl Importer<'_> {
         if value["hash"].as_str() != Some(&Hash::of(text.as_bytes()).to_string()) {
             return Err(self.wrong("the blob does not have the hash it says"));
         }
-        self.store.put_blob(None, text.as_bytes()).map_err(RuntimeError::from)?;
+        let owner = match &value["thread_id"] {
+            Value::Null => None,
+            id => Some(serde_json::from_value(id.clone()).map_err(|error| self.wrong(error))?),
+        };
+        self.store.put_blob(owner, text.as_bytes()).map_err(RuntimeError::from)?;
         Ok(())
     }
 

@@ -117,7 +117,7 @@ fn kind_at_work(work: &Work) -> Option<&'static str> {
         Work::Llm(_) => Some("llm"),
         Work::Tool(_) | Work::Approved(_) => Some("tool"),
         Work::Asking(ask) => Some(match ask.operation_type {
-            OperationType::ApproveTool => "tool",
+            OperationType::ApproveTool | OperationType::InformTool => "tool",
             OperationType::UpdateVariables
             | OperationType::AddMessage
             | OperationType::AnswerTool

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio_util::sync::DropGuard;
 
 use super::Reply;
+use super::asking::Asking;
 
 /// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
@@ -84,6 +85,8 @@ pub(super) struct Waiting {
 pub(super) struct Kept {
     /// The work that goes on; dropping an entry calls it off.
     pub(super) running: HashMap<Key, DropGuard>,
+    /// Tools among it that wait for answers of people.
+    pub(super) asking: Asking,
     /// What is to be told, in order.
     pub(super) waiting: VecDeque<Waiting>,
     /// When the log is to be tried again.
@@ -94,9 +97,10 @@ pub(super) struct Kept {
 impl Kept {
     /// Of the work of a machine whose events from `end` on are void, that which the log knows of. The seqs of other
     /// calls will be those of other events.
-    pub(super) fn before(end: Seq, mut running: HashMap<Key, DropGuard>) -> Self {
+    pub(super) fn before(end: Seq, mut running: HashMap<Key, DropGuard>, mut asking: Asking) -> Self {
         running.retain(|(call, _), _| call.0 < end);
-        Self { running, ..Self::default() }
+        asking.retain(|question, _| question.0 < end);
+        Self { running, asking, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -143,6 +147,9 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         | Input::ToolFailed { call, attempt, .. }
         | Input::ContextProcessed { call, attempt, .. }
         | Input::ContextProcessingFailed { call, attempt, .. }
+        | Input::StrategyDecided { call, attempt, .. }
+        | Input::StrategyFailed { call, attempt, .. }
+        | Input::ToolAsks { call, attempt, .. }
         | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
@@ -179,13 +186,16 @@ fn bytes_of(input: &Input) -> usize {
             Input::ModelFailed { error, .. }
             | Input::ModelTryFailed { error, .. }
             | Input::ContextProcessingFailed { error, .. }
+            | Input::StrategyFailed { error, .. }
             | Input::ToolFailed { error, .. } => json_bytes(error),
             Input::ContextProcessed { processed, .. } => {
                 json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
             }
+            Input::StrategyDecided { next, .. } => json_bytes(next),
             Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
             Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
             Input::ToolProgress { message, .. } => message.len(),
+            Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
             // The log has it in the branch, and it is told again.

@@ -7,6 +7,7 @@ use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::Thread;
 use tokio_util::sync::DropGuard;
 
+use super::asking::Asking;
 use super::kept::{Kept, Key, Said};
 use super::{Begin, Reply};
 use crate::error::RuntimeError;
@@ -38,6 +39,8 @@ pub(super) struct Live {
     pub(super) refused: Option<(Seq, RuntimeError)>,
     /// What was begun; dropping an entry calls the work off.
     pub(super) running: HashMap<Key, DropGuard>,
+    /// Tools that run and wait for answers of people.
+    pub(super) asking: Asking,
     /// The branches that were seen to run; they go on without this actor.
     pub(super) branches: HashSet<u32>,
     /// Those of them that are at rest themselves.
@@ -86,6 +89,7 @@ impl Live {
             under_way: VecDeque::new(),
             refused: None,
             running: HashMap::new(),
+            asking: Asking::new(),
             branches: HashSet::new(),
             resting: HashSet::new(),
             told_rests: false,

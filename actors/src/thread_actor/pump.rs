@@ -14,6 +14,7 @@ use crate::inner::Inner;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::processor::ProcessorContext;
+use crate::strategy::StrategyContext;
 use crate::tool_executor::CallTool;
 
 impl ThreadActor {
@@ -70,7 +71,7 @@ impl ThreadActor {
         let thread = ctx.address();
         match effect {
             Effect::CallModel(call) => {
-                let Some(request) = live.thread.state().model_request() else {
+                let Some(request) = live.thread.state().model_request_of(call.call) else {
                     return false;
                 };
                 slot.llm.do_send(CallModel { thread, id, call, request, cancel });
@@ -91,6 +92,12 @@ impl ThreadActor {
                 let cx = InteractionContext::new(inner, run.node.clone(), state, cancel);
                 let request = InteractionRequest::new(inner, &cx.state, &ask);
                 question::put(request, cx, handler.clone(), thread);
+            }
+            Effect::AskStrategy(run) => {
+                let Some(cx) = StrategyContext::new(live.thread.state().clone(), &run, cancel) else {
+                    return false;
+                };
+                inner.strategies.ask(&run, cx, thread);
             }
             Effect::RunProcessor(run) => {
                 let state = live.thread.state().clone();

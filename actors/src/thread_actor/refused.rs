@@ -49,7 +49,7 @@ impl ThreadActor {
         for handle in [live.alarm.take().map(|(_, alarm)| alarm), live.idle.take()].into_iter().flatten() {
             ctx.cancel_future(handle);
         }
-        let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running));
+        let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running), std::mem::take(&mut live.asking));
         kept.halting = live.halting;
         let mut asking = Vec::new();
         for append in live.under_way.drain(..) {

@@ -83,6 +83,10 @@ impl ThreadActor {
 
     pub(super) fn leave(&mut self, ctx: &mut Context<Self>) {
         let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
+        if ended {
+            self.inner.thread_ended(self.id);
+        }
+        self.inner.outputs.forget(self.id);
         self.go(ctx);
         // Behind the going: who asks later finds nobody here and looks into the log.
         self.inner.activity.left(self.id, ended);

@@ -82,9 +82,9 @@ impl ThreadActor {
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
         let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };
-        let Kept { running, waiting, retry: _, halting } = kept;
+        let Kept { running, asking, waiting, retry: _, halting } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
-        self.mode = Mode::Live(Box::new(Live { running, halting, ..live }));
+        self.mode = Mode::Live(Box::new(Live { running, asking, halting, ..live }));
         match recovered {
             Ok(events) if events.is_empty() => {}
             Ok(events) => {

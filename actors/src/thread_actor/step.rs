@@ -7,6 +7,7 @@ use rethread_events::thread::{StepError, Surroundings};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use tokio_util::sync::CancellationToken;
 
+use super::asking;
 use super::branches::ForBranches;
 use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
@@ -48,10 +49,17 @@ impl ThreadActor {
 
     /// Tells the machine, and appends what follows. Nothing is begun.
     pub(super) fn step(&mut self, told: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+        let unheard = self.unheard(&told.input);
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
         let Waiting { input, reply, place, cause } = told;
+        if let Some(rejected) = unheard {
+            if let Some(reply) = reply {
+                let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));
+            }
+            return;
+        }
         let now = Inner::now();
         let call = key_of(&input).filter(|_| cause.is_none());
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
@@ -128,7 +136,7 @@ impl ThreadActor {
         }
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
-        let follows = ForBranches::of(&events);
+        let (follows, told) = (ForBranches::of(&events), asking::told_by(&events));
         let tag = Tag(live.thread.state().status().code());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
         live.under_way.push_back(UnderWay { end, reply, said });
@@ -138,6 +146,7 @@ impl ThreadActor {
             Ok(appended) => {
                 // First: a thread that has ended leaves with what follows.
                 actor.branches_follow(follows);
+                actor.tell_tools(told);
                 actor.appended(end, &appended, expected, &opened, ctx);
             }
             Err(error) => actor.refused(end, error.into(), ctx),
@@ -177,5 +186,6 @@ fn opens_a_call(event: &Event) -> bool {
             | Event::ConditionEvaluationRequested(_)
             | Event::ContextSummaryRequested(_)
             | Event::ContextProcessingRequested(_)
+            | Event::StrategyDecisionRequested(_)
     )
 }

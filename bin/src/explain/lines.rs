@@ -191,6 +191,7 @@ pub(crate) fn in_words(call: &Call) -> String {
             format!("person, {about:?}")
         }
         CallKind::Processor => format!("processor {name}"),
+        CallKind::Strategy => format!("strategy {name}"),
         CallKind::Branch => format!("branch {name}"),
     });
     if call.attempt > 1 || !call.failed_tries.is_empty() {

@@ -156,6 +156,7 @@ fn place(told: &Told, top: &Top<'_>, width: usize) -> String {
         CallKind::Tool => "tool",
         CallKind::Interaction => "person,",
         CallKind::Processor => "processor",
+        CallKind::Strategy => "strategy",
         CallKind::Branch => "branch",
     };
     let thread = if top.thread == told.thread { String::new() } else { format!(" of branch {}", part_of(top.thread)) };

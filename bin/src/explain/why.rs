@@ -117,6 +117,7 @@ fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
         CallKind::Condition => format!("model {name} judged no condition"),
         CallKind::Tool => format!("tool {name} failed, called with {}", call.asked.as_deref().unwrap_or("nothing")),
         CallKind::Interaction => format!("nobody answered {:?}", call.asked.as_deref().unwrap_or(name)),
+        CallKind::Strategy => format!("the strategy {name} failed"),
         CallKind::Processor => format!("context processor {name} failed"),
         CallKind::Branch => format!("branch {name} failed"),
     };

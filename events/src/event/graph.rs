@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ModelChoice;
 use crate::bin::Ordered;
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, ThreadId, Time};
+use crate::ids::{CallId, Hash, NodeId, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{Message, UnitPrices, Usage};
 
@@ -28,6 +28,8 @@ pub struct ConditionEvaluationRequested {
     pub model: ModelChoice,
     /// How long it may take.
     pub timeout_ms: u64,
+    /// As in LLM_CALL_REQUESTED.
+    pub model_profile: Option<Hash>,
 }
 
 /// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that there is none.

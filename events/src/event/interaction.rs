@@ -21,6 +21,8 @@ pub enum OperationType {
     AnswerTool,
     /// It is the answer of a model that a person stands for.
     RelayModel,
+    /// It goes to a tool that runs and asked for it.
+    InformTool,
 }
 
 impl OperationType {
@@ -32,6 +34,7 @@ impl OperationType {
             Self::ApproveTool => "APPROVE_TOOL",
             Self::AnswerTool => "ANSWER_TOOL",
             Self::RelayModel => "RELAY_MODEL",
+            Self::InformTool => "INFORM_TOOL",
         }
     }
 }
@@ -64,10 +67,12 @@ pub struct UserInteractionRequested {
     pub deadline: Option<Time>,
     /// What the application may want to know.
     pub metadata: Option<Json>,
-    /// The tool call that is asked about: it is to be approved, or the person answers in its place.
+    /// The tool call that is asked about: it is to be approved, or the person answers in its place, or it runs and asks.
     pub tool_call: Option<AskedTool>,
     /// The model call that a person answers. Its prompt is made from the conversation and not stored twice.
     pub llm_call: Option<CallId>,
+    /// The tool call that runs and asks. The question ends with it at the latest.
+    pub tool_run: Option<CallId>,
 }
 
 /// A tool call that a person is asked about.
@@ -125,7 +130,7 @@ pub struct UserInteractionProcessed {
     pub variables: Vec<VariableUpdate>,
     /// The text of the message that was added.
     pub message: Option<String>,
-    /// What was decided about the tool call that was asked about.
+    /// What was decided about the tool call that was asked about, or what the tool that asked is told.
     pub decision: Option<Decision>,
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use super::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
 use crate::json::Json;
@@ -42,6 +43,8 @@ pub struct LlmExecutionRequest {
     pub relay: bool,
     /// When and by whom what was said is summarised; never when absent.
     pub summary: Option<SummaryPlan>,
+    /// How it comes to its answer.
+    pub strategy: LoopStrategy,
 }
 
 /// When and by whom the conversation of an agent loop is summarised.
@@ -97,8 +100,13 @@ pub enum ToolMode {
 /// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRequested {
-    /// 1 for the first call of the loop.
+    /// 1 for the first call of the loop; for a call that is an aside, how many there were before.
     pub iteration: u32,
+    /// What it is for, when its answer does not join the conversation by itself.
+    pub aside: Option<Aside>,
+    /// The hash of what is known of the model's profile now (a blob, without keys), so that what is sent can be got back;
+    /// absent where nothing is sent over HTTP.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
@@ -108,6 +116,8 @@ pub struct LlmCallRetried {
     pub call: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
+    /// As in LLM_CALL_REQUESTED, for this attempt.
+    pub model_profile: Option<Hash>,
 }
 
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
@@ -221,6 +231,8 @@ pub struct ContextSummaryRequested {
     pub model: ModelChoice,
     /// How long it may take.
     pub timeout_ms: u64,
+    /// As in LLM_CALL_REQUESTED.
+    pub model_profile: Option<Hash>,
 }
 
 /// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.

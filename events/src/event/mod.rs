@@ -5,6 +5,7 @@ mod graph;
 mod interaction;
 mod llm;
 mod node;
+mod strategy;
 mod thread;
 mod tool;
 
@@ -12,6 +13,7 @@ pub use graph::*;
 pub use interaction::*;
 pub use llm::*;
 pub use node::*;
+pub use strategy::*;
 pub use thread::*;
 pub use tool::*;
 
@@ -232,4 +234,17 @@ events! {
     50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
     51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 1 State;
     14 LimitRaised "LIMIT_RAISED" v 1 State;
+    // strategies of the agent loop
+    80 PlanRequested "PLAN_REQUESTED" v 1 State;
+    81 PlanMade "PLAN_MADE" v 1 State;
+    82 PlanStepStarted "PLAN_STEP_STARTED" v 1 State;
+    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 1 State;
+    84 PlanStepFailed "PLAN_STEP_FAILED" v 1 State;
+    85 PlanCompleted "PLAN_COMPLETED" v 1 State;
+    86 CandidateChosen "CANDIDATE_CHOSEN" v 1 State;
+    87 CandidatesGathered "CANDIDATES_GATHERED" v 1 State;
+    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 1 State;
+    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State;
+    90 StrategyDecided "STRATEGY_DECIDED" v 1 State;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State;
 }

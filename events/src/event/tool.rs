@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Time, ToolName};
+use crate::ids::{CallId, Hash, Time, ToolName};
 use crate::json::Json;
 use crate::message::Part;
 use crate::tool::Recovery;
@@ -73,6 +73,8 @@ pub struct ToolExecutionCompleted {
     pub value: Option<Json>,
     /// How long it took.
     pub duration_ms: u64,
+    /// The hash of the whole text (a blob), where `content` has only its head and tail.
+    pub full_output: Option<Hash>,
 }
 
 /// TOOL_EXECUTION_FAILED: there will be no answer. The model is told.

@@ -23,6 +23,8 @@ pub enum CallKind {
     Interaction,
     /// A context processor.
     Processor,
+    /// A strategy of the application that decides what comes next.
+    Strategy,
     /// A branch.
     Branch,
 }

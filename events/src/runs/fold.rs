@@ -117,6 +117,10 @@ impl Runs {
             | Event::ContextProcessingRetried(_)
             | Event::ContextProcessed(_)
             | Event::ContextProcessingFailed(_)
+            | Event::StrategyDecisionRequested(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecided(_)
+            | Event::StrategyDecisionFailed(_)
             | Event::ContextSummaryRequested(_)
             | Event::ContextSummaryCompleted(_)
             | Event::BranchStarted(_)
@@ -132,6 +136,14 @@ impl Runs {
             | Event::LlmExecutionFailed(_)
             | Event::ToolExecutionProgress(_)
             | Event::ContextSummarized(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
             | Event::BudgetExceeded(_) => {}
         }
         if let Some(result) = self.present() {

@@ -1,5 +1,6 @@
 //! What the machine owes to nobody but itself.
 
+use super::agent_loop::Gate;
 use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
@@ -11,7 +12,7 @@ use crate::ids::{NodeId, Time};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
-    next(state, workflow, around).map(|event| bounds::within_budget(state, event, around.now))
+    next(state, workflow, around).and_then(|event| bounds::within_budget(state, event, around.now))
 }
 
 fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
@@ -82,15 +83,17 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
         // What runs needs no definition: all that decides its course is in its request.
         Work::Llm(agent_loop) => questions::follow_up(state, workflow, around)
             .or_else(|| bounds::loop_at_limit(state, agent_loop))
-            .or_else(|| summaries::before_call(state, agent_loop, around))
-            .or_else(|| agent_loop.advance(around)),
-        Work::Tool(_) => None,
+            .or_else(|| match agent_loop.gate(around.now) {
+                Gate::Owes(event) => Some(*event),
+                Gate::Shut => None,
+                Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| agent_loop.advance(around)),
+            }),
+        Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Processing(run) => processors::advance(state, run, around),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
             Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,
         }),
-        Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Approved(tool) => {
             let request = nodes::run_approved(node, tool, around);
             Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))

@@ -8,16 +8,29 @@
 //!   └───────────────────────┘      any ─▶ Failed
 //! ```
 //!
-//! Where a person stands for the model, `Relayed` comes between `Asking` and what follows it.
+//! Where a person stands for the model, `Relayed` comes between `Asking` and what follows it. Where several models are
+//! asked, `Panel` comes first. Whenever nothing is open, the strategy may put something in between: a step of a plan,
+//! a decision of the application.
 
+mod custom;
+mod panel;
+mod plan;
 mod slots;
+mod strategy;
 
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+pub(super) use self::custom::checked as checked_decision;
+pub use self::custom::{CustomRun, CustomStage, StrategyRun, Turn};
+pub use self::panel::{Candidate, Choice, Panel};
+pub use self::plan::{PlanRun, PlanStage};
 pub use self::slots::Slot;
 pub(super) use self::slots::{decided_without, request_tool};
+pub(super) use self::strategy::Gate;
+use self::strategy::read_json;
+pub use self::strategy::{AnswerForm, Course, Leg, Seat, Wants};
 
 use super::calls::ModelCall;
 use super::state::{Interaction, InteractionStage};
@@ -41,6 +54,8 @@ pub struct AgentLoop {
     pub request: Arc<LlmExecutionRequest>,
     /// The number of the last model call, from 1.
     pub iteration: u32,
+    /// Model calls that were made beside it, of several models and for choices among them.
+    pub n_asides: u32,
     /// Tool calls ended.
     pub n_tool_calls: u32,
     /// Model calls answered, or not, that were for summaries.
@@ -49,11 +64,17 @@ pub struct AgentLoop {
     pub usage: Usage,
     /// What is going on.
     pub stage: Stage,
+    /// How far the strategy is.
+    pub course: Course,
+    /// How the next model calls are made.
+    pub leg: Leg,
 }
 
 /// What is going on in a loop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Stage {
+    /// Several models are asked.
+    Panel(Box<Panel>),
     /// The model is to be called.
     ToAsk,
     /// What was said is summarised first, because it has become too long.
@@ -87,13 +108,17 @@ pub struct Relayed {
 impl AgentLoop {
     /// A loop that has not called the model yet.
     pub(super) fn new(request: LlmExecutionRequest) -> Self {
+        let (stage, course) = strategy::begin(&request);
         Self {
             request: Arc::new(request),
             iteration: 0,
+            n_asides: 0,
             n_tool_calls: 0,
             n_summaries: 0,
             usage: Usage::default(),
-            stage: Stage::ToAsk,
+            stage,
+            course,
+            leg: Leg::default(),
         }
     }
 
@@ -101,13 +126,22 @@ impl AgentLoop {
     pub(super) fn advance(&self, around: &Surroundings<'_>) -> Option<Event> {
         match &self.stage {
             Stage::ToAsk if self.iteration >= self.request.max_iterations => {
-                let message = format!(
-                    "the model asked for tools in each of {} calls and gave no answer (max_iterations)",
-                    self.request.max_iterations
-                );
+                let n = self.request.max_iterations;
+                let message = match self.course {
+                    Course::React => {
+                        format!("the model asked for tools in each of {n} calls and gave no answer (max_iterations)")
+                    }
+                    Course::Plan(_) | Course::Custom(_) => {
+                        format!("the model was called {n} times and the node has no answer (max_iterations)")
+                    }
+                };
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
-            Stage::ToAsk => Some(LlmCallRequested { iteration: self.iteration + 1 }.into()),
+            Stage::ToAsk => {
+                let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
+                Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
+            }
+            Stage::Panel(panel) => panel.next(self, around),
             Stage::Asking(open) if self.request.relay => {
                 Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
             }
@@ -119,7 +153,7 @@ impl AgentLoop {
                     content: content.clone(),
                     finish_reason: *finish_reason,
                     usage: self.usage,
-                    n_llm_calls: self.iteration + self.n_summaries,
+                    n_llm_calls: self.iteration + self.n_asides + self.n_summaries,
                     n_tool_calls: self.n_tool_calls,
                 }
                 .into(),
@@ -134,7 +168,11 @@ impl AgentLoop {
 
     /// The model is being called.
     pub(super) fn call_requested(&mut self, seq: Seq, at: Time, event: &LlmCallRequested) -> Result<(), Unfit> {
-        if !matches!(self.stage, Stage::ToAsk) || event.iteration != self.iteration + 1 {
+        if let Some(aside) = &event.aside {
+            return self.aside_requested(seq, at, aside);
+        }
+        let is_held = !matches!(self.gate(at), Gate::Open);
+        if !matches!(self.stage, Stage::ToAsk) || is_held || event.iteration != self.iteration + 1 {
             return Err(Unfit("no model call is due"));
         }
         self.iteration = event.iteration;
@@ -145,8 +183,13 @@ impl AgentLoop {
 
     /// The model is called again. `clock` is what the clocks of calls show.
     pub(super) fn call_retried(&mut self, at: Time, clock: Time, event: &LlmCallRetried) -> Result<(), Unfit> {
-        match &mut self.stage {
-            Stage::Asking(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
+        let open = match &mut self.stage {
+            Stage::Asking(open) => Some(open).filter(|open| open.call == event.call),
+            Stage::Panel(panel) => panel.open_calls_mut().find(|open| open.call == event.call),
+            _ => None,
+        };
+        match open {
+            Some(open) if event.attempt == open.attempt + 1 => {
                 open.attempt = event.attempt;
                 open.requested_at = at;
                 open.deadline = self.request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
@@ -159,36 +202,40 @@ impl AgentLoop {
     /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
     /// tools, a result for each of them, so that none is left without one.
     pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, Unfit> {
+        if matches!(self.stage, Stage::Panel(_)) {
+            self.aside_completed(event)?;
+            return Ok(Vec::new());
+        }
         self.may_end(event.call)?;
         self.usage.add(&event.usage);
-        let calls: Vec<_> = event.message.tool_calls().cloned().map(Slot::Queued).collect();
-        let mut messages = vec![event.message.clone()];
-        let failed = match event.finish_reason {
-            FinishReason::ContentFilter => {
-                let message = "the provider's content filter stopped the answer";
-                Some(ExecutionError::new(ErrorKind::ContentFilter, message))
-            }
-            FinishReason::Error => {
-                let message = "the provider says that its answer is faulty";
-                Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
-            }
-            _ => None,
-        };
-        if let Some(error) = failed {
+        Ok(self.take_answer(&event.message, event.finish_reason))
+    }
+
+    /// An answer joins the conversation, and decides what comes next.
+    fn take_answer(&mut self, message: &Arc<Message>, finish_reason: FinishReason) -> Vec<Arc<Message>> {
+        let calls: Vec<_> = message.tool_calls().cloned().map(Slot::Queued).collect();
+        let mut messages = vec![message.clone()];
+        if let Some(error) = not_usable(finish_reason) {
             self.stage = Stage::Tools(calls);
             messages.extend(self.give_up(&error));
-            return Ok(messages);
+            return messages;
         }
-        self.stage = match event.finish_reason {
+        self.stage = match finish_reason {
             _ if !calls.is_empty() => Stage::Tools(calls),
             FinishReason::Pause => Stage::ToAsk,
-            finish_reason => Stage::Answered { content: answer_text(&event.message), finish_reason },
+            finish_reason => Stage::Answered { content: answer_text(message), finish_reason },
         };
-        Ok(messages)
+        if !matches!(self.stage, Stage::ToAsk) {
+            self.turned();
+        }
+        messages
     }
 
     /// There will be no answer.
     pub(super) fn call_failed(&mut self, call: CallId, error: &ExecutionError) -> Result<(), Unfit> {
+        if matches!(self.stage, Stage::Panel(_)) {
+            return self.end_aside(call, Err(error.clone()));
+        }
         self.may_end(call)?;
         self.stage = Stage::Failed(error.clone());
         Ok(())
@@ -211,22 +258,42 @@ impl AgentLoop {
         matches!(self.stage, Stage::Answered { .. })
     }
 
+    /// Whether the answer is that of the node, and not only of a step on the way there.
+    pub(super) fn is_over(&self, at: Time) -> bool {
+        self.has_answered() && matches!(self.gate(at), Gate::Open)
+    }
+
     /// Whether any call or question has no terminal event yet.
     pub(super) fn has_open_call(&self) -> bool {
-        match &self.stage {
+        let is_open = match &self.stage {
             Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => false,
+            Stage::Panel(panel) => panel.open_calls().next().is_some(),
             Stage::Asking(_) | Stage::Relayed(_) => true,
             Stage::Summarizing(open) => open.asking.is_some(),
             Stage::Tools(slots) => slots.iter().any(Slot::is_open),
-        }
+        };
+        is_open || self.deciding().is_some()
     }
 
-    /// The open model call.
+    /// The open model call whose answer joins the conversation.
     pub fn open_model_call(&self) -> Option<&ModelCall> {
         match &self.stage {
             Stage::Asking(call) => Some(call),
             Stage::Relayed(relayed) => Some(&relayed.call),
-            Stage::ToAsk | Stage::Summarizing(_) | Stage::Tools(_) | Stage::Answered { .. } | Stage::Failed(_) => None,
+            Stage::Panel(_)
+            | Stage::ToAsk
+            | Stage::Summarizing(_)
+            | Stage::Tools(_)
+            | Stage::Answered { .. }
+            | Stage::Failed(_) => None,
+        }
+    }
+
+    /// Several models that are asked.
+    pub fn panel(&self) -> Option<&Panel> {
+        match &self.stage {
+            Stage::Panel(panel) => Some(panel),
+            _ => None,
         }
     }
 
@@ -247,9 +314,12 @@ impl AgentLoop {
                     |slot: &Slot| matches!(slot, Slot::Ended(_)) || slot.question().is_some_and(|q| q.is_open());
                 slots.iter().all(at_rest) && slots.iter().any(|slot| slot.question().is_some())
             }
-            Stage::ToAsk | Stage::Summarizing(_) | Stage::Asking(_) | Stage::Answered { .. } | Stage::Failed(_) => {
-                false
-            }
+            Stage::Panel(_)
+            | Stage::ToAsk
+            | Stage::Summarizing(_)
+            | Stage::Asking(_)
+            | Stage::Answered { .. }
+            | Stage::Failed(_) => false,
         }
     }
 
@@ -258,7 +328,7 @@ impl AgentLoop {
         let relayed = self.relayed().map(|(_, ask)| ask);
         // What a person brought for a model has taken effect; the end of the call is owed.
         let relayed = relayed.filter(|ask| !matches!(ask.stage, InteractionStage::Processed { .. }));
-        relayed.into_iter().chain(self.slots().iter().filter_map(Slot::question))
+        relayed.into_iter().chain(self.slots().iter().flat_map(Slot::questions))
     }
 
     pub(super) fn questions_mut(&mut self) -> impl Iterator<Item = &mut Interaction> {
@@ -267,7 +337,7 @@ impl AgentLoop {
             Stage::Tools(slots) => (None, slots),
             _ => (None, &mut []),
         };
-        relayed.into_iter().chain(slots.iter_mut().filter_map(Slot::question_mut))
+        relayed.into_iter().chain(slots.iter_mut().flat_map(Slot::questions_mut))
     }
 
     /// A person is asked about the model call or about a tool call.
@@ -319,7 +389,14 @@ impl AgentLoop {
         if let Stage::Summarizing(open) = &mut self.stage {
             open.shift(ms);
         }
-        for ask in self.questions_mut() {
+        if let Stage::Panel(panel) = &mut self.stage {
+            panel.shift(ms);
+        }
+        if let Some(open) = self.deciding_mut() {
+            open.deadline = open.deadline.plus_ms(ms);
+        }
+        // The questions of a tool that runs are shifted with it.
+        for ask in self.questions_mut().filter(|ask| ask.tool_run.is_none()) {
             ask.shift(ms);
         }
         for run in self.open_tools_mut() {
@@ -331,6 +408,21 @@ impl AgentLoop {
 /// An event that does not fit the state it is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unfit(pub(super) &'static str);
+
+/// Why an answer cannot be used, where the provider says so.
+fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {
+    match finish_reason {
+        FinishReason::ContentFilter => {
+            let message = "the provider's content filter stopped the answer";
+            Some(ExecutionError::new(ErrorKind::ContentFilter, message))
+        }
+        FinishReason::Error => {
+            let message = "the provider says that its answer is faulty";
+            Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
+        }
+        _ => None,
+    }
+}
 
 /// The text of an answer, or of a refusal when there is no other text.
 fn answer_text(message: &Message) -> String {

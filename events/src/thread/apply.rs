@@ -5,6 +5,7 @@ mod branches;
 mod frames;
 mod judging;
 mod node;
+mod strategy;
 mod whole;
 
 use std::sync::Arc;
@@ -142,7 +143,7 @@ impl State {
             }
             Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
             Event::LlmExecutionCompleted(e) => {
-                if !self.agent_loop()?.has_answered() {
+                if !self.agent_loop()?.is_over(at) {
                     return Err(Unfit("the model has not said its last word"));
                 }
                 *self.work_of(&e.node)? = Work::Done { output: Json::from(e.content.as_str()) };
@@ -158,6 +159,19 @@ impl State {
                 *self.work_of(&e.node)? = Work::Failed(e.error.clone());
                 Ok(())
             }
+
+            Event::PlanRequested(e) => self.plan_requested(seq, e),
+            Event::PlanMade(e) => self.loop_of(&e.node)?.plan_made(e),
+            Event::PlanStepStarted(e) => self.plan_step_started(seq, e),
+            Event::PlanStepCompleted(e) => self.loop_of(&e.node)?.plan_step_completed(e),
+            Event::PlanStepFailed(e) => self.loop_of(&e.node)?.plan_step_failed(e),
+            Event::PlanCompleted(e) => self.plan_completed(seq, e),
+            Event::CandidateChosen(e) => self.candidate_chosen(seq, e),
+            Event::CandidatesGathered(e) => self.candidates_gathered(seq, e),
+            Event::StrategyDecisionRequested(e) => self.loop_of(&e.node)?.decision_requested(seq, at, e),
+            Event::StrategyDecisionRetried(e) => self.decision_retried(at, e),
+            Event::StrategyDecided(e) => self.strategy_decided(seq, e),
+            Event::StrategyDecisionFailed(e) => self.decision_failed(seq, e),
 
             Event::ToolExecutionRequest(e) => match self.work()? {
                 work @ (Work::Ready | Work::Approved(_)) => {
@@ -183,11 +197,13 @@ impl State {
                     metadata: e.metadata.clone(),
                     tool_call: e.tool_call.clone(),
                     llm_call: e.llm_call,
+                    tool_run: e.tool_run,
                     stage: InteractionStage::Asked,
                 };
-                match self.work_of(&e.node)? {
-                    work @ Work::Ready => *work = Work::Asking(ask),
-                    Work::Llm(agent_loop) => agent_loop.asked(ask)?,
+                match (self.work_of(&e.node)?, e.tool_run) {
+                    (_, Some(call)) => self.tool_run(call)?.asks.push(ask),
+                    (work @ Work::Ready, None) => *work = Work::Asking(ask),
+                    (Work::Llm(agent_loop), None) => agent_loop.asked(ask)?,
                     _ => return Err(Unfit("no question is due")),
                 }
                 self.questions.insert(CallId(seq), None);

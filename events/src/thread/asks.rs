@@ -25,6 +25,7 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
         metadata: None,
         tool_call: Some(tool),
         llm_call: None,
+        tool_run: None,
     }
     .into()
 }
@@ -40,6 +41,7 @@ pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: T
         metadata: None,
         tool_call: None,
         llm_call: Some(call),
+        tool_run: None,
     }
     .into()
 }
@@ -90,6 +92,7 @@ impl Question {
             metadata: self.choices.map(|choices| serde_json::json!({ "choices": choices }).into()),
             tool_call: Some(tool),
             llm_call: None,
+            tool_run: None,
         }
         .into()
     }

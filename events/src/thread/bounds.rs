@@ -1,7 +1,7 @@
 //! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
 //! is to pause there says how it goes on; raised limits are an event.
 
-use super::agent_loop::{AgentLoop, Stage, Unfit};
+use super::agent_loop::{AgentLoop, Gate, Stage, Unfit};
 use super::frames::{Frame, fail_outwards};
 use super::input::Rejected;
 use super::state::{Phase, State, Totals, Work};
@@ -20,15 +20,23 @@ impl Totals {
     }
 }
 
-/// The event, or that the budget is spent: no model call begins then.
-pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Event {
+/// The event, or that the budget is spent: no model call begins then, and what runs beside it is waited for.
+pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Option<Event> {
     let asks_a_model = matches!(
         event,
         Event::LlmCallRequested(_) | Event::ContextSummaryRequested(_) | Event::ConditionEvaluationRequested(_)
     );
     match exceeded(state, now).filter(|_| asks_a_model) {
-        Some(exceeded) => exceeded.into(),
-        None => event,
+        Some(_) if asks_several_models(state) => None,
+        Some(exceeded) => Some(exceeded.into()),
+        None => Some(event),
+    }
+}
+
+fn asks_several_models(state: &State) -> bool {
+    match state.node_run().map(|run| &run.work) {
+        Some(Work::Llm(agent_loop)) => agent_loop.panel().is_some_and(|panel| panel.open_calls().next().is_some()),
+        _ => false,
     }
 }
 
@@ -86,7 +94,10 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
 /// The end of an agent loop that has no call left, or a pause before it.
 pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
     let n_max = agent_loop.request.max_iterations;
-    let is_at_limit = matches!(agent_loop.stage, Stage::ToAsk) && agent_loop.iteration >= n_max;
+    let has_none_left = matches!(agent_loop.stage, Stage::ToAsk) && agent_loop.iteration >= n_max;
+    // What the strategy has to say before the next call takes no call.
+    let is_at_limit =
+        agent_loop.has_decided_enough() || has_none_left && matches!(agent_loop.gate(Time::default()), Gate::Open);
     pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node))
         .filter(|_| is_at_limit)
 }

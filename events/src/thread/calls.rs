@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::agent_loop::Unfit;
+use super::state::Interaction;
 use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionRequest};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, ThreadId, Time, ToolName};
@@ -53,6 +54,8 @@ pub struct ToolRun {
     pub in_doubt: bool,
     /// The thread that asked, where this one was forked from it while the call was open.
     pub origin: Option<ThreadId>,
+    /// What it asks people while it runs, and what has not taken effect yet.
+    pub asks: Vec<Interaction>,
 }
 
 impl ToolRun {
@@ -83,6 +86,7 @@ impl ToolRun {
             deadline: at.plus_ms(request.options.timeout_ms),
             in_doubt: false,
             origin: None,
+            asks: Vec::new(),
         }
     }
 
@@ -90,12 +94,18 @@ impl ToolRun {
         if retried.attempt != self.attempt + 1 {
             return Err(Unfit("it is not the next attempt of the call"));
         }
+        self.asks_nothing()?;
         self.in_doubt |= retried.error.as_ref().is_none_or(|error| error.kind.leaves_doubt());
         self.attempt = retried.attempt;
         self.n_failed += u32::from(retried.error.is_some());
         self.not_before = retried.not_before;
         self.deadline = retried.not_before.plus_ms(self.options.timeout_ms);
         Ok(())
+    }
+
+    /// A call cannot end, nor be made again, while a question of it has no terminal event.
+    pub(super) fn asks_nothing(&self) -> Result<(), Unfit> {
+        if self.asks.is_empty() { Ok(()) } else { Err(Unfit("a question of the tool is open still")) }
     }
 
     /// The thread that asked was forked while the call was open.
@@ -106,5 +116,6 @@ impl ToolRun {
     pub(super) fn shift(&mut self, ms: u64) {
         self.not_before = self.not_before.plus_ms(ms);
         self.deadline = self.deadline.plus_ms(ms);
+        self.asks.iter_mut().for_each(|ask| ask.shift(ms));
     }
 }

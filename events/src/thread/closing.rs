@@ -1,15 +1,16 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::branches::out_of_time;
-use super::decide::tool_failed;
+use super::decide::{behind_questions, tool_failed};
 use super::frames::close_frames;
 use super::processors::is_built_in;
-use super::questions::closed;
-use super::state::{NodeRun, Phase, State, Work};
+use super::questions::{closed, informing};
+use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
-    NodeFailed, ThreadFailed, ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed,
+    NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
+    ToolExecutionFailed, UserInteractionFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -47,9 +48,7 @@ fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: 
     }
     let calls = cut_off.iter().map(|effect| effect.key().0).collect();
     let begun = Event::from(ThreadRecovered { calls });
-    std::iter::once(begun)
-        .chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around.now)))
-        .collect()
+    std::iter::once(begun).chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around))).collect()
 }
 
 /// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
@@ -65,17 +64,22 @@ fn left_by_fork(state: &State) -> Option<Event> {
 
 fn was_running(effect: &Effect, clock: Time) -> bool {
     match effect {
-        Effect::CallModel(_) | Effect::RunProcessor(_) => true,
+        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskStrategy(_) => true,
         Effect::CallTool(run) => run.not_before <= clock,
         // A question outlives the runtime that asked it, and a branch is a thread of its own.
         Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
 }
 
-fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<Event> {
+fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundings<'_>) -> Vec<Event> {
+    let now = around.now;
     let (call, attempt) = effect.key();
     let repeated = match effect {
-        Effect::CallModel(_) => LlmCallRetried { call, attempt: attempt + 1 }.into(),
+        Effect::CallModel(_) => {
+            let request = state.model_request_of(call);
+            let model_profile = request.and_then(|request| around.models.profile(&request.execution.model));
+            LlmCallRetried { call, attempt: attempt + 1, model_profile }.into()
+        }
         Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
                 "the answer of `{}` was lost: it may or may not have taken effect, and it was not run again",
@@ -84,12 +88,21 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, now: Time) -> Vec<E
             return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
         Effect::RunProcessor(_) => ContextProcessingRetried { call, attempt: attempt + 1 }.into(),
+        Effect::AskStrategy(_) => StrategyDecisionRetried { call, attempt: attempt + 1 }.into(),
         Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
             ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
         }
     };
     if attempt < RECOVERIES_MAX {
-        return vec![repeated];
+        let asks = match effect {
+            Effect::CallTool(run) => informing::left_by(run, "the process in which the tool asked has ended"),
+            Effect::CallModel(_)
+            | Effect::RunProcessor(_)
+            | Effect::AskStrategy(_)
+            | Effect::AskPerson(_)
+            | Effect::RunBranch(_) => Vec::new(),
+        };
+        return asks.into_iter().chain(std::iter::once(repeated)).collect();
     }
     let message = format!("given up: the process ended {RECOVERIES_MAX} times while the call was running");
     close_call(state, effect, &ExecutionError::new(ErrorKind::Limit, message), now)
@@ -109,12 +122,18 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             }
         }
         Effect::RunProcessor(run) => ContextProcessingFailed { call: run.call, error }.into(),
+        Effect::AskStrategy(run) => StrategyDecisionFailed { call: run.call, error }.into(),
         Effect::CallTool(run) => {
             // A tool that may have taken effect is not to be tried again, whoever reads this.
             error.retryable &= run.recovery != Recovery::AtMostOnce;
             let duration_ms = now.ms_since(run.requested_at);
-            ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms }.into()
+            let asks: Vec<_> = run.asks.iter().map(|ask| close_question(ask.id, &error)).collect();
+            let failed =
+                ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms };
+            return asks.into_iter().chain(std::iter::once(failed.into())).collect();
         }
+        // What a tool asks while it runs ends with the tool.
+        Effect::AskPerson(ask) if ask.tool_run.is_some() => return Vec::new(),
         Effect::AskPerson(ask) => close_question(ask.id, &error),
         Effect::RunBranch(run) => run.ended_with(error).into(),
     }]
@@ -136,7 +155,8 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Warning(_)));
     if let Phase::InNode(run) = &state.phase {
         // Answers that have not taken effect yet, and will not.
-        let answered = || run.work.questions().into_iter().filter(|ask| !ask.is_open());
+        let is_left = |ask: &&Interaction| !ask.is_open() && ask.tool_run.is_none();
+        let answered = || run.work.questions().into_iter().filter(is_left);
         match &run.work {
             Work::Llm(agent_loop) => {
                 events.extend(answered().map(|ask| close_question(ask.id, error)));
@@ -228,7 +248,9 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
         Effect::CallTool(tool) => tool.deadline <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
-        Effect::AskPerson(ask) => ask.deadline.is_some_and(|deadline| deadline <= now),
+        Effect::AskStrategy(run) => run.deadline <= now,
+        // What a tool asks ends with the tool.
+        Effect::AskPerson(ask) => ask.tool_run.is_none() && ask.deadline.is_some_and(|deadline| deadline <= now),
         Effect::RunBranch(_) => false,
     });
     late.flat_map(|effect| match &effect {
@@ -238,11 +260,12 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             if tool.recovery == Recovery::AtMostOnce {
                 error.message += ": it may or may not have taken effect, and it was not run again";
             }
-            vec![tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now)]
+            behind_questions(&effect, tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now))
         }
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
+        Effect::AskStrategy(_) => close_call(state, &effect, &timeout("the strategy"), now),
         Effect::AskPerson(ask) => {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)

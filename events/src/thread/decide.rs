@@ -1,19 +1,21 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
+use super::agent_loop::checked_decision;
 use super::branches::branch_ended;
 use super::check;
 use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
-use super::questions::{question_failed, respond};
-use super::state::State;
+use super::questions::{informing, question_failed, respond};
+use super::state::{State, Work};
 use super::{Effect, Surroundings, bounds, judging, processors, summaries};
 use crate::event::{
     CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
-    LlmExecutionProgress, LlmTryFailed, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried,
-    ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
+    LlmExecutionProgress, LlmTryFailed, MessageAdded, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
+    ThreadCancelled, ThreadPaused, ThreadResumed, ToolCallRetried, ToolExecutionCompleted, ToolExecutionFailed,
+    ToolExecutionProgress, VariablesUpdated, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Time};
+use crate::ids::{CallId, Hash, Time};
 use crate::json::Json;
 use crate::message::Part;
 use crate::tool::Recovery;
@@ -34,10 +36,10 @@ pub(super) fn decide(
         Input::ModelAnswered { call, attempt, answer } => Ok(match judging::of_attempt(state, call, attempt) {
             Some(judging) => judging::answered(judging, call, answer, around.now),
             None => answered(state, Kind::Model, call, attempt, "an answer", |_| {
-                match summaries::of_attempt(state, call, attempt) {
+                vec![match summaries::of_attempt(state, call, attempt) {
                     Some(open) => summaries::answered(open, answer, around.now),
                     None => model_completed(call, answer),
-                }
+                }]
             }),
         }),
         Input::ModelFailed { call, attempt, error } => Ok(match judging::of_attempt(state, call, attempt) {
@@ -45,10 +47,10 @@ pub(super) fn decide(
             None => {
                 let detail = error.message.clone();
                 answered(state, Kind::Model, call, attempt, &detail, |_| {
-                    match summaries::of_attempt(state, call, attempt) {
+                    vec![match summaries::of_attempt(state, call, attempt) {
                         Some(open) => summaries::failed(open, error, around.now),
                         None => LlmCallFailed { call, error }.into(),
-                    }
+                    }]
                 })
             }
         }),
@@ -60,29 +62,41 @@ pub(super) fn decide(
                 LlmExecutionProgress { call, attempt, index, text, reasoning, restarted }.into()
             }))
         }
-        Input::ToolAnswered { call, attempt, content, value, duration_ms } => {
+        Input::ToolAnswered { call, attempt, content, value, full, duration_ms } => {
             Ok(answered(state, Kind::Tool, call, attempt, "an answer", |effect| {
-                tool_answered(effect, call, content, value, duration_ms)
+                behind_questions(effect, tool_answered(effect, call, content, value, full, duration_ms))
             }))
         }
         Input::ToolFailed { call, attempt, error, duration_ms } => {
             let detail = error.message.clone();
             Ok(answered(state, Kind::Tool, call, attempt, &detail, |effect| {
-                tool_failed(effect, call, error, duration_ms, state.clock(around.now))
+                behind_questions(effect, tool_failed(effect, call, error, duration_ms, state.clock(around.now)))
             }))
         }
         Input::ToolProgress { call, attempt, message } => {
             Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
         }
+        Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question),
         Input::ContextProcessed { call, attempt, processed } => {
             Ok(answered(state, Kind::Processor, call, attempt, "a conversation", |_| {
-                processors::answered(state, call, processed)
+                vec![processors::answered(state, call, processed)]
             }))
         }
         Input::ContextProcessingFailed { call, attempt, error } => {
             let detail = error.message.clone();
             Ok(answered(state, Kind::Processor, call, attempt, &detail, |_| {
-                ContextProcessingFailed { call, error }.into()
+                vec![ContextProcessingFailed { call, error }.into()]
+            }))
+        }
+        Input::StrategyDecided { call, attempt, next } => {
+            Ok(answered(state, Kind::Strategy, call, attempt, "a decision", |_| {
+                vec![strategy_decided(state, call, next, around)]
+            }))
+        }
+        Input::StrategyFailed { call, attempt, error } => {
+            let detail = error.message.clone();
+            Ok(answered(state, Kind::Strategy, call, attempt, &detail, |_| {
+                vec![StrategyDecisionFailed { call, error }.into()]
             }))
         }
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
@@ -160,6 +174,7 @@ enum Kind {
     Model,
     Tool,
     Processor,
+    Strategy,
 }
 
 fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
@@ -169,22 +184,23 @@ fn open_call(state: &State, kind: Kind, call: CallId) -> Option<Effect> {
                 Effect::CallModel(_) => kind == Kind::Model,
                 Effect::CallTool(_) => kind == Kind::Tool,
                 Effect::RunProcessor(_) => kind == Kind::Processor,
+                Effect::AskStrategy(_) => kind == Kind::Strategy,
                 Effect::AskPerson(_) | Effect::RunBranch(_) => false,
             }
     })
 }
 
-/// The event that an answer leads to, or the warning that no call is open that it could belong to.
+/// The events that an answer leads to, or the warning that no call is open that it could belong to.
 fn answered(
     state: &State,
     kind: Kind,
     call: CallId,
     attempt: u32,
     what: &str,
-    event: impl FnOnce(&Effect) -> Event,
+    events: impl FnOnce(&Effect) -> Vec<Event>,
 ) -> Vec<Event> {
     let (code, detail) = match open_call(state, kind, call) {
-        Some(effect) if effect.key().1 == attempt => return vec![event(&effect)],
+        Some(effect) if effect.key().1 == attempt => return events(&effect),
         Some(effect) => (
             WarningCode::StaleAttempt,
             format!("attempt {attempt} answered when attempt {} was running: {what}", effect.key().1),
@@ -227,21 +243,57 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     .into()
 }
 
-fn tool_call_id(effect: &Effect) -> Option<String> {
-    match effect {
-        Effect::CallTool(run) => run.tool_call_id.clone(),
-        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => None,
+fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Surroundings<'_>) -> Event {
+    let agent_loop = state.node_run().and_then(|run| match &run.work {
+        Work::Llm(agent_loop) => Some(agent_loop),
+        _ => None,
+    });
+    let none = || ExecutionError::new(ErrorKind::Internal, "no agent loop is running");
+    match agent_loop.ok_or_else(none).and_then(|agent_loop| checked_decision(agent_loop, next, around)) {
+        Ok(next) => StrategyDecided { call, next }.into(),
+        Err(error) => StrategyDecisionFailed { call, error }.into(),
     }
 }
 
-fn tool_answered(effect: &Effect, call: CallId, content: Vec<Part>, value: Option<Json>, duration_ms: u64) -> Event {
+fn tool_call_id(effect: &Effect) -> Option<String> {
+    match effect {
+        Effect::CallTool(run) => run.tool_call_id.clone(),
+        Effect::CallModel(_)
+        | Effect::RunProcessor(_)
+        | Effect::AskStrategy(_)
+        | Effect::AskPerson(_)
+        | Effect::RunBranch(_) => None,
+    }
+}
+
+fn tool_answered(
+    effect: &Effect,
+    call: CallId,
+    content: Vec<Part>,
+    value: Option<Json>,
+    full_output: Option<Hash>,
+    duration_ms: u64,
+) -> Event {
     let tool_call_id = tool_call_id(effect);
     // JSON knows one null: a value that is null is none.
     let value = value.filter(|value| !value.0.is_null());
     match check::result(&content, value.as_ref()) {
-        Ok(()) => ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms }.into(),
+        Ok(()) => ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms, full_output }.into(),
         Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms }.into(),
     }
+}
+
+/// The end of a tool call, or of an attempt at it, behind the ends of what the tool was asking.
+pub(super) fn behind_questions(effect: &Effect, event: Event) -> Vec<Event> {
+    let asks = match effect {
+        Effect::CallTool(run) => informing::left_by(run, "the tool that asked has ended"),
+        Effect::CallModel(_)
+        | Effect::RunProcessor(_)
+        | Effect::AskStrategy(_)
+        | Effect::AskPerson(_)
+        | Effect::RunBranch(_) => Vec::new(),
+    };
+    asks.into_iter().chain(std::iter::once(event)).collect()
 }
 
 /// A tool failed: it is tried again as often as it was declared, when the error allows it and nothing that wrote to

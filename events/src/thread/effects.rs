@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, Slot, Stage};
+use super::agent_loop::{AgentLoop, AnswerForm, Panel, Slot, Stage, StrategyRun, Wants};
 use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
 use super::processors::{ProcessorRun, is_built_in};
-use super::state::{Interaction, Phase, State, Work};
+use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::summaries::Summarizing;
 use super::{Surroundings, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
@@ -18,12 +18,14 @@ use crate::tool::Recovery;
 /// Something that is to be done outside. What was begun already is known by call and attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Call the model; [`State::model_request`] says with what.
+    /// Call the model; [`State::model_request_of`] says with what.
     CallModel(ModelCall),
     /// Run the tool.
     CallTool(ToolRun),
     /// Run the context processor; [`State::processor_messages`] says over what.
     RunProcessor(ProcessorRun),
+    /// Ask the application's strategy what comes next in the agent loop.
+    AskStrategy(StrategyRun),
     /// Ask the person.
     AskPerson(Interaction),
     /// See that the branch runs, and tell how it ends.
@@ -37,6 +39,7 @@ impl Effect {
             Self::CallModel(call) => (call.call, call.attempt),
             Self::CallTool(run) => (run.call, run.attempt),
             Self::RunProcessor(run) => (run.call, run.attempt),
+            Self::AskStrategy(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
             Self::RunBranch(run) => (run.call, 1),
         }
@@ -45,7 +48,7 @@ impl Effect {
     /// Whether it may begin while its request is still being flushed, because doing it again would change nothing.
     pub fn may_be_repeated(&self) -> bool {
         match self {
-            Self::CallModel(_) | Self::RunProcessor(_) => true,
+            Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
             Self::AskPerson(_) | Self::RunBranch(_) => false,
         }
@@ -57,6 +60,7 @@ impl Effect {
             Self::CallModel(call) => call.requested_at,
             Self::CallTool(run) => run.not_before,
             Self::RunProcessor(run) => run.requested_at,
+            Self::AskStrategy(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
             Self::RunBranch(_) => Time::default(),
         }
@@ -67,12 +71,17 @@ fn ask(question: &Interaction) -> Option<Effect> {
     question.is_open().then(|| Effect::AskPerson(question.clone()))
 }
 
-fn of_slot(slot: &Slot) -> Option<Effect> {
+fn of_slot(slot: &Slot) -> Vec<Effect> {
     match slot {
-        Slot::Open(run) => Some(Effect::CallTool(run.clone())),
-        Slot::Asking(question) => ask(question),
-        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => None,
+        Slot::Open(run) => of_run(run),
+        Slot::Asking(question) => ask(question).into_iter().collect(),
+        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => Vec::new(),
     }
+}
+
+/// A tool, and what it asks while it runs.
+fn of_run(run: &ToolRun) -> Vec<Effect> {
+    std::iter::once(Effect::CallTool(run.clone())).chain(run.asks.iter().filter_map(ask)).collect()
 }
 
 /// What a model is called with.
@@ -88,6 +97,8 @@ pub struct ModelRequest {
     pub tool_choice: Option<ToolChoice>,
     /// 1 for the first call of the loop.
     pub iteration: u32,
+    /// The form of the answer; any when absent.
+    pub form: Option<AnswerForm>,
 }
 
 /// What a thread waits for.
@@ -121,15 +132,18 @@ impl State {
         match &run.work {
             Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => Vec::new(),
             Work::Llm(agent_loop) => match &agent_loop.stage {
+                // Nothing goes on before the strategy has decided.
+                _ if let Some(run) = agent_loop.deciding() => vec![Effect::AskStrategy(*run)],
+                Stage::Panel(panel) => panel.open_calls().copied().map(Effect::CallModel).collect(),
                 // Where a person stands for the model, the question is owed, and not the call.
                 Stage::Asking(_) if agent_loop.request.relay => Vec::new(),
                 Stage::Asking(call) => vec![Effect::CallModel(*call)],
                 Stage::Relayed(relayed) => ask(&relayed.ask).into_iter().collect(),
-                Stage::Tools(slots) => slots.iter().filter_map(of_slot).collect(),
+                Stage::Tools(slots) => slots.iter().flat_map(of_slot).collect(),
                 Stage::Summarizing(open) => open.open_call().copied().map(Effect::CallModel).into_iter().collect(),
                 Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
             },
-            Work::Tool(tool) => vec![Effect::CallTool(tool.clone())],
+            Work::Tool(tool) => of_run(tool),
             // What is built in is the machine's own work, but for the model that it asks.
             Work::Processing(run) if is_built_in(&run.processor) => {
                 let open = run.summarizing.as_ref().and_then(|open| open.open_call());
@@ -141,9 +155,15 @@ impl State {
         }
     }
 
-    /// What the open model call is made with; `None` when none is open. The same for every attempt of a call: what
-    /// the application added after it was first asked for is seen by the next one. Costs one pointer per message.
+    /// What the open model call is made with, the first of them where several are; `None` when none is open. The same
+    /// for every attempt of a call: what the application added after it was first asked for is seen by the next one.
+    /// Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
+        if let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = self.node_run()
+            && let Some(open) = agent_loop.panel().and_then(|panel| panel.open_calls().next())
+        {
+            return self.model_request_of(open.call);
+        }
         if let Some(judging) = self.judging() {
             return self.judging_request(judging);
         }
@@ -155,6 +175,17 @@ impl State {
         };
         let call = agent_loop.open_model_call()?;
         Some(self.request_over(agent_loop, self.conversation.before(call.call), agent_loop.iteration))
+    }
+
+    /// What this open model call is made with, as [`State::model_request`].
+    pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
+        if let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = self.node_run()
+            && let Some(panel) = agent_loop.panel()
+        {
+            let said = panel.read_by_all(|first| self.conversation.before(first))?;
+            return panel.request(call, agent_loop, self.request_over(agent_loop, said, 1));
+        }
+        self.model_request()
     }
 
     /// What the next model call of a loop would be made with.
@@ -182,11 +213,13 @@ impl State {
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() => None,
             ToolMode::None => None,
+            // They are named all the same: a provider wants to know the tools of the calls in the conversation.
+            _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),
             ToolMode::Auto => Some(ToolChoice::Auto),
-            ToolMode::Required if iteration == 1 => Some(ToolChoice::Required),
+            ToolMode::Required if iteration == agent_loop.leg.from + 1 => Some(ToolChoice::Required),
             ToolMode::Required => Some(ToolChoice::Auto),
         };
-        ModelRequest { execution, messages, n_before, tool_choice, iteration }
+        ModelRequest { execution, messages, n_before, tool_choice, iteration, form: agent_loop.answer_form() }
     }
 
     /// The next moment at which something happens by itself.
@@ -208,7 +241,10 @@ impl State {
                         let tools = agent_loop.open_tools().map(|tool| tool.deadline);
                         let questions = agent_loop.questions().filter(|ask| ask.is_open());
                         let summary = self.summarizing().and_then(Summarizing::open_call);
-                        let all = tools.chain(questions.filter_map(|ask| ask.deadline));
+                        let panel = agent_loop.panel().into_iter().flat_map(Panel::open_calls);
+                        let decision = agent_loop.deciding().map(|open| open.deadline);
+                        let all = tools.chain(questions.filter_map(|ask| ask.deadline)).chain(decision);
+                        let all = all.chain(panel.filter_map(|call| call.deadline));
                         all.chain(model.or(summary).and_then(|call| call.deadline)).min()
                     }
                     Work::Tool(tool) => Some(tool.deadline),

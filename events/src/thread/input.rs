@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::bin::Ordered;
-use crate::event::LimitRaised;
+use crate::event::{LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, ThreadId};
+use crate::ids::{CallId, Hash, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
 
@@ -70,6 +70,8 @@ pub enum Input {
         content: Vec<Part>,
         /// The same as a value.
         value: Option<Json>,
+        /// Where the whole text is kept, when the content has only its head and tail.
+        full: Option<Hash>,
         /// How long it took.
         duration_ms: u64,
     },
@@ -93,6 +95,15 @@ pub enum Input {
         /// What it says.
         message: String,
     },
+    /// A tool that runs asks a person. Rejected when it does not run any more, or has too many questions open.
+    ToolAsks {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What it asks.
+        question: ToolQuestion,
+    },
     /// A context processor answered.
     ContextProcessed {
         /// The call.
@@ -104,6 +115,24 @@ pub enum Input {
     },
     /// A context processor will not answer.
     ContextProcessingFailed {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        error: ExecutionError,
+    },
+    /// The application's strategy says what comes next in the agent loop. What cannot be done makes the loop fail.
+    StrategyDecided {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// What.
+        next: StrategyDecision,
+    },
+    /// The application's strategy will not decide.
+    StrategyFailed {
         /// The call.
         call: CallId,
         /// The attempt.
@@ -171,6 +200,19 @@ pub enum Input {
         /// Why, for people.
         detail: String,
     },
+}
+
+/// What a tool that runs asks a person.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolQuestion {
+    /// Who asks, for people: the name of a server or of the tool.
+    pub from: String,
+    /// The question.
+    pub message: String,
+    /// What the answer must look like, as JSON Schema: an object of simple values. Absent when there is no form.
+    pub schema: Option<Json>,
+    /// A page that the person is asked to open.
+    pub url: Option<String>,
 }
 
 /// The answer of a model.

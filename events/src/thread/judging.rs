@@ -127,7 +127,9 @@ pub(super) fn request(
     }
     let timeout_ms = judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
     let condition = condition.to_owned();
-    Ok(ConditionEvaluationRequested { from: from.clone(), edge, condition, attempt, model, timeout_ms }.into())
+    let model_profile = around.models.profile(&model);
+    let from = from.clone();
+    Ok(ConditionEvaluationRequested { from, edge, condition, attempt, model, timeout_ms, model_profile }.into())
 }
 
 /// The way on after a judgement.
@@ -249,7 +251,7 @@ impl State {
         messages.extend(said.map(|entry| entry.message.clone()));
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
-        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1 })
+        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
     }
 }
 

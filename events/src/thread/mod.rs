@@ -47,13 +47,14 @@ use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
+pub use agent_loop::{AnswerForm, StrategyRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-pub use input::{Input, ModelAnswer, Rejected};
+pub use input::{Input, ModelAnswer, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
@@ -81,6 +82,18 @@ pub trait Tools {
     fn names(&self) -> Vec<ToolName>;
     /// The hash of the catalogue of these tools as a model is shown them.
     fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
+
+    /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
+    /// wrote: nothing unless somebody has something to say.
+    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
+        None
+    }
+
+    /// The absolute path of the folder that tools work in: the thread's own, or else everybody's. Absent where models
+    /// are not to be told of it.
+    fn workspace(&self, _own: Option<&str>) -> Option<String> {
+        None
+    }
 }
 
 /// What is declared about a tool.
@@ -127,6 +140,12 @@ pub trait Models {
     /// # Errors
     /// What is wrong with it, for the person: the question stays open for a better one.
     fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String>;
+
+    /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
+    /// again later, whatever the configuration says by then.
+    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
+        None
+    }
 
     /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
     /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where

@@ -1,6 +1,7 @@
 //! What becomes of a question to a person.
 
 mod decision;
+pub(super) mod informing;
 
 use super::agent_loop::AgentLoop;
 use super::apply::answer_hash;
@@ -121,6 +122,7 @@ fn process(
             brought(state, input, around)?;
             None
         }
+        OperationType::InformTool => Some(informing::read(ask, input)?),
     };
     Ok(UserInteractionProcessed {
         interaction: ask.id,

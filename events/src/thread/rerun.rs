@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::decide::decide;
 use super::{Input, State, Surroundings, Thread, bounds, is_built_in_processor};
-use crate::event::Event;
+use crate::event::{Event, OperationType};
 use crate::ids::{Seq, ThreadId, Time};
 use crate::workflow::Workflow;
 use recorded::Recorded;
@@ -121,7 +121,7 @@ impl Again<'_> {
             // With another definition the thread begins as that says; what follows from it is compared.
             return self.take(*at, event, &now.into(), true);
         }
-        self.recorded.go_to(self.done);
+        self.recorded.go_to(self.done, self.machine.state());
         let owed = self.owed(*at);
         if owed.as_ref().is_some_and(|owed| is_same(owed, event)) {
             self.take(*at, event, event, true)?;
@@ -233,7 +233,12 @@ impl Again<'_> {
             | Event::ContextProcessingRetried(_)
             | Event::ContextProcessingFailed(_)
             | Event::ContextSummaryCompleted(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecided(_)
+            | Event::StrategyDecisionFailed(_)
             | Event::BranchEnded(_) => true,
+            // A tool that runs asks when it likes.
+            Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
             // What is built in is the machine's own work.
             Event::ContextProcessed(_) => match self.machine.state().node_run().map(|run| &run.work) {
                 Some(super::Work::Processing(run)) => !is_built_in_processor(&run.processor),
@@ -252,7 +257,6 @@ impl Again<'_> {
             | Event::LlmExecutionCompleted(_)
             | Event::LlmExecutionFailed(_)
             | Event::ToolExecutionRequest(_)
-            | Event::UserInteractionRequested(_)
             | Event::UserInteractionProcessed(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ForkStarted(_)
@@ -267,7 +271,16 @@ impl Again<'_> {
             | Event::ContextProcessingRequested(_)
             | Event::ContextSummarized(_)
             | Event::ContextSummaryRequested(_)
-            | Event::BudgetExceeded(_) => false,
+            | Event::BudgetExceeded(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
+            | Event::StrategyDecisionRequested(_) => false,
         }
     }
 }

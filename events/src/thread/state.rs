@@ -25,7 +25,7 @@ use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 3;
+pub const STATE_VERSION: u16 = 5;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -209,8 +209,8 @@ impl Work {
         match self {
             Self::Asking(ask) => vec![ask],
             Self::Llm(agent_loop) => agent_loop.questions().collect(),
+            Self::Tool(run) => run.asks.iter().collect(),
             Self::Ready
-            | Self::Tool(_)
             | Self::Approved(_)
             | Self::Processing(_)
             | Self::Branches(_)
@@ -223,8 +223,8 @@ impl Work {
         match self {
             Self::Asking(ask) => Some(ask).filter(|ask| ask.id == id),
             Self::Llm(agent_loop) => agent_loop.questions_mut().find(|ask| ask.id == id),
+            Self::Tool(run) => run.asks.iter_mut().find(|ask| ask.id == id),
             Self::Ready
-            | Self::Tool(_)
             | Self::Approved(_)
             | Self::Processing(_)
             | Self::Branches(_)
@@ -253,6 +253,8 @@ pub struct Interaction {
     pub tool_call: Option<AskedTool>,
     /// The model call that a person answers.
     pub llm_call: Option<CallId>,
+    /// The tool call that runs and asks.
+    pub tool_run: Option<CallId>,
     /// Whether it was answered.
     pub stage: InteractionStage,
 }

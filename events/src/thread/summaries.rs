@@ -22,7 +22,7 @@ use super::state::{State, Work};
 use super::{Surroundings, check};
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmExecutionRequest,
-    ModelChoice, ToolMode,
+    LoopStrategy, ModelChoice, ToolMode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, Time};
@@ -151,7 +151,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surrou
         timeout_ms: plan.timeout_ms,
         written,
     };
-    if let Some(request) = next_request(shown, &stretches, &wanted) {
+    if let Some(request) = next_request(shown, &stretches, &wanted, around) {
         return Some(request.into());
     }
     let mut messages = items(shown, &stretches, |range| text_of(shown, range, &wanted));
@@ -188,7 +188,7 @@ pub(super) fn on_demand(
         written,
     };
     let stretches = stretches(shown, None);
-    if let Some(request) = next_request(shown, &stretches, &wanted) {
+    if let Some(request) = next_request(shown, &stretches, &wanted, around) {
         return Some(Ok(Made::Event(Box::new(request.into()))));
     }
     let messages = items(shown, &stretches, |range| text_of(shown, range, &wanted));
@@ -215,7 +215,12 @@ fn writer(state: &State, model: ModelChoice, around: &Surroundings<'_>) -> Optio
 
 /// The next stretch that a model is to be asked about. Where one could not be had, the rest is listed too: the next
 /// call would most likely fail of the same.
-fn next_request(shown: &[Entry], stretches: &[Range<usize>], wanted: &Wanted<'_>) -> Option<ContextSummaryRequested> {
+fn next_request(
+    shown: &[Entry],
+    stretches: &[Range<usize>],
+    wanted: &Wanted<'_>,
+    around: &Surroundings<'_>,
+) -> Option<ContextSummaryRequested> {
     let model = wanted.model.as_ref()?;
     if wanted.written.iter().any(|written| written.text.is_none()) {
         return None;
@@ -233,6 +238,7 @@ fn next_request(shown: &[Entry], stretches: &[Range<usize>], wanted: &Wanted<'_>
         limit: wanted.limit,
         model: model.clone(),
         timeout_ms: wanted.timeout_ms,
+        model_profile: around.models.profile(model),
     })
 }
 
@@ -390,7 +396,7 @@ impl State {
         let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
         let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
-        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1 })
+        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
     }
 
     pub(super) fn ask_for_summary(&mut self, seq: Seq, at: Time, e: &ContextSummaryRequested) -> Result<(), Unfit> {
@@ -502,5 +508,6 @@ fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
         person_tools: Vec::new(),
         relay: false,
         summary: None,
+        strategy: LoopStrategy::React {},
     }
 }

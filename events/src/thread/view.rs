@@ -112,6 +112,10 @@ impl State {
                 "kind": "context_processor", "id": id, "attempt": attempt, "name": run.processor,
                 "config": run.config, "requested_at": run.requested_at, "deadline": run.deadline,
             }),
+            Effect::AskStrategy(run) => json!({
+                "kind": "strategy", "id": id, "attempt": attempt,
+                "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
@@ -119,7 +123,7 @@ impl State {
             Effect::AskPerson(ask) => json!({
                 "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,
                 "requested_at": ask.requested_at, "deadline": ask.deadline, "metadata": ask.metadata,
-                "tool_call": ask.tool_call, "llm_call": ask.llm_call,
+                "tool_call": ask.tool_call, "llm_call": ask.llm_call, "tool_run": ask.tool_run,
             }),
         }
     }

@@ -60,6 +60,7 @@ impl AgentBuilder {
                 summary: None,
                 budget: None,
                 on_limit: crate::event::OnLimit::Fail,
+                workspace_in_prompt: true,
                 workflows: indexmap::IndexMap::new(),
             },
         }
@@ -191,6 +192,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn add_workflow(mut self, name: impl Into<String>, workflow: SubWorkflow) -> Self {
         self.spec.workflows.insert(name.into(), workflow);
+        self
+    }
+
+    /// Whether models that are offered tools are told in which folder these work; they are unless told otherwise.
+    #[must_use]
+    pub fn set_workspace_in_prompt(mut self, is_told: bool) -> Self {
+        self.spec.workspace_in_prompt = is_told;
         self
     }
 

@@ -8,6 +8,7 @@ mod file;
 mod flow;
 mod graph;
 mod node;
+mod strategy;
 mod validate;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use node::{
     InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
     UserInteractionNode, VariableAssignment,
 };
+pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;
 
@@ -102,9 +104,16 @@ pub struct WorkflowSpec {
     /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// Whether models that are offered tools are told in which folder these work; they are unless this says `false`.
+    #[serde(default = "is_true", skip_serializing_if = "Clone::clone", alias = "workspaceInPrompt")]
+    pub workspace_in_prompt: bool,
     /// Workflows that `sub_workflow` nodes run, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub workflows: IndexMap<String, SubWorkflow>,
+}
+
+fn is_true() -> bool {
+    true
 }
 
 fn is_fail(on_limit: &OnLimit) -> bool {

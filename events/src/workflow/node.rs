@@ -7,6 +7,7 @@ use super::flow::{
     ConditionNode, ContextProcessorNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode,
     SubWorkflowNode, Summary,
 };
+use super::strategy::Strategy;
 use crate::bin::Ordered;
 use crate::event::{OperationType, Scope, ToolMode};
 use crate::fault::ErrorKind;
@@ -227,6 +228,9 @@ pub struct LlmNode {
     /// When the conversation is summarised, and by which model, in place of what the workflow says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// How it comes to its answer; `react` when absent.
+    #[serde(default, skip_serializing_if = "Strategy::is_react")]
+    pub strategy: Strategy,
     /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Json>,

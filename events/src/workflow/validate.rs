@@ -5,6 +5,7 @@ mod needs;
 mod node;
 mod parts;
 mod shape;
+mod strategy;
 
 use indexmap::IndexMap;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::bin;
 use rethread_events::event::{
-    EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OperationType, Scope, ToolMode, WarningCode, Weight,
+    Combine, EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OperationType, Scope, ToolMode, WarningCode, Weight,
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
@@ -95,12 +95,21 @@ fn the_shapes_stand_in_the_catalogue() {
     ] {
         fields_are(&page, heading, &object);
     }
-    let decisions: Vec<_> = samples::decisions().iter().map(|it| serde_json::to_value(it).unwrap()).collect();
-    assert_eq!(page["decision"].rows.len(), decisions.len());
-    for ((name, fields), decision) in page["decision"].rows.iter().zip(&decisions) {
-        assert_eq!(decision["decision"], name.as_str());
-        for field in decision.as_object().unwrap().keys().filter(|field| *field != "decision") {
-            assert!(fields.contains(&format!("`{field}`")), "`{field}` of `{name}` is not documented");
+    fn json<T: serde::Serialize>(kinds: &[T]) -> Vec<Value> {
+        kinds.iter().map(|kind| serde_json::to_value(kind).unwrap()).collect()
+    }
+    for (heading, tag, kinds) in [
+        ("decision", "decision", json(&samples::decisions())),
+        ("strategy", "strategy", json(&samples::strategies())),
+        ("strategy decision", "decision", json(&samples::strategy_decisions())),
+        ("aside", "purpose", json(&samples::asides())),
+    ] {
+        assert_eq!(page[heading].rows.len(), kinds.len(), "{heading}");
+        for ((name, fields), kind) in page[heading].rows.iter().zip(&kinds) {
+            assert_eq!(kind[tag], name.as_str());
+            for field in kind.as_object().unwrap().keys().filter(|field| *field != tag) {
+                assert!(fields.contains(&format!("`{field}`")), "`{field}` of `{name}` is not documented");
+            }
         }
     }
     let mut documented = page["part"].rows.iter();
@@ -146,6 +155,7 @@ fn the_words_stand_in_the_catalogue() {
         ("warning", words::<WarningCode>()),
         ("on limit", words::<OnLimit>()),
         ("on failed", words::<OnFailed>()),
+        ("combine", words::<Combine>()),
         ("error kind", words::<ErrorKind>()),
         ("status", Status::ALL.map(|status| status.name().to_owned()).to_vec()),
     ] {

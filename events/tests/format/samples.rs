@@ -135,6 +135,70 @@ pub(crate) fn decisions() -> Vec<Decision> {
     ]
 }
 
+/// One of every kind of strategy.
+pub(crate) fn strategies() -> Vec<LoopStrategy> {
+    let member = Member { name: "fast".into(), description: Some("small talk".into()), model: model() };
+    vec![
+        LoopStrategy::React {},
+        LoopStrategy::PlanAndExecute(PlanStrategy {
+            max_steps: 10,
+            max_replans: 2,
+            max_step_iterations: Some(5),
+            prompt: Some("Plan it.".into()),
+            planner: Some(Planner { model: model(), relay: true }),
+        }),
+        LoopStrategy::MultiLlm(PanelStrategy {
+            members: vec![member],
+            combine: Combine::Judge,
+            by: model(),
+            min_answers: 1,
+            prompt: Some("The shortest.".into()),
+        }),
+        LoopStrategy::Custom(CustomDecider {
+            name: "careful".into(),
+            config: Ordered::from_iter([("times".to_owned(), json!(2).into())]),
+            timeout_ms: 60_000,
+        }),
+    ]
+}
+
+/// One of every kind of call beside the conversation.
+pub(crate) fn asides() -> Vec<Aside> {
+    vec![Aside::Candidate { index: 2 }, Aside::Choice { fault: Some("no number".into()) }]
+}
+
+/// One of everything that a strategy of the application may decide.
+pub(crate) fn strategy_decisions() -> Vec<StrategyDecision> {
+    vec![
+        StrategyDecision::CallModel {
+            messages: vec![message()],
+            model: Some(model()),
+            tools: Some(vec!["read_file".into()]),
+        },
+        StrategyDecision::RunTools { calls: message().tool_calls().cloned().collect() },
+        StrategyDecision::Answer { content: "42".into() },
+        StrategyDecision::Fail { error: error() },
+    ]
+}
+
+fn of_strategies() -> Vec<Event> {
+    let node = || "ask".into();
+    vec![
+        PlanRequested { node: node(), replan: 1, attempt: 2, prompt: "Make a plan.".into() }.into(),
+        PlanMade { node: node(), replan: 1, steps: vec!["look".into(), "write".into()] }.into(),
+        PlanStepStarted { node: node(), index: 0, step: "look".into(), prompt: "Step 1 of 2: look".into() }.into(),
+        PlanStepCompleted { node: node(), index: 0, n_llm_calls: 3 }.into(),
+        PlanStepFailed { node: node(), index: 1, error: error() }.into(),
+        PlanCompleted { node: node(), prompt: "Now answer.".into() }.into(),
+        CandidateChosen { node: node(), index: 1, name: "strong".into(), reason: Some("it is right".into()) }.into(),
+        CandidatesGathered { node: node(), n_answers: 2, prompt: "Write one answer.".into() }.into(),
+        StrategyDecisionRequested { node: node(), name: "careful".into(), deadline: time() }.into(),
+        StrategyDecisionRetried { call: CALL, attempt: 2 }.into(),
+        StrategyDecided { call: CALL, next: strategy_decisions().remove(0) }.into(),
+        StrategyDecisionFailed { call: CALL, error: error() }.into(),
+    ]
+}
+
 pub(crate) fn variable_update() -> VariableUpdate {
     VariableUpdate { scope: Scope::Global, name: "approved".into(), value: json!(true).into() }
 }
@@ -146,6 +210,7 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend(of_models());
     events.extend(of_tools_and_people());
     events.extend(of_graphs());
+    events.extend(of_strategies());
     events
 }
 
@@ -210,10 +275,16 @@ fn of_models() -> Vec<Event> {
             person_tools: vec!["ask_user".into()],
             relay: true,
             summary: Some(SummaryPlan { token_limit: 80_000, model: Some(model()), timeout_ms: 120_000 }),
+            strategy: strategies().remove(1),
         }
         .into(),
-        LlmCallRequested { iteration: 1 }.into(),
-        LlmCallRetried { call: CALL, attempt: 2 }.into(),
+        LlmCallRequested {
+            iteration: 1,
+            aside: Some(asides().remove(0)),
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
+        }
+        .into(),
+        LlmCallRetried { call: CALL, attempt: 2, model_profile: Some(Hash::from_bytes([0xab; 32])) }.into(),
         LlmTryFailed { call: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
         LlmExecutionProgress {
             call: CALL,
@@ -275,6 +346,7 @@ fn of_tools_and_people() -> Vec<Event> {
             content: vec![Part::text("42"), Part::Image(media())],
             value: Some(json!(42).into()),
             duration_ms: 7,
+            full_output: Some(Hash::from_bytes([0xef; 32])),
         }
         .into(),
         ToolExecutionFailed { call: CALL, tool_call_id: Some("call_1".into()), error: error(), duration_ms: 7 }.into(),
@@ -286,6 +358,7 @@ fn of_tools_and_people() -> Vec<Event> {
             metadata: Some(json!({"color": "red"}).into()),
             tool_call: Some(asked_tool()),
             llm_call: Some(CALL),
+            tool_run: Some(CALL),
         }
         .into(),
         UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),
@@ -315,6 +388,7 @@ fn of_graphs() -> Vec<Event> {
             attempt: 1,
             model: model(),
             timeout_ms: 60_000,
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
         ConditionEvaluationCompleted {
@@ -411,6 +485,7 @@ fn of_graphs() -> Vec<Event> {
             limit: 80_000,
             model: model(),
             timeout_ms: 120_000,
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
         ContextSummaryCompleted {

@@ -43,10 +43,56 @@ pub(crate) struct Journal {
     active: usize,
     epoch: u64,
     offset: u64,
-    /// The last group that was begun.
+    /// The last group that anything is known of, written or not.
     group: u64,
     /// The last one that was written.
     written_group: u64,
+}
+
+/// Where the next group goes. Apart from the files, so that a group can be put together while the one before it is
+/// being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    epoch: u64,
+    offset: u64,
+    /// The last group that was begun.
+    group: u64,
+}
+
+impl Cursor {
+    /// How much is in the file, what is on its way included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Begins a group in `out`; every frame of it is stamped with what this returns. A group that failed is never
+    /// taken up again: the next one has another number, so that its remains are recognised.
+    pub(crate) fn begin_group(&mut self, position: Position, out: &mut Vec<u8>) -> Stamp {
+        self.group += 1;
+        let stamp = Stamp {
+            epoch: self.epoch,
+            group: self.group,
+            group_start: self.offset,
+            position,
+            before: Hash::ZERO,
+            trace: TraceId::from_bytes([0; 16]),
+            cause: None,
+        };
+        if self.offset == 0 {
+            write_begin(&stamp, out);
+        }
+        stamp
+    }
+
+    /// The group is complete with so many bytes; the next one begins behind it.
+    pub(crate) fn end_group(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+    }
+
+    /// Goes on where the journal is: in its other file, or behind the last group that did not fail.
+    pub(crate) fn follow(&mut self, journal: &Journal) {
+        (self.epoch, self.offset) = (journal.epoch, journal.offset);
+    }
 }
 
 /// What a file holds.
@@ -107,35 +153,18 @@ impl Journal {
         self.written_group = self.written_group.max(group);
     }
 
-    pub(crate) fn active_bytes(&self) -> u64 {
-        self.offset
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.files[self.active].path()
     }
 
-    /// Begins a group in `out`; every frame of it is stamped with what this returns. A group that failed is never
-    /// taken up again: the next one has another number, so that its remains are recognised.
-    pub(crate) fn begin_group(&mut self, position: Position, out: &mut Vec<u8>) -> Stamp {
-        self.group += 1;
-        let stamp = Stamp {
-            epoch: self.epoch,
-            group: self.group,
-            group_start: self.offset,
-            position,
-            before: Hash::ZERO,
-            trace: TraceId::from_bytes([0; 16]),
-            cause: None,
-        };
-        if self.offset == 0 {
-            write_begin(&stamp, out);
-        }
-        stamp
+    /// Where the next group goes, when none is on its way.
+    pub(crate) fn cursor(&self) -> Cursor {
+        Cursor { epoch: self.epoch, offset: self.offset, group: self.group }
     }
 
     /// Writes a group and waits until it is on the disk. On an error nothing of it counts.
-    pub(crate) fn commit(&mut self, out: &mut Vec<u8>) -> std::io::Result<()> {
+    pub(crate) fn commit(&mut self, group: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
+        self.group = group;
         let file = &self.files[self.active];
         let n = out.len();
         let end = self.offset + n as u64;
@@ -153,7 +182,7 @@ impl Journal {
         out.truncate(n);
         written?;
         self.offset = end;
-        self.written_group = self.group;
+        self.written_group = group;
         Ok(())
     }
 

@@ -73,6 +73,10 @@ struct State {
     /// Bytes that wait or are being written.
     bytes: usize,
     next_ticket: u64,
+    /// How many have to wait before the writer is woken.
+    wanted: usize,
+    /// Somebody other than a caller has something for the writer.
+    nudged: bool,
     closed: bool,
     /// Why nothing is taken, where that is so for good.
     refusal: Option<StoreError>,
@@ -88,7 +92,15 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), bytes: 0, next_ticket: 0, closed: false, refusal: None };
+        let state = State {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            next_ticket: 0,
+            wanted: 1,
+            nudged: false,
+            closed: false,
+            refusal: None,
+        };
         Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
     }
 
@@ -102,10 +114,10 @@ impl Queue {
         state.bytes += bytes;
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        let was_empty = state.waiting.is_empty();
         state.waiting.push_back(Waiting { op, bytes, ticket, answer });
+        let enough = state.waiting.len() == state.wanted;
         drop(state);
-        if was_empty {
+        if enough {
             self.arrived.notify_one();
         }
     }
@@ -147,17 +159,25 @@ impl Queue {
         self.fences.raise(thread, error)
     }
 
-    /// Takes what waits, up to about `bytes_max`, into `out`; waits up to `patience` for the first. False when the
-    /// queue is closed and empty.
-    pub(crate) fn take(&self, out: &mut VecDeque<Waiting>, bytes_max: usize, patience: Duration) -> bool {
+    /// Takes what waits, up to about `bytes_max`, into `out`. When fewer than `wanted` wait, it waits for so many, for
+    /// a nudge, or up to `patience`, and takes what there is then. False when the queue is closed and empty.
+    pub(crate) fn take(
+        &self,
+        out: &mut VecDeque<Waiting>,
+        bytes_max: usize,
+        wanted: usize,
+        patience: Duration,
+    ) -> bool {
         let mut state = self.state.lock();
-        if state.waiting.is_empty() {
-            if state.closed {
-                return false;
-            }
+        if state.waiting.len() < wanted && !state.nudged && !state.closed {
+            state.wanted = wanted;
             self.arrived.wait_for(&mut state, patience);
         }
-        // What was taken before is written and released by now, so these are the bytes that wait.
+        state.nudged = false;
+        if state.waiting.is_empty() {
+            return !state.closed;
+        }
+        // What is still being written counts among these bytes, so this is the common case and no more.
         if out.is_empty() && state.bytes <= bytes_max {
             std::mem::swap(out, &mut state.waiting);
             return true;
@@ -171,6 +191,12 @@ impl Queue {
             out.extend(state.waiting.pop_front());
         }
         true
+    }
+
+    /// Lets the writer look up, if it waits for callers.
+    pub(crate) fn nudge(&self) {
+        self.state.lock().nudged = true;
+        self.arrived.notify_one();
     }
 
     /// Gives back the room of what was taken and is written.

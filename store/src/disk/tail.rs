@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
-pub(crate) use segment::{Part, Segment, TailBlob};
+pub(crate) use segment::{Part, Segment};
 
 use crate::head::Head;
 use crate::record::Record;
@@ -83,6 +83,13 @@ impl State {
                 .is_some_and(|blob| blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false)))
         };
         owns(&self.active, true) || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
+    }
+
+    /// Whether this owner names the blob here. What the sealing segment says of an owner that was deleted since does
+    /// not count: it goes with the delete.
+    pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> bool {
+        let owns = |segment: &Segment| segment.blobs.get(&hash).is_some_and(|blob| blob.owners.contains(&owner));
+        owns(&self.active) || self.sealing.as_deref().is_some_and(owns) && !self.is_void(owner, false)
     }
 
     pub(crate) fn has_deletes(&self) -> bool {

@@ -1,32 +1,31 @@
-//! The one thread that writes: takes everything that waits, checks it, makes it durable with one write and one
-//! sync, shows it to readers and answers.
+//! The thread that decides what is written: takes what waits, checks it, gives it its place and encodes it. While one
+//! group is being made durable, the next one is put together on top of it; when the first fails, both are taken back.
 
 mod change;
 mod commit;
+mod flight;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, ThreadId};
-use tokio::sync::watch;
 
-use super::answer::Answerer;
+pub(crate) use commit::Committer;
+
+use super::answer::MANY;
 use super::frame::Stamp;
-use super::journal::{FILE_BYTES_MAX, Journal};
-use super::mark::Mark;
+use super::journal::{Cursor, FILE_BYTES_MAX, Journal};
 use super::queue::{Answer, Op, Queue, Waiting};
 use super::read::Reader;
 use super::sealer::{Sealer, Task};
 use super::tail::Segment;
 use crate::error::StoreError;
-use crate::follow::Progress;
 use crate::head::Head;
 use crate::plan::Recent;
 use crate::record::Record;
-use change::needs_all_before;
+use flight::{Flight, Landed};
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -38,22 +37,26 @@ const COLD_HEADS_MAX: usize = 16 << 10;
 const IDLE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) journal: Journal,
-    pub(crate) mark: Arc<Mutex<Mark>>,
-    pub(crate) sealer: Arc<Sealer>,
-    pub(crate) tasks: Sender<Task>,
-    pub(crate) progress: Arc<watch::Sender<Progress>>,
-    pub(crate) next: Position,
+    queue: Arc<Queue>,
+    reader: Arc<Reader>,
+    sealer: Arc<Sealer>,
+    tasks: Sender<Task>,
+    flight: Flight,
+    cursor: Cursor,
+    /// The position of the next record, behind the group that is on its way.
+    next: Position,
+    /// The last group that is known to be durable, and so can be read.
+    readable_group: u64,
     tail_bytes: usize,
+    /// What is being put together.
+    group: Option<Group>,
     heads: HashMap<ThreadId, Known>,
     /// Streams of which an append failed, and the ticket before which all that was queued behind it fails too.
     fenced: HashMap<ThreadId, u64>,
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
-    buffer: Vec<u8>,
-    answerer: Answerer,
+    /// A buffer that is not in use.
+    spare: Vec<u8>,
 }
 
 /// A head as the writer remembers it; `None` is a stream that is not there.
@@ -75,9 +78,11 @@ enum Change {
     Delete { thread: ThreadId },
 }
 
-/// A group on its way.
-#[derive(Default)]
+/// What becomes durable together.
 struct Group {
+    stamp: Stamp,
+    /// The frames.
+    out: Vec<u8>,
     /// With who waits for them; of several that belong together only the last has somebody.
     changes: Vec<(Change, Option<Answer>)>,
     /// The records of all its appends, in order.
@@ -85,95 +90,189 @@ struct Group {
     /// What was remembered of the heads it changes, to be put back when it fails.
     undo: Vec<(ThreadId, Known)>,
     next: Position,
+    /// What it takes of the queue's room.
+    bytes: usize,
 }
 
 impl Writer {
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        queue: Arc<Queue>,
-        reader: Arc<Reader>,
-        journal: Journal,
-        mark: Arc<Mutex<Mark>>,
-        sealer: Arc<Sealer>,
-        tasks: Sender<Task>,
-        progress: Arc<watch::Sender<Progress>>,
-        next: Position,
-        tail_bytes: usize,
-    ) -> Self {
+    pub(crate) fn new(committer: Committer, tasks: Sender<Task>, tail_bytes: usize) -> Self {
         Self {
-            queue,
-            reader,
-            journal,
-            mark,
-            sealer,
+            queue: Arc::clone(&committer.queue),
+            reader: Arc::clone(&committer.reader),
+            sealer: Arc::clone(&committer.sealer),
             tasks,
-            progress,
-            next,
+            cursor: committer.journal.cursor(),
+            next: committer.next,
+            readable_group: committer.journal.written_group(),
+            flight: Flight::new(committer),
             tail_bytes,
+            group: None,
             heads: HashMap::new(),
             fenced: HashMap::new(),
             broken: None,
-            buffer: Vec::new(),
-            answerer: Answerer::default(),
+            spare: Vec::new(),
         }
     }
 
     /// Works until the queue is closed and empty; gives back the journal.
-    pub(crate) fn run(mut self) -> Journal {
+    pub(crate) fn run(mut self) -> Result<Journal, StoreError> {
         let mut waiting = VecDeque::new();
-        while self.queue.take(&mut waiting, GROUP_BYTES_MAX, IDLE) {
-            if waiting.is_empty() {
-                self.tidy();
-                continue;
+        loop {
+            // While a group is on its way nobody gains by being taken at once, and waking for each costs much.
+            let wanted = if self.flight.is_away() { MANY } else { 1 };
+            let room = GROUP_BYTES_MAX - self.group_bytes().min(GROUP_BYTES_MAX - 1);
+            let is_open = self.queue.take(&mut waiting, room, wanted, IDLE);
+            let is_idle = waiting.is_empty() && !self.flight.is_away();
+            for next in waiting.drain(..) {
+                self.gather(next);
             }
-            let bytes = waiting.iter().map(|waiting| waiting.bytes).sum();
-            self.write(waiting.drain(..));
-            self.queue.release(bytes);
-            self.seal_when_due();
+            self.go_on();
+            if !is_open && self.group.is_none() && !self.flight.is_away() {
+                break;
+            }
+            if is_idle {
+                self.tidy();
+            }
         }
-        self.answerer.finish();
-        self.journal
+        self.flight.end()
     }
 
-    fn write(&mut self, waiting: impl Iterator<Item = Waiting>) {
-        self.make_room();
-        let mut out = std::mem::take(&mut self.buffer);
-        let (mut stamp, mut group) = self.begin(&mut out);
-        for Waiting { op, ticket, answer, .. } in waiting {
-            if let Some(error) = &self.broken {
-                self.queue.fail(&op, answer, error.clone());
-                continue;
+    /// Adds one operation to the group.
+    fn gather(&mut self, Waiting { op, ticket, answer, bytes }: Waiting) {
+        if self.broken.is_none() && self.needs_all_before(&op) {
+            self.settle();
+        }
+        if self.cursor.bytes() > FILE_BYTES_MAX {
+            self.make_room();
+        }
+        if let Some(error) = &self.broken {
+            self.queue.release(bytes);
+            return self.queue.fail(&op, answer, error.clone());
+        }
+        let mut group = self.group.take().unwrap_or_else(|| self.begin());
+        let thread = thread_of(&op);
+        match self.plan(op, ticket, &mut group) {
+            Ok(change) => {
+                group.changes.push((change, Some(answer)));
+                group.bytes += bytes;
             }
-            // What depends on more than the heads waits until everything before it can be read.
-            if needs_all_before(&op) && !group.changes.is_empty() {
-                self.commit(std::mem::take(&mut group), &mut out);
-                (stamp, group) = self.begin(&mut out);
-            }
-            let thread = thread_of(&op);
-            match self.plan(op, ticket, &stamp, &mut group, &mut out) {
-                Ok(change) => group.changes.push((change, Some(answer))),
-                Err(error) => {
-                    self.fail(thread, answer, error);
-                }
+            Err(error) => {
+                self.queue.release(bytes);
+                self.fail(thread, answer, error);
             }
         }
-        if !group.changes.is_empty() {
-            self.commit(group, &mut out);
-        }
+        self.group = Some(group);
+    }
+
+    fn begin(&mut self) -> Group {
+        let mut out = std::mem::take(&mut self.spare);
         out.clear();
-        // One large append must not keep its memory for ever.
-        out.shrink_to(GROUP_BYTES_MAX);
-        self.buffer = out;
+        let stamp = self.cursor.begin_group(self.next, &mut out);
+        Group { stamp, out, changes: Vec::new(), records: Vec::new(), undo: Vec::new(), next: self.next, bytes: 0 }
+    }
+
+    fn group_bytes(&self) -> usize {
+        self.group.as_ref().map_or(0, |group| group.bytes)
+    }
+
+    /// Sends the group off when nothing is on its way; a full one waits for that.
+    fn go_on(&mut self) {
+        if let Some(landed) = self.flight.landed() {
+            self.landed(landed);
+        }
+        if self.group_bytes() >= GROUP_BYTES_MAX {
+            self.land();
+        }
+        if self.is_seal_due() {
+            self.settle();
+            self.begin_seal();
+        }
+        if !self.flight.is_away() {
+            self.depart();
+        }
+        if !self.flight.is_away() && self.is_seal_due() {
+            self.begin_seal();
+        }
         if self.fenced.len() > COLD_HEADS_MAX {
             let next = self.queue.next_ticket();
             self.fenced.retain(|_, until| *until > next);
         }
     }
 
-    fn begin(&mut self, out: &mut Vec<u8>) -> (Stamp, Group) {
-        out.clear();
-        let stamp = self.journal.begin_group(self.next, out);
-        (stamp, Group { next: self.next, ..Group::default() })
+    /// Has the group written. A small one here and now, which is quicker for those who wait for it.
+    fn depart(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        if group.changes.is_empty() {
+            self.keep(group.out);
+            return;
+        }
+        self.cursor.end_group(group.out.len());
+        self.next = group.next;
+        if let Some(landed) = self.flight.depart(group) {
+            self.landed(landed);
+        }
+    }
+
+    /// Waits for the group that is on its way.
+    fn land(&mut self) {
+        if let Some(landed) = self.flight.land() {
+            self.landed(landed);
+        }
+    }
+
+    /// Everything that was taken so far is durable and can be read, or has failed, when it returns.
+    fn settle(&mut self) {
+        self.land();
+        self.depart();
+        self.land();
+    }
+
+    fn landed(&mut self, landed: Landed) {
+        match landed {
+            Landed::Durable { group, buffer } => {
+                self.readable_group = group;
+                self.keep(buffer);
+            }
+            Landed::Failed(group, error) => self.give_up(*group, &error),
+            Landed::Lost => self.broken = Some(super::stopped("journal")),
+        }
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        // One large append must not keep its memory for ever.
+        buffer.shrink_to(GROUP_BYTES_MAX);
+        self.spare = buffer;
+    }
+
+    /// Takes a group back that could not be written, and what was put together on top of it since.
+    fn give_up(&mut self, failed: Group, error: &StoreError) {
+        if !matches!(error, StoreError::Full { .. }) {
+            self.broken = Some(error.clone());
+        }
+        if let Some(committer) = self.flight.committer() {
+            self.cursor.follow(&committer.journal);
+            self.next = committer.next;
+        }
+        let later = self.group.take();
+        // The later one first: what it remembers of a head is what the failed one made of it.
+        for group in later.iter().chain([&failed]) {
+            for (thread, known) in &group.undo {
+                self.heads.insert(*thread, *known);
+            }
+        }
+        for group in [failed].into_iter().chain(later) {
+            self.queue.release(group.bytes);
+            for (change, answer) in group.changes {
+                let thread = match change {
+                    Change::Append { thread, .. } => Some(thread),
+                    Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
+                };
+                if let Some(answer) = answer {
+                    self.fail(thread, answer, error.clone());
+                }
+            }
+        }
     }
 
     /// Answers that something failed. What is queued behind an append was decided without knowing that, so it
@@ -188,15 +287,17 @@ impl Writer {
         answer.failed(error);
     }
 
-    fn seal_when_due(&mut self) {
-        if self.reader.tail.state.read().active.bytes >= self.tail_bytes {
-            self.begin_seal();
-        }
+    fn is_seal_due(&self) -> bool {
+        let state = self.reader.tail.state.read();
+        state.active.bytes >= self.tail_bytes && state.sealing.is_none()
     }
 
-    /// Hands the tail to the sealer, when that has nothing to do.
+    /// Hands the tail to the sealer, when that has nothing to do. Nothing may be under way or half put together: what
+    /// comes after goes into the other file.
     fn begin_seal(&mut self) {
-        let Some(task) = hand_over(&self.reader, &mut self.journal) else { return };
+        let Some(committer) = self.flight.committer() else { return };
+        let Some(task) = hand_over(&self.reader, &mut committer.journal) else { return };
+        self.cursor.follow(&committer.journal);
         self.sealer.give(&self.tasks, task);
         if self.heads.len() > COLD_HEADS_MAX {
             let sealed = self.sealer.sealed_epoch();
@@ -204,11 +305,12 @@ impl Writer {
         }
     }
 
-    /// Waits for the sealer when the journal is as large as it may get.
+    /// Waits for the sealer, because the journal is as large as it may get.
     fn make_room(&mut self) {
-        while self.broken.is_none() && self.journal.active_bytes() > FILE_BYTES_MAX {
+        self.settle();
+        while self.broken.is_none() && self.cursor.bytes() > FILE_BYTES_MAX {
             self.begin_seal();
-            if self.journal.active_bytes() <= FILE_BYTES_MAX {
+            if self.cursor.bytes() <= FILE_BYTES_MAX {
                 return;
             }
             self.sealer.wait_until_idle();
@@ -219,9 +321,11 @@ impl Writer {
     /// After a while without anything to write.
     fn tidy(&mut self) {
         self.fenced.clear();
-        self.journal.tidy(self.reader.tail.state.read().sealing.is_none());
+        let Some(committer) = self.flight.committer() else { return };
+        committer.journal.tidy(self.reader.tail.state.read().sealing.is_none());
         if self.sealer.snapshots_due() {
-            let task = hand_over(&self.reader, &mut self.journal).unwrap_or(Task::Snapshots);
+            let task = hand_over(&self.reader, &mut committer.journal).unwrap_or(Task::Snapshots);
+            self.cursor.follow(&committer.journal);
             self.sealer.give(&self.tasks, task);
         }
     }

@@ -70,7 +70,8 @@ fn a_golden_log_is_written_when_that_is_asked_for() {
 }
 
 async fn open(folder: &Path) -> World {
-    World::with(disk(folder), &Tally::default(), |builder| builder.recover(false)).await
+    // A folder has another name on every machine.
+    World::with(disk(folder), &Tally::default(), |builder| builder.recover(false).workspace_in_prompt(false)).await
 }
 
 /// Twice the same log: as an orderly end leaves it, and as a killed process does.

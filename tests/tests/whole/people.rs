@@ -131,7 +131,7 @@ fn a_handler_is_asked_every_kind_of_question() {
                 assert!(prompt.contains("`pay`"), "{prompt}");
                 json!({"decision": "approve"})
             }
-            OperationType::AnswerTool => json!(format!("to {prompt:?}: b")),
+            OperationType::AnswerTool | OperationType::InformTool => json!(format!("to {prompt:?}: b")),
             OperationType::RelayModel => {
                 assert!(prompt.contains("Be brief.") && prompt.contains("How much is 7 €?"), "{prompt}");
                 json!("seven")
@@ -173,6 +173,11 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
         let looks = Runtime::builder().store(store.clone()).observing().start().await.unwrap();
         let asked = looks.inbox().await.unwrap().open.remove(0);
         expect![[r###"
+            ## Instructions
+
+            ## Current Workspace
+            /tmp
+
             ## User
 
             How much is 7 €?

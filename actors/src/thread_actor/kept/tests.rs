@@ -10,7 +10,7 @@ const LATER: CallId = CallId(Seq(9));
 
 fn answer(call: CallId, text: &str) -> Said {
     let content = vec![Part::text(text)];
-    let input = Input::ToolAnswered { call, attempt: 1, content, value: None, duration_ms: 0 };
+    let input = Input::ToolAnswered { call, attempt: 1, content, value: None, full: None, duration_ms: 0 };
     Said { input, place: None }
 }
 
@@ -35,7 +35,7 @@ fn running() -> (HashMap<Key, DropGuard>, [CancellationToken; 2]) {
 #[test]
 fn a_call_that_the_log_does_not_know_is_called_off() {
     let (running, [call, later]) = running();
-    let kept = Kept::before(Seq(9), running);
+    let kept = Kept::before(Seq(9), running, Asking::new());
     assert!(kept.knows((CALL, 1)) && !call.is_cancelled());
     assert!(!kept.knows((LATER, 1)) && later.is_cancelled());
     assert!(answer(CALL, "").is_before(Seq(9)) && !answer(LATER, "").is_before(Seq(9)));
@@ -69,7 +69,7 @@ fn what_waited_once_keeps_its_place() {
 #[test]
 fn progress_is_forgotten_before_a_call_is_given_up() {
     let (running, [call, later]) = running();
-    let mut kept = Kept::before(Seq(10), running);
+    let mut kept = Kept::before(Seq(10), running, Asking::new());
     let none = Room::new(0);
     kept.keep(progress(CALL), None, &none);
     assert!(kept.waiting.is_empty() && !call.is_cancelled());

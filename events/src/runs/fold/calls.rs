@@ -117,6 +117,16 @@ impl Runs {
             }
             Event::ContextProcessingFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
 
+            Event::StrategyDecisionRequested(e) => {
+                let name = Some(limits::cut(&e.name, TEXT_CHARS_MAX));
+                self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Strategy, at) });
+            }
+            Event::StrategyDecisionRetried(e) => {
+                self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+            }
+            Event::StrategyDecided(e) => self.end_call(seq, at, e.call, None),
+            Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+
             Event::BranchStarted(e) => {
                 let id = CallId(seq);
                 let fan = self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut());
@@ -184,6 +194,7 @@ impl Runs {
             OperationType::UpdateVariables
             | OperationType::AddMessage
             | OperationType::AnswerTool
+            | OperationType::InformTool
             | OperationType::RelayModel => NodeDoes::UserInteraction,
         };
         if self.present().is_some_and(|result| result.does.is_none()) {
@@ -207,10 +218,13 @@ impl Runs {
     }
 
     fn processed(&mut self, seq: Seq, at: Time, e: &UserInteractionProcessed) {
-        if let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.decision {
+        let operation = self.opened.calls.get(&e.interaction).and_then(|open| open.operation);
+        // What a tool asked while it runs says nothing about the call of the tool.
+        let informs = operation == Some(OperationType::InformTool);
+        if !informs && let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.decision {
             self.count_refused();
         }
-        let is_tool_node = self.present().is_some_and(|result| result.does == Some(NodeDoes::Tool));
+        let is_tool_node = !informs && self.present().is_some_and(|result| result.does == Some(NodeDoes::Tool));
         match &e.decision {
             Some(Decision::Answer { content }) if is_tool_node => self.gives(content.clone()),
             Some(Decision::Reject { reason }) => {
@@ -249,7 +263,7 @@ impl Runs {
             CallKind::Model | CallKind::Summary | CallKind::Condition => SpentOn::Model,
             CallKind::Tool => SpentOn::Tool,
             CallKind::Interaction => SpentOn::People,
-            CallKind::Processor => SpentOn::Processor,
+            CallKind::Processor | CallKind::Strategy => SpentOn::Processor,
             CallKind::Branch => SpentOn::Branches,
         };
         let of_left = self.opened.left.filter(|_| call.kind == CallKind::Condition);

@@ -61,10 +61,20 @@ impl Slot {
         }
     }
 
-    pub(super) fn question_mut(&mut self) -> Option<&mut Interaction> {
+    /// The question about it, or the questions it asks itself while it runs.
+    pub(super) fn questions(&self) -> &[Interaction] {
         match self {
-            Self::Asking(ask) => Some(ask),
-            _ => None,
+            Self::Asking(ask) => std::slice::from_ref(ask),
+            Self::Open(run) => &run.asks,
+            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &[],
+        }
+    }
+
+    pub(super) fn questions_mut(&mut self) -> &mut [Interaction] {
+        match self {
+            Self::Asking(ask) => std::slice::from_mut(ask),
+            Self::Open(run) => &mut run.asks,
+            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &mut [],
         }
     }
 
@@ -252,7 +262,7 @@ impl AgentLoop {
         }
     }
 
-    fn slots_mut(&mut self) -> &mut [Slot] {
+    pub(super) fn slots_mut(&mut self) -> &mut [Slot] {
         match &mut self.stage {
             Stage::Tools(slots) => slots,
             _ => &mut [],
@@ -309,9 +319,15 @@ impl AgentLoop {
         *slot = Slot::Ended(ToolResult { tool_call_id, name: Some(name), content, is_error });
         self.n_tool_calls += 1;
         if slots.iter().all(|slot| matches!(slot, Slot::Ended(_))) {
-            return Ok(self.take_results(Stage::ToAsk, ""));
+            self.turned();
+            return Ok(self.results_of_all());
         }
         Ok(Vec::new())
+    }
+
+    /// All tool calls have ended: their results, and the model may be called again.
+    pub(super) fn results_of_all(&mut self) -> Vec<Arc<Message>> {
+        self.take_results(Stage::ToAsk, "")
     }
 
     /// The loop is over. Calls of the last answer that never ran are answered with the error, so that no tool call

@@ -7,7 +7,9 @@ use super::super::calls::ModelCall;
 use super::super::judging::{ATTEMPTS_MAX, Judging, JudgingStage};
 use super::super::state::{Phase, State};
 use super::NO_CALL;
-use crate::event::{ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, ToolMode};
+use crate::event::{
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, ToolMode,
+};
 use crate::ids::{CallId, Seq, Time};
 
 /// How much of `input` and `output` the model is shown, in characters each.
@@ -47,6 +49,7 @@ impl State {
             person_tools: Vec::new(),
             relay: false,
             summary: None,
+            strategy: LoopStrategy::React {},
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.from.clone(),

@@ -118,6 +118,7 @@ impl State {
             Work::Llm(agent_loop) => agent_loop.tool_run(call).ok_or(NO_CALL)?,
             _ => return Err(NO_CALL),
         };
+        tool.asks_nothing()?;
         if tool.wrote(outcome.as_ref().err().copied()) {
             node.wrote = Some(tool.name.clone());
         }
@@ -138,9 +139,13 @@ impl State {
     }
 
     pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), Unfit> {
-        let Some(input) = self.question(e.interaction)?.answer().cloned() else {
+        let ask = self.question(e.interaction)?;
+        let Some(input) = ask.answer().cloned() else {
             return Err(Unfit("the question was not answered"));
         };
+        if let Some(call) = ask.tool_run {
+            return self.close_ask(call, e.interaction);
+        }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
@@ -162,8 +167,17 @@ impl State {
         Ok(())
     }
 
+    /// A question of a tool that runs is closed, with or without an answer.
+    fn close_ask(&mut self, call: CallId, id: CallId) -> Result<(), Unfit> {
+        self.tool_run(call)?.asks.retain(|ask| ask.id != id);
+        Ok(())
+    }
+
     /// A question has no answer, and never will have one.
     pub(super) fn leave_question(&mut self, seq: Seq, id: CallId, error: ExecutionError) -> Result<(), Unfit> {
+        if let Some(call) = self.question(id)?.tool_run {
+            return self.close_ask(call, id);
+        }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;

@@ -24,6 +24,7 @@ pub(super) fn begin(
         metadata: ask.metadata.clone(),
         tool_call: None,
         llm_call: None,
+        tool_run: None,
     }
     .into())
 }

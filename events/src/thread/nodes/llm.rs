@@ -1,5 +1,7 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
+mod strategy;
+
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{State, Surroundings};
 use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
@@ -7,12 +9,14 @@ use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
-use crate::workflow::{LlmNode, Node, Summary, Workflow};
+use crate::workflow::{LlmNode, Node, Strategy, Summary, Workflow};
 
 /// How many model calls a loop may take when the node does not say.
 const MAX_ITERATIONS_DEFAULT: u32 = 50;
 /// How many tools of one answer may run at once when the node does not say.
 const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
+/// The head of what is said about the folder that tools work in.
+const WORKSPACE_HEAD: &str = "## Current Workspace";
 /// How long one model call may take when the node does not say.
 pub(in super::super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 
@@ -45,11 +49,14 @@ pub(super) fn begin(
         roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect()
     };
     let model = model_choice(state, llm);
-    let relay = around.models.is_person(&model);
+    // Where several models are asked, the node's own may be none of them.
+    let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
+    let strategy = strategy::plan(state, node, llm, &model, around)?;
+    let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?;
     Ok(LlmExecutionRequest {
         node: node.id.clone(),
         prompt: context.render(prompt).map_err(in_prompt)?,
-        system_prompt: llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?,
+        system_prompt: with_surroundings(own, state, workflow, &tools, around),
         model,
         tool_mode: llm.tool_mode,
         tool_catalog: if tools.is_empty() { None } else { around.tools.catalog(&tools) },
@@ -61,8 +68,29 @@ pub(super) fn begin(
         person_tools: with(PersonRole::Answers),
         relay,
         summary: summary_plan(workflow, llm),
+        strategy,
     }
     .into())
+}
+
+/// The instructions, and behind them what a model with tools is told of these and of the folder they work in. It is put
+/// in here, before the request is recorded, so that every call and every replay of the loop has the same.
+fn with_surroundings(
+    own: Option<String>,
+    state: &State,
+    workflow: &Workflow,
+    tools: &[ToolName],
+    around: &Surroundings<'_>,
+) -> Option<String> {
+    if tools.is_empty() {
+        return own;
+    }
+    let is_told = workflow.spec().workspace_in_prompt && !own.as_ref().is_some_and(|own| own.contains(WORKSPACE_HEAD));
+    let folder = if is_told { around.tools.workspace(state.workspace()) } else { None };
+    let folder = folder.map(|folder| format!("{WORKSPACE_HEAD}\n{folder}"));
+    let parts: Vec<_> = [own, around.tools.instructions(tools), folder].into_iter().flatten().collect();
+    let texts: Vec<_> = parts.iter().map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
 /// What a person has to do with the calls of a tool here. What one answers needs no approval.

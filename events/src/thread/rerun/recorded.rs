@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    Event, LlmExecutionRequest, LoopEnded, ModelChoice, OperationType, SubWorkflowFailed, ThreadFailed,
-    ToolExecutionRequest,
+    Event, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner, SubWorkflowFailed,
+    ThreadFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{Hash, NodeId, Time, ToolName};
 use crate::json::Json;
 use crate::thread::judging::PERSON_JUDGES;
-use crate::thread::{ModelAnswer, ModelRequest, Models, ToolFacts, Tools};
+use crate::thread::{ModelAnswer, ModelRequest, Models, State, ToolFacts, Tools};
 use crate::tool::{PersonRole, Recovery};
-use crate::workflow::{Node, NodeKind, Workflow};
+use crate::workflow::{LlmNode, Node, NodeKind, Strategy, StrategyModel, Workflow};
 
 /// What is said of a tool that was offered and never called.
 const NEVER_CALLED: ToolFacts = ToolFacts {
@@ -31,8 +31,12 @@ pub(super) struct Recorded<'a> {
     here: usize,
     facts: BTreeMap<String, ToolFacts>,
     relays: Vec<ModelChoice>,
+    /// What the runtime put behind the instructions of this event's node.
+    instructions: Option<String>,
     /// Whether the length of this event's conversation was told.
     was_counted: Cell<bool>,
+    /// How many models of this event's node were asked about, whether a person stands for them.
+    n_asked_about: Cell<usize>,
 }
 
 impl<'a> Recorded<'a> {
@@ -44,21 +48,50 @@ impl<'a> Recorded<'a> {
                 Event::ToolExecutionRequest(request) => {
                     facts.entry(request.name.to_string()).or_insert_with(|| facts_of(request));
                 }
-                Event::LlmExecutionRequest(request)
-                    if request.relay && !relays.iter().any(|known| is_same_model(known, &request.model)) =>
-                {
-                    relays.push(request.model.clone());
+                Event::LlmExecutionRequest(request) => {
+                    let own = request.relay.then_some(&request.model);
+                    let planner = planner_of(request).filter(|planner| planner.relay).map(|planner| &planner.model);
+                    for model in own.into_iter().chain(planner) {
+                        if !relays.iter().any(|known| is_same_model(known, model)) {
+                            relays.push(model.clone());
+                        }
+                    }
                 }
                 _ => {}
             }
         }
-        Self { events, definition, here: 0, facts, relays, was_counted: Cell::new(false) }
+        Self {
+            events,
+            definition,
+            here: 0,
+            facts,
+            relays,
+            instructions: None,
+            was_counted: Cell::new(false),
+            n_asked_about: Cell::new(0),
+        }
     }
 
-    /// The next event is the one with this number.
-    pub(super) fn go_to(&mut self, here: usize) {
+    /// The next event is the one with this number, in this state.
+    pub(super) fn go_to(&mut self, here: usize, state: &State) {
         self.here = here;
         self.was_counted.set(false);
+        self.n_asked_about.set(0);
+        self.instructions = self.next_request().and_then(|request| self.behind_instructions(request, state));
+    }
+
+    /// What stands in the recorded instructions behind those of the node: about the tools there were, and their folder.
+    fn behind_instructions(&self, request: &LlmExecutionRequest, state: &State) -> Option<String> {
+        let recorded = request.system_prompt.as_deref()?;
+        let own = match self.node(&request.node).map(Node::kind) {
+            Some(NodeKind::Llm(llm)) => llm.system_prompt.as_ref().and_then(|text| state.context().render(text).ok()),
+            _ => None,
+        };
+        let rest = match own.as_deref().map(str::trim_end).filter(|own| !own.is_empty()) {
+            Some(own) => recorded.strip_prefix(own)?.strip_prefix("\n\n")?,
+            None => recorded,
+        };
+        (!request.tools.is_empty()).then(|| rest.to_owned())
     }
 
     fn next(&self) -> Option<&'a Event> {
@@ -76,6 +109,17 @@ impl<'a> Recorded<'a> {
     fn node(&self, id: &NodeId) -> Option<&'a Node> {
         let graphs = self.definition.sub_workflows().map(|(_, graph)| graph);
         std::iter::once(self.definition.main()).chain(graphs).find_map(|graph| graph.node(id))
+    }
+
+    /// The place of the first person among the models of a node that failed for it.
+    fn person_among(&self, node: &NodeId, error: &ExecutionError) -> Option<usize> {
+        let (_, rest) = error.message.split_once(": a person stands for the model `")?;
+        let name = rest.strip_suffix("` of multi_llm")?;
+        let Some(NodeKind::Llm(LlmNode { strategy: Strategy::MultiLlm(multi), .. })) = self.node(node).map(Node::kind)
+        else {
+            return None;
+        };
+        multi.profiles.iter().map(StrategyModel::label).chain(["by"]).position(|label| label == name)
     }
 
     /// What a person has to do with the tool wherever it is used: what the event shows, and the node does not ask for.
@@ -101,11 +145,19 @@ impl<'a> Recorded<'a> {
                     OperationType::ApproveTool
                     | OperationType::UpdateVariables
                     | OperationType::AddMessage
-                    | OperationType::RelayModel => PersonRole::None,
+                    | OperationType::RelayModel
+                    | OperationType::InformTool => PersonRole::None,
                 }
             }
             _ => PersonRole::None,
         }
+    }
+}
+
+fn planner_of(request: &LlmExecutionRequest) -> Option<&Planner> {
+    match &request.strategy {
+        LoopStrategy::PlanAndExecute(plan) => plan.planner.as_ref(),
+        LoopStrategy::React {} | LoopStrategy::MultiLlm(_) | LoopStrategy::Custom(_) => None,
     }
 }
 
@@ -151,19 +203,31 @@ impl Tools for Recorded<'_> {
         let same = request.tools.iter().map(String::as_str).eq(names.iter().map(ToolName::as_str));
         request.tool_catalog.filter(|_| same)
     }
+
+    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
+        self.instructions.clone()
+    }
 }
 
 impl Models for Recorded<'_> {
     fn is_person(&self, model: &ModelChoice) -> bool {
         let judges = |error: &ExecutionError| error.message.starts_with(PERSON_JUDGES);
         match self.next() {
-            Some(Event::LlmExecutionRequest(request)) if is_same_model(&request.model, model) => request.relay,
+            Some(Event::LlmExecutionRequest(request)) => {
+                let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
+                planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay)
+            }
             // Where a person would have judged, or written a summary, nobody did.
             Some(
                 Event::ThreadFailed(ThreadFailed { error, .. })
                 | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. }),
             ) => judges(error),
             Some(Event::LoopEnded(LoopEnded { error: Some(error), .. })) => judges(error),
+            Some(Event::NodeFailed(failed)) if let Some(place) = self.person_among(&failed.node, &failed.error) => {
+                let n = self.n_asked_about.get();
+                self.n_asked_about.set(n + 1);
+                n == place
+            }
             Some(Event::ContextSummarized(_) | Event::ContextProcessed(_)) => true,
             _ => self.relays.iter().any(|known| is_same_model(known, model)),
         }
@@ -190,6 +254,15 @@ impl Models for Recorded<'_> {
             }
         }
         Err("the recorded thread ends before the answer".into())
+    }
+
+    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
+        match self.next()? {
+            Event::LlmCallRequested(e) => e.model_profile,
+            Event::ConditionEvaluationRequested(e) => e.model_profile,
+            Event::ContextSummaryRequested(e) => e.model_profile,
+            _ => None,
+        }
     }
 
     /// What was recorded, for the conversation as it is; what is left of it after a summary counts as nothing.

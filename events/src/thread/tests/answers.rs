@@ -144,7 +144,7 @@ fn an_attempt_that_was_given_up_is_not_heard() {
     let (call, attempt) = bench.open();
     bench.tick_after_ms(1_000);
     let content = vec![Part::text("late")];
-    bench.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 0 });
+    bench.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 0 });
     bench.tool_says("in time");
     bench.check(expect![[r#"
           0 THREAD_STARTED

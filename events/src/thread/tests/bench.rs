@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::event::{LlmCallRequested, ModelChoice};
+use crate::event::{Aside, LlmCallRequested, ModelChoice, StrategyDecision};
 use crate::tool::PersonRole;
 
 /// A tool per name: `read` is safe, `put` idempotent, `send` at most once. Two more are offered only by name: `wipe`,
@@ -161,7 +161,14 @@ impl Bench {
     pub(super) fn tool_answers(&mut self, call: CallId, text: &str) {
         let open = self.thread.effects();
         let attempt = open.iter().find(|effect| effect.key().0 == call).map_or(1, |effect| effect.key().1);
-        self.give(Input::ToolAnswered { call, attempt, content: vec![Part::text(text)], value: None, duration_ms: 0 });
+        self.give(Input::ToolAnswered {
+            call,
+            attempt,
+            content: vec![Part::text(text)],
+            value: None,
+            full: None,
+            duration_ms: 0,
+        });
     }
 
     pub(super) fn tool_fails(&mut self, kind: ErrorKind, retryable: bool) {
@@ -179,6 +186,19 @@ impl Bench {
     pub(super) fn processor_answers(&mut self, processed: Processed) {
         let (call, attempt) = self.open();
         self.give(Input::ContextProcessed { call, attempt, processed });
+    }
+
+    /// The application's strategy decides.
+    pub(super) fn decides(&mut self, next: StrategyDecision) {
+        let (call, attempt) = self.open();
+        self.give(Input::StrategyDecided { call, attempt, next });
+    }
+
+    /// One of several models that are asked answers, by its place among the open calls.
+    pub(super) fn nth_says(&mut self, n: usize, text: &str) {
+        let (call, attempt) = self.thread.effects()[n].key();
+        let answer = answer(call, text, &[], FinishReason::Stop);
+        self.give(Input::ModelAnswered { call, attempt, answer });
     }
 
     /// Everything that is seen from here, by name.
@@ -226,7 +246,13 @@ impl Bench {
 
     /// What the model is called with.
     pub(super) fn note_request(&mut self) {
-        let request = self.state().model_request().unwrap();
+        let (call, _) = self.open();
+        self.note_request_of(call);
+    }
+
+    /// What this model is called with.
+    pub(super) fn note_request_of(&mut self, call: CallId) {
+        let request = self.state().model_request_of(call).unwrap();
         self.note(format_args!("model is called, tools {:?}:", request.tool_choice));
         for message in request.messages {
             self.note(format_args!("  {}", said(&message)));
@@ -299,8 +325,13 @@ pub(super) fn said(message: &Message) -> String {
 /// An event on one line: its name and what matters of its data.
 fn line_of(event: &Event) -> String {
     let mut line = event.event_type().name.to_owned();
-    if let Event::LlmCallRequested(LlmCallRequested { iteration }) = event {
-        write!(line, " {iteration}").unwrap();
+    if let Event::LlmCallRequested(LlmCallRequested { iteration, aside, .. }) = event {
+        match aside {
+            None => write!(line, " {iteration}").unwrap(),
+            Some(Aside::Candidate { index }) => write!(line, " of candidate {index}").unwrap(),
+            Some(Aside::Choice { fault: None }) => line += " for a choice",
+            Some(Aside::Choice { fault: Some(fault) }) => write!(line, " for a choice, again: {fault}").unwrap(),
+        }
         return line;
     }
     let data = event.data().unwrap();
@@ -323,7 +354,14 @@ fn line_of(event: &Event) -> String {
         "n_needed",
         "n_completed",
         "n_failed",
+        "replan",
+        "step",
+        "n_llm_calls",
+        "n_answers",
     ] {
+        if key == "n_llm_calls" && !matches!(event, Event::PlanStepCompleted(_)) {
+            continue;
+        }
         match &data[key] {
             serde_json::Value::Null => {}
             value if key == "workflow" && !value.is_string() => {}
@@ -336,6 +374,12 @@ fn line_of(event: &Event) -> String {
     }
     if let Some(tool) = data["tool_call"].as_object() {
         write!(line, " {} {}", plain(&data["operation_type"]), plain(&tool["name"])).unwrap();
+    }
+    if let Event::PlanMade(e) = event {
+        write!(line, " {:?}", e.steps).unwrap();
+    }
+    if let Event::StrategyDecided(e) = event {
+        write!(line, " {}", serde_json::to_string(&e.next).unwrap()).unwrap();
     }
     if let Some(decision) = data["decision"].as_object() {
         write!(line, " {}", plain(&decision["decision"])).unwrap();

@@ -1,6 +1,7 @@
 //! A new thread from a moment of another.
 
 use super::*;
+use crate::event::StrategyDecision;
 use crate::ids::ProfileId;
 
 /// Answers whatever is open until the thread ends.
@@ -11,6 +12,7 @@ fn run_on(bench: &mut Bench) {
             Some(Effect::CallTool(_)) => bench.tool_says("42"),
             Some(Effect::AskPerson(_)) => bench.person_says(serde_json::json!(true)),
             Some(Effect::RunProcessor(_)) => bench.processor_answers(Processed::default()),
+            Some(Effect::AskStrategy(_)) => bench.decides(StrategyDecision::Answer { content: "so".into() }),
             Some(Effect::RunBranch(_)) | None => return,
         }
     }

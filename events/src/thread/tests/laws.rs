@@ -105,6 +105,7 @@ fn every_call_ends_once(bench: &Bench) {
             | Event::ToolExecutionRequest(_)
             | Event::UserInteractionRequested(_)
             | Event::ConditionEvaluationRequested(_)
+            | Event::StrategyDecisionRequested(_)
             | Event::ContextProcessingRequested(_) => {
                 open.insert(seq, event.event_type().name);
             }
@@ -118,6 +119,8 @@ fn every_call_ends_once(bench: &Bench) {
             Event::ConditionEvaluationCompleted(e) => ends(e.call),
             Event::ContextProcessed(e) => ends(e.call),
             Event::ContextProcessingFailed(e) => ends(e.call),
+            Event::StrategyDecided(e) => ends(e.call),
+            Event::StrategyDecisionFailed(e) => ends(e.call),
             // A branch begins outside of all nodes, but for those that run the sub-workflows it is in.
             Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => {
                 nodes.pop();

@@ -53,8 +53,8 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         NodeFailed { node: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         NodeFailed { node: node("other"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         RouteTaken { from: node("ask"), to: node("ask"), condition: None }.into(),
-        LlmCallRequested { iteration: 2 }.into(),
-        LlmCallRetried { call: CallId(Seq(3)), attempt: 2 }.into(),
+        LlmCallRequested { iteration: 2, aside: None, model_profile: None }.into(),
+        LlmCallRetried { call: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
         LlmCallFailed { call: CallId(Seq(3)), error: error.clone() }.into(),
         LlmExecutionFailed { node: node("ask"), error: error.clone() }.into(),
         ToolCallRetried { call, attempt: 3, not_before: bench.now, error: None }.into(),
@@ -119,7 +119,7 @@ fn the_output_of_a_tool_that_is_nested_too_deep_is_a_failure() {
     let mut bench = Bench::new(tool_node::PUT, "me");
     let (call, attempt) = bench.open();
     let value = Some(nested(101).into());
-    bench.give(Input::ToolAnswered { call, attempt, content: Vec::new(), value, duration_ms: 0 });
+    bench.give(Input::ToolAnswered { call, attempt, content: Vec::new(), value, full: None, duration_ms: 0 });
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=write attempt=1

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::event::ReplacedBranch;
+use crate::event::{ReplacedBranch, StrategyDecision};
 use crate::ids::ProfileId;
-use workflows::definition;
+use workflows::{definition, one_strategy};
 
 /// What the outside may do next. Numbers choose among what there is.
 #[derive(Debug, Clone)]
@@ -35,6 +35,11 @@ enum Act {
     Progress {
         call: u64,
         attempt: u32,
+    },
+    /// A tool that runs asks a person.
+    ToolAsks {
+        which: usize,
+        attempt: Option<u32>,
     },
     /// Time passes.
     Tick {
@@ -85,6 +90,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (0..4_usize, 0..KINDS.len(), any::<bool>()).prop_map(|(which, kind, retryable)| Act::Fail { which, kind, retryable }),
         2 => (call.clone(), 1..4_u32, any::<bool>()).prop_map(|(call, attempt, as_model)| Act::Stray { call, attempt, as_model }),
         1 => (call.clone(), 1..3_u32).prop_map(|(call, attempt)| Act::Progress { call, attempt }),
+        6 => (0..4_usize, prop_oneof![9 => Just(None), 1 => (1..3_u32).prop_map(Some)]).prop_map(|(which, attempt)| Act::ToolAsks { which, attempt }),
         4 => prop_oneof![Just(0), Just(50), Just(999), Just(1_000), 0..40_000_u64].prop_map(|ms| Act::Tick { ms }),
         3 => (0..5_000_u64).prop_map(|ms| Act::Crash { ms }),
         2 => Just(Act::Pause),
@@ -99,6 +105,11 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (any::<usize>(), 0..100_000_u64, prop_oneof![4 => Just(None), 1 => Just(Some("human")), 1 => Just(Some("large"))])
             .prop_map(|(at, ms, profile)| Act::Fork { at, ms, profile }),
     ]
+}
+
+/// Something is answered.
+fn answers() -> impl Strategy<Value = Act> {
+    (0..4_usize, 0..3_usize, 3..12_u8).prop_map(|(which, n_tools, reason)| Act::Answer { which, n_tools, reason })
 }
 
 const KINDS: [ErrorKind; 8] = [
@@ -137,6 +148,32 @@ fn asked(open: &[Effect], which: usize) -> Option<CallId> {
 }
 
 impl Bench {
+    /// What a strategy of the application may decide: mostly what can be done.
+    fn some_decision(&self, n_tools: usize, reason: u8) -> StrategyDecision {
+        let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = self.state().node_run() else { unreachable!() };
+        let own = |name: &str| ToolCall {
+            id: format!("own{}", self.log.len()),
+            name: name.into(),
+            arguments: serde_json::json!({ "question": "why?" }).into(),
+            arguments_raw: None,
+            signature: None,
+        };
+        match (agent_loop.turn(), reason) {
+            (_, 0) => StrategyDecision::Fail { error: ExecutionError::new(ErrorKind::Denied, "no") },
+            (Turn::ToolsAsked(calls), 1..9) => {
+                StrategyDecision::RunTools { calls: calls[n_tools % calls.len()..].to_vec() }
+            }
+            (Turn::Answered { content, .. }, 1..6) => StrategyDecision::Answer { content },
+            (_, 9) => StrategyDecision::Answer { content: "so".into() },
+            (_, 10) => StrategyDecision::RunTools { calls: vec![own(["read", "send", "wipe", "fly"][n_tools])] },
+            _ => StrategyDecision::CallModel {
+                messages: (0..n_tools % 2).map(|_| Arc::new(Message::text(Role::User, "go on"))).collect(),
+                model: None,
+                tools: (n_tools > 2).then(Vec::new),
+            },
+        }
+    }
+
     /// `in_family` when branches are threads that run.
     fn act(&mut self, act: &Act, in_family: bool) {
         let open = self.thread.effects();
@@ -145,7 +182,11 @@ impl Bench {
             Act::Answer { which, n_tools, reason } => match chosen(*which) {
                 Some(Effect::CallModel(open)) => {
                     let tools = ["read", "put", "send", "fly", "wipe", "ask"];
+                    let form = self.state().model_request_of(open.call).and_then(|request| request.form);
+                    // Who is asked for a form of answer mostly keeps to it.
+                    let n_tools = if form.is_some() && *reason < 9 { &0 } else { n_tools };
                     let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which + usize::from(*reason)) % 6]).collect();
+                    let reason_of = *reason;
                     let reason = match reason {
                         0 => FinishReason::ContentFilter,
                         1 => FinishReason::Error,
@@ -153,14 +194,20 @@ impl Bench {
                         3 => FinishReason::Length,
                         _ => FinishReason::Stop,
                     };
-                    let text = ["so", "yes", "no"][which % 3];
+                    let text = match (form.map(|form| form.name), reason_of) {
+                        (Some("plan"), 0..9) => r#"{"steps": ["look", "write"]}"#,
+                        (Some("choice"), 0..6) => r#"{"choice": 1, "reason": "so"}"#,
+                        (Some("choice"), 6..9) => r#"{"choice": 2, "reason": "no"}"#,
+                        (None, 11) => "FAILED: it is dark",
+                        _ => ["so", "yes", "no"][which % 3],
+                    };
                     let answer = bench::answer(open.call, text, &tools, reason);
                     self.give(Input::ModelAnswered { call: open.call, attempt: open.attempt, answer });
                 }
                 Some(Effect::CallTool(run)) => {
                     let content = vec![Part::text("done")];
                     let (call, attempt) = (run.call, run.attempt);
-                    self.give(Input::ToolAnswered { call, attempt, content, value: None, duration_ms: 1 });
+                    self.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 1 });
                 }
                 Some(Effect::RunProcessor(run)) => {
                     let (call, attempt) = (run.call, run.attempt);
@@ -169,6 +216,11 @@ impl Bench {
                     let messages = vec![ContextItem::Kept { from: 0, to: to.saturating_sub(*n_tools as u64) }];
                     let processed = Processed { messages, ..Processed::default() };
                     self.give(Input::ContextProcessed { call, attempt, processed });
+                }
+                Some(Effect::AskStrategy(run)) => {
+                    let (call, attempt) = (run.call, run.attempt);
+                    let next = self.some_decision(*n_tools, *reason);
+                    self.give(Input::StrategyDecided { call, attempt, next });
                 }
                 // A branch that exists only in what is said about it.
                 Some(Effect::RunBranch(run)) if !in_family => {
@@ -193,6 +245,10 @@ impl Bench {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(Input::ContextProcessingFailed { call, attempt, error });
                     }
+                    Some(Effect::AskStrategy(run)) => {
+                        let (call, attempt) = (run.call, run.attempt);
+                        self.give(Input::StrategyFailed { call, attempt, error });
+                    }
                     Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
                 }
             }
@@ -209,6 +265,14 @@ impl Bench {
             Act::Progress { call, attempt } => {
                 let message = "on the way".into();
                 self.give(Input::ToolProgress { call: CallId(Seq(*call)), attempt: *attempt, message });
+            }
+            Act::ToolAsks { which, attempt } => {
+                let tools: Vec<_> = open.iter().filter(|effect| matches!(effect, Effect::CallTool(_))).collect();
+                if let Some(Effect::CallTool(run)) = tools.get(which % tools.len().max(1)) {
+                    let schema = (which % 2 == 0).then(|| serde_json::json!({"properties": {"v": {}}}).into());
+                    let question = ToolQuestion { message: "which?".into(), schema, ..ToolQuestion::default() };
+                    self.give(Input::ToolAsks { call: run.call, attempt: attempt.unwrap_or(run.attempt), question });
+                }
             }
             Act::Tick { ms } => {
                 self.now = self.now.plus_ms(*ms);
@@ -356,12 +420,42 @@ fn the_laws_hold_whatever_happens() {
         ("APPROVE_TOOL", decided("answer")),
         ("ANSWER_TOOL", decided("answer")),
         ("RELAY_MODEL", None),
+        ("INFORM_TOOL", decided("answer")),
+        ("INFORM_TOOL", decided("reject")),
     ] {
         let n = answers.get_mut().get(&(operation, decision)).copied().unwrap_or(0);
-        assert!(n > 20, "too few answers of {operation}: {answers:?}");
+        // A tool asks only while it runs, which is not long.
+        let n_least = if operation == "INFORM_TOOL" { 3 } else { 10 };
+        assert!(n > n_least, "too few answers of {operation}: {answers:?}");
     }
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
         assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");
+    }
+}
+
+#[test]
+fn the_laws_hold_for_every_strategy() {
+    let config = Config { cases: 1_500, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut seen = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
+    let acts = prop::collection::vec(prop_oneof![2 => answers(), 1 => act()], 0..60);
+    runner
+        .run(&(one_strategy(), acts), |(yaml, acts)| {
+            let mut bench = Bench::new(&yaml, serde_json::json!(3));
+            for act in &acts {
+                bench.act(act, false);
+            }
+            laws::hold(&bench);
+            for (_, event) in &bench.log {
+                *seen.borrow_mut().entry(event.event_type().name).or_default() += 1;
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{e}"));
+    for name in crate::event::EVENT_TYPES.iter().map(|kind| kind.name) {
+        let of_strategies = ["PLAN_", "CANDIDATE", "STRATEGY_"].iter().any(|prefix| name.starts_with(prefix));
+        let n = seen.get_mut().get(name).copied().unwrap_or(0);
+        assert!(!of_strategies || n > 20, "too few {name}: {seen:?}");
     }
 }

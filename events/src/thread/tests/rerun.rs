@@ -150,7 +150,8 @@ fn a_log_that_was_tampered_with_is_not_reproduced() {
     assert!(diverged.why.contains("`content` was \"undone\" and is \"done\""), "{}", diverged.why);
     // One more event than there was.
     let mut bench = recorded();
-    let late: (Time, Event) = (START, crate::event::LlmCallRequested { iteration: 9 }.into());
+    let late: (Time, Event) =
+        (START, crate::event::LlmCallRequested { iteration: 9, aside: None, model_profile: None }.into());
     bench.log.push(late);
     assert!(again(&bench, TWO).diverged.unwrap().why.contains("the thread has ended"));
 }

@@ -264,6 +264,7 @@ nodes:
         profiles: names(&[]),
         providers: names(&["here"]),
         processors: names(&[]),
+        strategies: names(&["careful"]),
     };
     let faults = workflow.check(&surroundings);
     expect![[r#"
@@ -301,10 +302,102 @@ nodes:
         profiles: names(&["p"]),
         providers: names(&[]),
         processors: names(&[]),
+        strategies: names(&["careful"]),
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"
         nodes[0].llm.approve_tools[1]: there is no tool `putt` (there is put, read)
+    "#]]
+    .assert_eq(&format!("{faults}\n"));
+}
+
+#[test]
+fn a_strategy_is_checked_with_its_node() {
+    check(
+        "\
+version: '1'
+name: w
+nodes:
+  - id: none
+    llm: {profile_id: p, user_prompt: u, strategy: {plan_and_execute: {max_steps: 0, max_replans: 101, prompt: ' '}}}
+  - id: one
+    llm: {user_prompt: u, strategy: {multi_llm: {profiles: [a], combine: judge}}}
+  - id: twins
+    llm: {profile_id: p, user_prompt: u, strategy: {multi_llm: {profiles: [a, a, {provider: x}], combine: route, minAnswers: 2}}}
+  - id: crowd
+    llm: {user_prompt: u, strategy: {multiLlm: {profiles: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q], combine: merge, by: {provider: human, model: m}}}}
+  - id: own
+    llm: {profile_id: p, user_prompt: u, strategy: {custom: {name: '', timeout: 0, config: {x: '{{ 1 + }}'}}}}
+",
+        expect![[r#"
+            5:83: nodes[0].llm.strategy.plan_and_execute.max_steps: a plan has at least one step (give a number from 1 on, or leave it away for 10)
+            5:99: nodes[0].llm.strategy.plan_and_execute.max_replans: 101 is not between 0 and 100
+            5:112: nodes[0].llm.strategy.plan_and_execute.prompt: the prompt is empty (leave it away)
+            7:60: nodes[1].llm.strategy.multi_llm.profiles: one model alone needs no strategy (list at least two profiles, or leave the strategy away)
+            7:74: nodes[1].llm.strategy.multi_llm.combine: no model is there to judge the answers (name the model that judges under `by`, or give the node a profile_id)
+            9:79: nodes[2].llm.strategy.multi_llm.profiles[1]: two models are called `a` (give one of them another `name`)
+            9:82: nodes[2].llm.strategy.multi_llm.profiles[2]: no model (give the model's name)
+            9:126: nodes[2].llm.strategy.multi_llm.min_answers: where one model is picked, only that one answers (take it out)
+            11:59: nodes[3].llm.strategy.multi_llm.profiles: 17 models, at most 16 are asked (keep those that differ most; more of them add little but cost)
+            11:143: nodes[3].llm.strategy.multi_llm.by.provider: a person neither judges, merges nor routes here (ask with a user_interaction node, and route on what it sets)
+            13:68: nodes[4].llm.strategy.custom.name: the strategy's name is empty
+            13:81: nodes[4].llm.strategy.custom.timeout_ms: 0 is not between 1 and 2592000000
+            13:96: nodes[4].llm.strategy.custom.config.x: syntax error: unexpected end of variable block in `{{ 1 + }}`
+        "#]],
+    );
+    check(
+        "\
+version: '1'
+name: w
+nodes:
+  - id: a
+    llm: {profile_id: p, user_prompt: u, strategy: {multi_llm: {profiles: [{profile: a, modell: b}, c], combine: judge}}}
+",
+        expect![[r#"
+            5:89: unknown field `modell`, expected one of name, description, profile, profileId, profile_id, provider, model, extra
+        "#]],
+    );
+    check(
+        "\
+version: '1'
+name: w
+nodes:
+  - id: a
+    llm: {profile_id: p, user_prompt: u, strategy: think}
+",
+        expect![[r#"
+            5:52: unknown variant `think`, expected one of react, planAndExecute, plan_and_execute, multiLLM, multiLlm, multi_llm, custom
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_strategy_needs_is_looked_for_where_it_is_to_run() {
+    let workflow = parse(
+        b"version: '1'
+name: w
+nodes:
+  - {id: a, llm: {profile_id: p, user_prompt: u, strategy: {plan_and_execute: {planner: chief}}}}
+  - {id: b, llm: {user_prompt: u, strategy: {multi_llm: {profiles: [p, q, {provider: far, model: m}], combine: judge, by: r}}}}
+  - {id: c, llm: {profile_id: p, user_prompt: u, strategy: {custom: {name: careful}}}}
+  - {id: d, llm: {profile_id: p, user_prompt: u, strategy: {custom: {name: carefree}}}}
+",
+    );
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let surroundings = Surroundings {
+        tools: names(&[]),
+        profiles: names(&["p"]),
+        providers: names(&["here"]),
+        processors: names(&[]),
+        strategies: names(&["careful"]),
+    };
+    let faults = Faults(workflow.unwrap().check(&surroundings));
+    expect![[r#"
+        nodes[0].llm.strategy.plan_and_execute.planner.profile_id: there is no profile `chief` (there is p)
+        nodes[1].llm.strategy.multi_llm.profiles[1].profile_id: there is no profile `q` (there is p)
+        nodes[1].llm.strategy.multi_llm.profiles[2].provider: there is no provider `far` (there is here)
+        nodes[1].llm.strategy.multi_llm.by.profile_id: there is no profile `r` (there is p)
+        nodes[3].llm.strategy.custom.name: there is no strategy `carefree` (there is careful)
     "#]]
     .assert_eq(&format!("{faults}\n"));
 }

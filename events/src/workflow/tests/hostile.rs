@@ -85,7 +85,7 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nspeed: 3\nnodes: [{id: a, start: {}}]\n",
         expect![[r#"
-            3:1: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, variables, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, onLimit, on_limit, summary, workflows
+            3:1: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, variables, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, onLimit, on_limit, summary, workspaceInPrompt, workspace_in_prompt, workflows
         "#]],
     );
     check(
@@ -97,7 +97,7 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nnodes:\n  - id: a\n    llm:\n      provider: p\n      model: m\n      promt: x\n",
         expect![[r#"
-            8:7: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, extra
+            8:7: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, strategy, extra
         "#]],
     );
 }

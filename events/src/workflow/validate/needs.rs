@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::ids::ProfileId;
 use crate::thread::is_built_in_processor;
-use crate::workflow::{Fault, NodeKind, Workflow};
+use crate::workflow::{Fault, NodeKind, Strategy, StrategyModel, Workflow};
 
 /// What is there to be used where the workflow will run.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,8 @@ pub struct Surroundings {
     pub providers: BTreeSet<String>,
     /// The names of the context processors, beside those that are built in.
     pub processors: BTreeSet<String>,
+    /// The names of the application's own strategies of agent loops.
+    pub strategies: BTreeSet<String>,
 }
 
 impl Workflow {
@@ -33,6 +35,7 @@ impl Workflow {
                         let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
                         check_model(&format!("{path}.llm.summary"), model, surroundings, &mut faults);
                     }
+                    check_strategy(&format!("{path}.llm.strategy"), &llm.strategy, surroundings, &mut faults);
                     for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
                         if !surroundings.tools.contains(tool.as_str()) {
                             let path = format!("{path}.llm.available_tools[{t}]");
@@ -83,6 +86,33 @@ impl Workflow {
             check_model("judge", model, surroundings, &mut faults);
         }
         faults
+    }
+}
+
+fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
+    let mut model = |path: String, model: &StrategyModel| {
+        check_model(&path, (model.profile_id.as_ref(), model.provider.as_ref()), surroundings, faults);
+    };
+    match strategy {
+        Strategy::React => {}
+        Strategy::PlanAndExecute(plan) => {
+            if let Some(planner) = &plan.planner {
+                model(format!("{path}.plan_and_execute.planner"), planner);
+            }
+        }
+        Strategy::MultiLlm(multi) => {
+            for (i, member) in multi.profiles.iter().enumerate() {
+                model(format!("{path}.multi_llm.profiles[{i}]"), member);
+            }
+            if let Some(by) = &multi.by {
+                model(format!("{path}.multi_llm.by"), by);
+            }
+        }
+        Strategy::Custom(custom) => {
+            if !surroundings.strategies.contains(&custom.name) {
+                faults.push(unknown(format!("{path}.custom.name"), "strategy", &custom.name, &surroundings.strategies));
+            }
+        }
     }
 }
 

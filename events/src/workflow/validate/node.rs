@@ -1,10 +1,9 @@
 //! Checks of one node.
 
-use super::flow;
 use super::parts::{
-    WAIT_MS_MAX, check_depth, check_model, check_name, check_range, check_summary, check_template, check_timeout,
-    check_variable,
+    WAIT_MS_MAX, check_depth, check_name, check_range, check_summary, check_template, check_timeout, check_variable,
 };
+use super::{flow, strategy};
 use crate::event::ToolMode;
 use crate::expression;
 use crate::fault::ErrorKind;
@@ -104,7 +103,7 @@ fn may_be_tried_again(kind: NodeKind<'_>) -> bool {
 }
 
 fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
-    check_model(path, llm.profile_id.as_ref(), llm.provider.as_ref(), llm.model.as_ref(), faults);
+    strategy::check(path, llm, faults);
     if llm.user_prompt.trim().is_empty() {
         faults.push(Fault::new(format!("{path}.user_prompt"), "the prompt is empty"));
     }

@@ -11,11 +11,11 @@ use crate::disk::frame::write_value;
 /// Writes a group of values with these names.
 fn group(journal: &mut Journal, names: &[&str]) -> io::Result<()> {
     let mut out = Vec::new();
-    let stamp = journal.begin_group(Position(0), &mut out);
+    let stamp = journal.cursor().begin_group(Position(0), &mut out);
     for name in names {
         write_value(name, Some(b"value"), &stamp, &mut out);
     }
-    journal.commit(&mut out)
+    journal.commit(stamp.group, &mut out)
 }
 
 fn open(dir: &Path, files: &Files, sealed_epoch: u64) -> (Journal, Vec<Vec<String>>) {
@@ -123,9 +123,9 @@ fn a_file_that_grew_stays_while_much_is_written_and_is_cut_after_that() {
     let bytes = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
     let write = |journal: &mut Journal, bytes: u64| {
         let mut out = Vec::new();
-        let stamp = journal.begin_group(Position(0), &mut out);
+        let stamp = journal.cursor().begin_group(Position(0), &mut out);
         write_value("name", Some(&vec![7; bytes as usize]), &stamp, &mut out);
-        journal.commit(&mut out).unwrap();
+        journal.commit(stamp.group, &mut out).unwrap();
     };
     write(&mut journal, KEEP_BYTES * 2);
     journal.switch();

@@ -11,8 +11,7 @@ impl Reader {
     /// Whether the blob is there and this owner already named it.
     pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> Result<bool, StoreError> {
         let state = self.tail.state.read();
-        let names = |blob: &crate::disk::tail::TailBlob| blob.owners.contains(&owner);
-        if state.segments().any(|segment| segment.blobs.get(&hash).is_some_and(names)) {
+        if state.has_owner(hash, owner) {
             return Ok(true);
         }
         if state.has_deletes() {

@@ -1,6 +1,6 @@
 //! What waits, checked and encoded: from an operation to the change that its group will make.
 
-use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_events::ids::{Hash, Seq, ThreadId};
 
 use super::{Change, GROUP_BYTES_MAX, Group, Known, Writer};
 use crate::contract::ForkPoint;
@@ -11,14 +11,7 @@ use crate::head::Head;
 use crate::plan::{self, Addition, Recent};
 
 impl Writer {
-    pub(super) fn plan(
-        &mut self,
-        op: Op,
-        ticket: u64,
-        stamp: &Stamp,
-        group: &mut Group,
-        out: &mut Vec<u8>,
-    ) -> Result<Change, StoreError> {
+    pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Change, StoreError> {
         match op {
             Op::Append(addition) => {
                 let thread = addition.thread;
@@ -34,7 +27,7 @@ impl Writer {
                     self.fenced.remove(&thread);
                 }
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
-                Ok(self.add(&addition, before, head, stamp, group, out))
+                Ok(self.add(&addition, before, head, group))
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
@@ -44,17 +37,17 @@ impl Writer {
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                self.import(addition, before, stamp, group, out).ok_or_else(plan::nothing)
+                self.import(addition, before, group).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
                 let is_there = self.has_blob(hash)?;
                 let bytes = (!is_there).then_some(bytes);
-                write_blob(owner, hash, bytes.as_deref(), &at(stamp, group.next), out);
+                write_blob(owner, hash, bytes.as_deref(), &group.at_end(), &mut group.out);
                 Ok(Change::Blob { owner, hash, bytes })
             }
             Op::Value { name, value } => {
-                write_value(&name, value.as_deref(), &at(stamp, group.next), out);
+                write_value(&name, value.as_deref(), &group.at_end(), &mut group.out);
                 Ok(Change::Value { name, value })
             }
             Op::Delete { thread } => {
@@ -63,48 +56,34 @@ impl Writer {
                 if !forks.is_empty() {
                     return Err(StoreError::InUse { thread, forks });
                 }
-                write_delete(thread, &at(stamp, group.next), out);
-                let known = self.change(thread, stamp, group);
+                write_delete(thread, &group.at_end(), &mut group.out);
+                let known = self.change(thread, group);
                 (known.head, known.recent) = (None, Recent::default());
                 Ok(Change::Delete { thread })
             }
         }
     }
 
-    pub(super) fn add(
-        &mut self,
-        addition: &Addition,
-        before: Hash,
-        head: Option<Head>,
-        stamp: &Stamp,
-        group: &mut Group,
-        out: &mut Vec<u8>,
-    ) -> Change {
+    pub(super) fn add(&mut self, addition: &Addition, before: Hash, head: Option<Head>, group: &mut Group) -> Change {
         let (thread, first, n) = (addition.thread, group.next, addition.items.len());
         let n_before = group.records.len();
-        let known = self.change(thread, stamp, group);
+        let known = self.change(thread, group);
         let next = addition.place(head.as_ref(), before, &known.recent, first, |record| group.records.push(record));
         known.head = Some(next);
         known.recent.push(addition.expected, first);
         let cause = group.records[n_before].cause;
-        write_append(addition, &Stamp { before, trace: next.trace, cause, ..at(stamp, first) }, out);
+        let stamp = Stamp { position: first, before, trace: next.trace, cause, ..group.stamp };
+        write_append(addition, &stamp, &mut group.out);
         group.next = next.last_position.next();
         Change::Append { thread, before, head: next, n, first }
     }
 
     /// An import is written in one group and in several frames, because it may be larger than one may be.
-    pub(super) fn import(
-        &mut self,
-        addition: Addition,
-        before: Hash,
-        stamp: &Stamp,
-        group: &mut Group,
-        out: &mut Vec<u8>,
-    ) -> Option<Change> {
+    pub(super) fn import(&mut self, addition: Addition, before: Hash, group: &mut Group) -> Option<Change> {
         let begin = group.next;
         let (mut before, mut head, mut last) = (before, None, None);
         for part in addition.split(begin, GROUP_BYTES_MAX) {
-            let change = self.add(&part, before, head, stamp, group, out);
+            let change = self.add(&part, before, head, group);
             if let Change::Append { head: next, .. } = &change {
                 (before, head) = (next.hash, Some(*next));
             }
@@ -161,24 +140,32 @@ impl Writer {
     }
 
     /// What is remembered of a stream, to be changed by a group.
-    pub(super) fn change(&mut self, thread: ThreadId, stamp: &Stamp, group: &mut Group) -> &mut Known {
+    pub(super) fn change(&mut self, thread: ThreadId, group: &mut Group) -> &mut Known {
         let known = self.heads.entry(thread).or_default();
-        if known.group != stamp.group {
+        if known.group != group.stamp.group {
             group.undo.push((thread, *known));
-            (known.group, known.epoch) = (stamp.group, stamp.epoch);
+            (known.group, known.epoch) = (group.stamp.group, group.stamp.epoch);
         }
         known
     }
+
+    /// Whether it depends on more than heads, and so on everything before it being readable.
+    pub(super) fn needs_all_before(&self, op: &Op) -> bool {
+        match op {
+            Op::Append(addition) => addition.fork_of.is_some_and(|point| {
+                // The hash at the fork point is known without reading where that is the parent's end.
+                let parent = self.heads.get(&point.parent).filter(|known| known.group > self.readable_group);
+                parent.is_some_and(|known| known.head.is_some_and(|head| head.last_seq != point.seq))
+            }),
+            Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } => true,
+            Op::Value { .. } => false,
+        }
+    }
 }
 
-pub(super) fn at(stamp: &Stamp, position: Position) -> Stamp {
-    Stamp { position, ..*stamp }
-}
-
-pub(super) fn needs_all_before(op: &Op) -> bool {
-    match op {
-        Op::Append(addition) => addition.fork_of.is_some(),
-        Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } => true,
-        Op::Value { .. } => false,
+impl Group {
+    /// The stamp of what adds no record.
+    fn at_end(&self) -> Stamp {
+        Stamp { position: self.next, ..self.stamp }
     }
 }

@@ -1,39 +1,46 @@
-//! A group on the disk: shown to readers and answered, or taken back.
+//! A group on the disk: written, shown to readers, answered.
 
-use super::{Change, Group, Writer};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rethread_events::ids::Position;
+use tokio::sync::watch;
+
+use super::flight::Landed;
+use super::{Change, Group};
 use crate::contract::Appended;
+use crate::disk::answer::Answerer;
 use crate::disk::files::failed;
-use crate::error::StoreError;
+use crate::disk::journal::Journal;
+use crate::disk::mark::Mark;
+use crate::disk::queue::Queue;
+use crate::disk::read::Reader;
+use crate::disk::sealer::Sealer;
+use crate::follow::Progress;
 
-impl Writer {
-    pub(super) fn commit(&mut self, group: Group, out: &mut Vec<u8>) {
-        match self.journal.commit(out) {
-            Ok(()) => self.publish(group),
-            Err(source) => self.give_up(group, source),
-        }
-    }
+/// Makes groups durable, one after the other.
+pub(crate) struct Committer {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) journal: Journal,
+    pub(crate) mark: Arc<Mutex<Mark>>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) progress: Arc<watch::Sender<Progress>>,
+    /// The position of the next durable record.
+    pub(crate) next: Position,
+    pub(crate) answerer: Answerer,
+}
 
-    pub(super) fn give_up(&mut self, group: Group, source: std::io::Error) {
-        let error = failed(self.journal.path(), source);
-        if !matches!(error, StoreError::Full { .. }) {
-            self.broken = Some(error.clone());
-        }
-        for (thread, known) in group.undo {
-            self.heads.insert(thread, known);
-        }
-        for (change, answer) in group.changes {
-            let thread = match change {
-                Change::Append { thread, .. } => Some(thread),
-                Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
-            };
-            if let Some(answer) = answer {
-                self.fail(thread, answer, error.clone());
-            }
+impl Committer {
+    pub(super) fn commit(&mut self, mut group: Group) -> Landed {
+        match self.journal.commit(group.stamp.group, &mut group.out) {
+            Ok(()) => Landed::Durable { group: group.stamp.group, buffer: self.publish(group) },
+            Err(source) => Landed::Failed(Box::new(group), failed(self.journal.path(), source)),
         }
     }
 
     /// Shows a durable group to readers, then answers.
-    pub(super) fn publish(&mut self, group: Group) {
+    fn publish(&mut self, group: Group) -> Vec<u8> {
         let n_records = (group.next.0 - self.next.0) as u32;
         let mut answers = Vec::with_capacity(group.changes.len());
         {
@@ -68,6 +75,7 @@ impl Writer {
             let next = self.next;
             self.progress.send_modify(|progress| progress.next = next);
         }
+        self.queue.release(group.bytes);
         self.answerer.answer(answers);
         // The sealer may hold it for the time of a sync: then the next group notes it.
         if let Some(mut mark) = self.mark.try_lock()
@@ -75,5 +83,12 @@ impl Writer {
         {
             tracing::warn!(%error, "the mark was not written");
         }
+        group.out
+    }
+
+    /// Gives back the journal after everybody was answered.
+    pub(super) fn finish(mut self) -> Journal {
+        self.answerer.finish();
+        self.journal
     }
 }

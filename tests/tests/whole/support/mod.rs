@@ -13,7 +13,7 @@ use rethread::{Outcome, Runtime, RuntimeBuilder, ThreadHandle, Workflow};
 
 pub(crate) use laws::{check_laws, fold_of};
 pub(crate) use print::{print_log, print_outcome};
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Nothing, Tally};
 
 /// A workflow from the text of its file, without the lines that all of them have.
 pub(crate) fn workflow(nodes: &str) -> Arc<Workflow> {

@@ -39,6 +39,10 @@ impl Gate {
     }
 }
 
+/// The arguments of a tool that takes none.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Nothing {}
+
 #[derive(Deserialize, JsonSchema)]
 struct Text {
     #[serde(default)]

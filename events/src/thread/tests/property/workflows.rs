@@ -23,6 +23,10 @@ fn node() -> impl Strategy<Value = String> {
                 "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, \
                  send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}}}"
             )),
+        3 => (strategy(), 2..9_u32).prop_map(|(strategy, iterations)| format!(
+            "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
+             ask], max_iterations: {iterations}, strategy: {strategy}}}"
+        )),
         2 => (prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly"), Just("wipe"), Just("ask")], any::<bool>())
             .prop_map(|(tool, approval)| format!(
                 "tool: {{tool_name: {tool}, approval: {approval}, timeout_ms: 1000, parameters: {{x: '{{{{ v }}}}', question: why}}}}"
@@ -38,6 +42,39 @@ fn node() -> impl Strategy<Value = String> {
         ),
     ];
     (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}"))
+}
+
+/// How a node comes to its answer.
+fn strategy() -> impl Strategy<Value = String> {
+    let plan =
+        (prop_oneof![Just(""), Just(", planner: {provider: human, model: m}"), Just(", max_step_iterations: 2")])
+            .prop_map(|more| format!("{{plan_and_execute: {{max_steps: 3, max_replans: 1{more}}}}}"));
+    let panel = (prop_oneof![Just("judge"), Just("merge"), Just("route"), Just("judge, min_answers: 2")])
+        .prop_map(|combine| format!("{{multi_llm: {{profiles: [one, two, three], by: four, combine: {combine}}}}}"));
+    let custom = Just("{custom: {name: own, timeout_ms: 9000}}".to_owned());
+    prop_oneof![2 => plan, 2 => panel, 1 => custom]
+}
+
+/// One node with a strategy, twice, with summaries, budgets and limits around it.
+pub(super) fn one_strategy() -> impl Strategy<Value = String> {
+    let around = prop_oneof![
+        3 => Just(""),
+        1 => Just("on_limit: pause\n"),
+        1 => Just("budget: {tokens: 60}\n"),
+        1 => Just("budget: {tokens: 40, on_exceeded: pause}\n"),
+        1 => Just("summary: {token_limit: 120, provider: mock, model: writer}\n"),
+    ];
+    let retry =
+        prop_oneof![2 => Just(""), 1 => Just("\n    retry: {max_attempts: 2}"), 1 => Just("\n    timeout_ms: 9000")];
+    (strategy(), 2..12_u32, around, retry).prop_map(|(strategy, iterations, around, retry)| {
+        let node = |id: &str| {
+            format!(
+                "  - id: {id}\n    llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: \
+                 [read, send, wipe, ask], max_iterations: {iterations}, strategy: {strategy}}}{retry}\n"
+            )
+        };
+        format!("version: '1'\nname: any\n{around}nodes:\n{}{}", node("one"), node("two"))
+    })
 }
 
 /// Changes a conversation, or fails to.

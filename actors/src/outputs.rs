@@ -1,0 +1,133 @@
+//! Whole outputs of tools, of which models see head and tail: kept as blobs that belong to their thread, and read back
+//! piece by piece.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use rethread_events::event::{Event, event_type_named};
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{Hash, Seq, ThreadId};
+use rethread_store::{Store, StoreError};
+use rethread_tools::{OutputPart, OutputStore, ToolOutput};
+use tokio_util::sync::CancellationToken;
+
+/// How often the log is asked for room for an output, and how long is waited in between.
+const TRIES: u32 = 5;
+const WAIT: Duration = Duration::from_secs(1);
+/// How many records are looked at at a time.
+const PAGE: u64 = 512;
+/// How many outputs of one thread are known without a look into the log.
+const KNOWN_MAX: usize = 64;
+
+/// The outputs that were kept a moment ago: the log may not have the events that name them yet.
+pub(crate) struct Outputs {
+    store: Arc<dyn Store>,
+    known: DashMap<ThreadId, VecDeque<Hash>>,
+}
+
+impl Outputs {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, known: DashMap::new() }
+    }
+
+    /// Keeps the whole of an output, if the model is to see less; durable when this answers. Where the log has no room
+    /// for it, which is waited for for some seconds, the output says that it is lost.
+    pub(crate) async fn keep(
+        &self,
+        thread: ThreadId,
+        output: &mut ToolOutput,
+        cancel: &CancellationToken,
+    ) -> Option<Hash> {
+        let whole: Arc<str> = output.full.take()?.into();
+        for number in 1..=TRIES {
+            let (store, bytes) = (self.store.clone(), whole.clone());
+            let kept = actix_rt::task::spawn_blocking(move || store.put_blob(Some(thread), bytes.as_bytes())).await;
+            let error = match kept {
+                Ok(Ok(hash)) => {
+                    self.note(thread, hash);
+                    return Some(hash);
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            if number == TRIES || cancel.is_cancelled() {
+                tracing::warn!(%thread, error, "a whole output could not be kept");
+                output.text.push_str(&format!("\n[the whole of it is lost: {error}]"));
+                break;
+            }
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = tokio::time::sleep(WAIT) => {}
+            }
+        }
+        None
+    }
+
+    fn note(&self, thread: ThreadId, hash: Hash) {
+        let mut known = self.known.entry(thread).or_default();
+        known.push_back(hash);
+        if known.len() > KNOWN_MAX {
+            known.pop_front();
+        }
+    }
+
+    /// The thread is at rest: what the log does not tell is of no interest any more.
+    pub(crate) fn forget(&self, thread: ThreadId) {
+        self.known.remove(&thread);
+    }
+
+    fn knows(&self, thread: ThreadId, hash: Hash) -> bool {
+        self.known.get(&thread).is_some_and(|known| known.contains(&hash))
+    }
+}
+
+/// The outputs that one thread may read: those of its own tools, and of the thread it was forked from until then.
+pub(crate) struct ThreadOutputs {
+    pub(crate) outputs: Arc<Outputs>,
+    pub(crate) thread: ThreadId,
+}
+
+impl OutputStore for ThreadOutputs {
+    fn read(&self, id: Hash, offset: u64, limit: usize) -> Result<OutputPart, ExecutionError> {
+        let unreadable = |error: StoreError| match error {
+            StoreError::NotFound { .. } => not_found(),
+            error => ExecutionError::new(ErrorKind::Failed, format!("the output cannot be read: {error}")),
+        };
+        if !self.outputs.knows(self.thread, id)
+            && !is_named(&*self.outputs.store, self.thread, id).map_err(unreadable)?
+        {
+            return Err(not_found());
+        }
+        let bytes = self.outputs.store.blob(id).map_err(unreadable)?;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let to = from.saturating_add(limit).min(bytes.len());
+        Ok(OutputPart { bytes: bytes[from..to].to_vec(), n_bytes: bytes.len() as u64 })
+    }
+}
+
+fn not_found() -> ExecutionError {
+    ExecutionError::new(ErrorKind::NotFound, "no tool of this thread answered with such an output")
+}
+
+/// Whether an answer of a tool of this thread names the output. Whoever knows a content knows its hash, so that a hash
+/// alone opens nothing. Looks from the end on: what is asked for was answered lately.
+fn is_named(store: &dyn Store, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
+    let Some(completed) = event_type_named("TOOL_EXECUTION_COMPLETED") else { return Ok(false) };
+    let mut end = store.stream(thread)?.last_seq.next();
+    while end.0 > 0 {
+        let start = Seq(end.0.saturating_sub(PAGE));
+        for record in store.read_stream(thread, start..end, PAGE as usize)?.iter().rev() {
+            if record.kind.0 == completed.code
+                && let Ok(Event::ToolExecutionCompleted(e)) =
+                    Event::decode(record.kind.0, record.version, &record.payload)
+                && e.full_output == Some(id)
+            {
+                return Ok(true);
+            }
+        }
+        end = start;
+    }
+    Ok(false)
+}

@@ -1,0 +1,132 @@
+//! What a model was sent, built again from the log: the conversation at the moment of the call, the tools that were on
+//! offer then, and what was kept of the model's profile.
+
+use rethread_events::event::Event;
+use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
+use rethread_llm::profiles::{ProfileError, RecordedProfile};
+use serde_json::Value;
+
+use crate::error::RuntimeError;
+use crate::inner::Inner;
+use crate::load;
+use crate::models::request_of;
+use crate::recorded::RecordedEvent;
+use crate::thread_handle::ThreadHandle;
+
+/// How many records are read at a time.
+const PAGE: usize = 256;
+
+/// What was sent for a call of a model. See [`ThreadHandle::request_body`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestBody {
+    /// The call.
+    pub call: CallId,
+    /// The number of the attempt: the last one that was made.
+    pub attempt: u32,
+    /// The profile, or the provider where the node names one.
+    pub sent_to: String,
+    /// Whether it is the body of an HTTP request, byte for byte as `serde_json` writes it. Otherwise nothing was sent over
+    /// HTTP (a scripted model, a person, a client of the application's own), and this is the request that it was given.
+    pub is_http: bool,
+    /// The body.
+    pub body: Value,
+    /// What the profile's fallbacks are sent, by their names, where the profile itself stays down.
+    pub fallbacks: Vec<(String, Value)>,
+}
+
+impl ThreadHandle {
+    /// What a model was sent for a call, for a verdict or for a summary, built from the log alone: neither the
+    /// configuration nor the tools of this process play a part. `call` is the seq of its LLM_CALL_REQUESTED,
+    /// CONDITION_EVALUATION_REQUESTED or CONTEXT_SUMMARY_REQUESTED; of a call that was made again after a crash, it is
+    /// the last attempt. Costs the fold of the thread up to there.
+    ///
+    /// # Errors
+    /// `NoSeq`, `NoRequest` when that event is no call of a model, and the errors of the log.
+    pub async fn request_body(&self, call: CallId) -> Result<RequestBody, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        self.runtime().blocking(move || request_body(&inner, id, call)).await?
+    }
+}
+
+/// One attempt at a call: the seq of the event that asks for it.
+struct Attempt {
+    seq: Seq,
+    number: u32,
+    profile: Option<Hash>,
+}
+
+fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
+    let none = |why: &str| RuntimeError::NoRequest { thread, call, why: why.to_owned() };
+    let attempt = last_attempt(inner, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
+    let state = load::at(&*inner.store, thread, attempt.seq)?.state;
+    let wanted = state.model_request_of(call).ok_or_else(|| none("no call of a model is open there"))?;
+    let request = request_of(&wanted, inner.catalogue_of(&wanted)?);
+    let choice = &wanted.execution.model;
+    let named = choice.profile.as_ref().map(ToString::to_string).or_else(|| choice.provider.clone());
+    let made = RequestBody {
+        call,
+        attempt: attempt.number,
+        sent_to: named.unwrap_or_default(),
+        is_http: attempt.profile.is_some(),
+        body: Value::Null,
+        fallbacks: Vec::new(),
+    };
+    let unsaid = |error: ProfileError| none(&format!("nothing was sent: {}", in_words(&error)));
+    let Some(hash) = attempt.profile else {
+        let body = serde_json::to_value(&request).map_err(|error| none(&error.to_string()))?;
+        return Ok(RequestBody { body, ..made });
+    };
+    let profile = inner.definitions.profile(hash)?;
+    let fallback = |other: &RecordedProfile| {
+        let name = other.name.clone().unwrap_or_default();
+        other.body_as_fallback(&request).map(|body| (name, body))
+    };
+    let fallbacks = profile.fallback.iter().map(fallback).collect::<Result<_, _>>().map_err(unsaid)?;
+    Ok(RequestBody { body: profile.body(&request).map_err(unsaid)?, fallbacks, ..made })
+}
+
+fn in_words(error: &ProfileError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+/// The last attempt at a call; nothing when the event is none of a model.
+fn last_attempt(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, RuntimeError> {
+    let last = load::stream(&*inner.store, thread)?.last_seq;
+    if call.0 > last {
+        return Err(RuntimeError::NoSeq { thread, seq: call.0, last });
+    }
+    let mut found: Option<Attempt> = None;
+    let mut next = call.0;
+    while next <= last {
+        let page = inner.store.read_stream(thread, next..last.next(), PAGE)?;
+        let Some(end) = page.last().map(|record| record.seq) else { break };
+        next = end.next();
+        for record in page {
+            let event = RecordedEvent::decode(record)?;
+            let seq = event.record.seq;
+            let first = |profile: Option<Hash>| Some(Attempt { seq, number: 1, profile });
+            match event.event {
+                Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
+                Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
+                Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
+                Event::LlmCallRetried(e) if e.call == call => {
+                    found = Some(Attempt { seq, number: e.attempt, profile: e.model_profile });
+                }
+                Event::LlmCallCompleted(e) if e.call == call => return Ok(found),
+                Event::LlmCallFailed(e) if e.call == call => return Ok(found),
+                Event::ConditionEvaluationCompleted(e) if e.call == call => return Ok(found),
+                Event::ContextSummaryCompleted(e) if e.call == call => return Ok(found),
+                // What is no call of a model at all is not looked behind.
+                _ if found.is_none() => return Ok(None),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}

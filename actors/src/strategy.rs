@@ -1,0 +1,186 @@
+//! Strategies of the application: they say what comes next in an agent loop.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::Addr;
+use futures::future::BoxFuture;
+use rethread_events::bin::Ordered;
+use rethread_events::event::{LlmExecutionRequest, LoopStrategy, StrategyDecision};
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{NodeId, ThreadId};
+use rethread_events::json::Json;
+use rethread_events::message::Message;
+use rethread_events::thread::{Input, State, StrategyRun, Turn, Work};
+use tokio_util::sync::CancellationToken;
+
+use crate::thread_actor::{Tell, ThreadActor};
+use crate::tool_executor::contained;
+
+/// The longest name of a strategy, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+/// What a strategy may look at.
+#[derive(Debug, Clone)]
+pub struct StrategyContext {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The node that asks.
+    pub node: NodeId,
+    /// What the node tells it, expressions filled in.
+    pub config: Ordered<Json>,
+    /// What the node asked for: prompt, model, tools, limits.
+    pub request: Arc<LlmExecutionRequest>,
+    /// Where the loop is.
+    pub turn: Turn,
+    /// How many model calls it has made.
+    pub iteration: u32,
+    /// The conversation.
+    pub messages: Vec<Arc<Message>>,
+    /// The state at this moment: variables, path, sums.
+    pub state: State,
+    /// The number of this attempt; a strategy whose decision is lost in a crash is asked again.
+    pub attempt: u32,
+    /// Cancelled when the decision is no longer wanted: it took too long, or the thread ended.
+    pub cancel: CancellationToken,
+}
+
+impl StrategyContext {
+    /// What the strategy of the agent loop that runs may look at; `None` when there is none.
+    pub(crate) fn new(state: State, run: &StrategyRun, cancel: CancellationToken) -> Option<Self> {
+        let node = state.node_run()?;
+        let Work::Llm(agent_loop) = &node.work else { return None };
+        let LoopStrategy::Custom(custom) = &agent_loop.request.strategy else { return None };
+        Some(Self {
+            thread: state.thread(),
+            node: node.node.clone(),
+            config: custom.config.clone(),
+            request: agent_loop.request.clone(),
+            turn: agent_loop.turn(),
+            iteration: agent_loop.iteration,
+            messages: state.conversation().before(run.call).iter().map(|entry| entry.message.clone()).collect(),
+            attempt: run.attempt,
+            cancel,
+            state,
+        })
+    }
+
+    fn name(&self) -> &str {
+        match &self.request.strategy {
+            LoopStrategy::Custom(custom) => &custom.name,
+            LoopStrategy::React {} | LoopStrategy::PlanAndExecute(_) | LoopStrategy::MultiLlm(_) => "",
+        }
+    }
+}
+
+/// How an `llm` node of the application's own making comes to its answer: `strategy: {custom: {name: …}}`.
+///
+/// It is asked when the node begins, after each answer of a model, and after tools have run. What it decides is an event,
+/// so a replay never asks it, and a thread goes on after a crash from its last decision. Its calls, tools, limits and
+/// approvals are those of any agent loop; it only says what comes next. It may decide four times for each model call
+/// that the node allows.
+///
+/// It runs on the event loops of the runtime, so it must not block, and it may be asked more than once for one decision,
+/// after a crash: what it knows belongs into the conversation and the variables, and not into itself. One that panics,
+/// fails, takes longer than the node allows (60 s unless it says so) or decides what cannot be done fails the node.
+///
+/// ```
+/// use futures::future::{BoxFuture, FutureExt};
+/// use rethread::event::StrategyDecision;
+/// use rethread::{ExecutionError, Message, Role, Runtime, Strategy, StrategyContext, Turn};
+///
+/// /// Lets the model look over its answer once.
+/// struct SecondThoughts;
+///
+/// impl Strategy for SecondThoughts {
+///     fn decide(&self, cx: StrategyContext) -> BoxFuture<'static, Result<StrategyDecision, ExecutionError>> {
+///         let call_model = |text: Option<&str>| StrategyDecision::CallModel {
+///             messages: text.map(|text| Message::text(Role::User, text).into()).into_iter().collect(),
+///             model: None,
+///             tools: None,
+///         };
+///         let next = match cx.turn {
+///             Turn::Begun | Turn::ToolsEnded => call_model(None),
+///             Turn::ToolsAsked(calls) => StrategyDecision::RunTools { calls },
+///             Turn::Answered { .. } if cx.iteration == 1 => call_model(Some("Are you sure? Look over it once more.")),
+///             Turn::Answered { content, .. } => StrategyDecision::Answer { content },
+///         };
+///         async move { Ok(next) }.boxed()
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workflow = rethread::parse_workflow(br#"
+///     version: "1"
+///     name: careful
+///     nodes:
+///       - id: answer
+///         llm:
+///           provider: mock
+///           model: scripted
+///           user_prompt: "{{ input }}"
+///           strategy: {custom: {name: second_thoughts}}
+///           extra: {script: {answers: [{text: "41"}, {text: "42"}]}}
+/// "#)?;
+/// let runtime = Runtime::builder().in_memory().strategy("second_thoughts", SecondThoughts).start().await?;
+/// let outcome = runtime.start_thread(workflow, "6 times 7?").await?.outcome().await?;
+/// assert_eq!(outcome.output.unwrap(), "42");
+/// runtime.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait Strategy: Send + Sync + 'static {
+    /// What comes next. An error fails the node with it; its kind and whether it is retryable decide whether the node
+    /// is tried again.
+    fn decide(&self, cx: StrategyContext) -> BoxFuture<'static, Result<StrategyDecision, ExecutionError>>;
+}
+
+/// The strategies of a runtime, by name.
+#[derive(Default)]
+pub(crate) struct Strategies(BTreeMap<String, Arc<dyn Strategy>>);
+
+impl Strategies {
+    /// Adds one; the error says what is wrong with its name.
+    pub(crate) fn add(&mut self, name: String, strategy: impl Strategy) -> Result<(), String> {
+        if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(format!("a strategy's name has 1 to {NAME_BYTES_MAX} bytes"));
+        }
+        if self.0.contains_key(&name) {
+            return Err(format!("there are two strategies `{name}`"));
+        }
+        self.0.insert(name, Arc::new(strategy));
+        Ok(())
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Asks one, until it is called off, and tells the thread what it decided.
+    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>) {
+        let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
+        let strategy = self.0.get(cx.name()).cloned().ok_or_else(|| {
+            let message = format!("there is no strategy `{}` in this runtime", cx.name());
+            ExecutionError::new(ErrorKind::Configuration, message)
+                .caused_by("register it with RuntimeBuilder::strategy, and fork the thread from before the node")
+        });
+        // A panic of the function itself is contained as one of its future is.
+        let decision = async move { strategy?.decide(cx).await };
+        actix_rt::spawn(async move {
+            let decision = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                decision = contained(decision) => decision,
+            };
+            let input = match decision.unwrap_or_else(Err) {
+                Ok(next) => Input::StrategyDecided { call, attempt, next },
+                Err(error) => Input::StrategyFailed { call, attempt, error },
+            };
+            thread.do_send(Tell::said(input, &cancel));
+        });
+    }
+}

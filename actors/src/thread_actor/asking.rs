@@ -1,0 +1,89 @@
+//! Tools that run and wait for people.
+
+use std::collections::HashMap;
+
+use actix::prelude::*;
+use rethread_events::event::Event;
+use rethread_events::ids::CallId;
+use rethread_events::thread::{Input, Rejected, State};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::ThreadActor;
+use super::kept::Waiting;
+use super::live::Mode;
+use crate::tool_asks::Told;
+
+/// A tool that runs asks a person. Answers with the question's id once the machine has it; `answer` hears what becomes of
+/// it when that is durable, and nothing when the thread cannot say any more.
+#[derive(Message)]
+#[rtype(result = "Option<CallId>")]
+pub(crate) struct AskForTool {
+    pub(crate) input: Input,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) answer: oneshot::Sender<Told>,
+}
+
+/// Who waits for which answer.
+pub(super) type Asking = HashMap<CallId, oneshot::Sender<Told>>;
+
+impl Handler<AskForTool> for ThreadActor {
+    type Result = Option<CallId>;
+
+    fn handle(&mut self, message: AskForTool, ctx: &mut Context<Self>) -> Option<CallId> {
+        let AskForTool { input, cancel, answer } = message;
+        // While the log has no room nothing can be asked.
+        let Mode::Live(live) = &self.mode else { return None };
+        if cancel.is_cancelled() || live.halting {
+            return None;
+        }
+        let id = CallId(live.thread.next_seq());
+        self.step(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
+        let Mode::Live(live) = &mut self.mode else { return None };
+        let is_asked = is_of_tool(live.thread.state(), id);
+        if is_asked {
+            live.asking.insert(id, answer);
+        }
+        self.pump(ctx);
+        is_asked.then_some(id)
+    }
+}
+
+fn is_of_tool(state: &State, id: CallId) -> bool {
+    state.interactions().iter().any(|ask| ask.id == id && ask.tool_run.is_some())
+}
+
+/// What tools are to be told once these events are durable.
+pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
+    let told = |event: &Event| match event {
+        Event::UserInteractionProcessed(e) => Some((e.interaction, e.decision.clone())),
+        Event::UserInteractionFailed(e) => Some((e.interaction, None)),
+        _ => None,
+    };
+    events.iter().filter_map(told).collect()
+}
+
+impl ThreadActor {
+    /// Tells the tools that wait.
+    pub(super) fn tell_tools(&mut self, told: Vec<(CallId, Told)>) {
+        let Mode::Live(live) = &mut self.mode else { return };
+        for (id, told) in told {
+            if let Some(answer) = live.asking.remove(&id) {
+                // Who does not wait any more needs nothing.
+                let _ = answer.send(told);
+            }
+        }
+    }
+
+    /// Why an answer cannot be taken: the tool that asked does not run in this process, so that nobody would hear it.
+    pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
+        let (Mode::Live(live), Input::Respond { interaction, .. }) = (&self.mode, input) else { return None };
+        let is_left = is_of_tool(live.thread.state(), *interaction) && !live.asking.contains_key(interaction);
+        is_left.then(|| {
+            Rejected::Invalid(format!(
+                "the tool that asked {interaction} does not run here: resume the thread, and the tool asks again if it \
+                 still needs to know"
+            ))
+        })
+    }
+}

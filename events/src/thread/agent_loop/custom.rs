@@ -1,0 +1,370 @@
+//! A strategy of the application: it is asked what comes next whenever the loop has nothing open, as an effect, and
+//! what it decides is an event. A replay asks nobody.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::super::Surroundings;
+use super::super::check;
+use super::slots::Slot;
+use super::strategy::{Gate, Leg, Seat, Wants};
+use super::{AgentLoop, Course, Stage, TOOL_CALLS_MAX, Unfit};
+use crate::event::{
+    CustomDecider, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionRequested, StrategyDecisionRetried,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Seq, Time};
+use crate::message::{FinishReason, Message, Part, Role, ToolCall, ToolResult};
+
+/// How many decisions there may be for each model call that the node allows.
+const DECISIONS_PER_ITERATION: u32 = 4;
+/// The most messages of one decision.
+const MESSAGES_MAX: usize = 1_000;
+/// The result of a tool call that a strategy passes over.
+const NOT_RUN: &str = "not run: it was decided to go on without this call";
+
+/// A strategy of the application at work.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct CustomRun {
+    /// How far it is.
+    pub stage: CustomStage,
+    /// How often it was asked.
+    pub n_decisions: u32,
+    /// The node's own model.
+    pub own: Seat,
+    /// All tools that the node offers.
+    pub tools: Vec<String>,
+}
+
+/// How far a strategy of the application is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum CustomStage {
+    /// It is to be asked.
+    ToDecide,
+    /// It is being asked.
+    Deciding(StrategyRun),
+    /// It has decided, and the loop goes on.
+    Decided,
+}
+
+/// A question to a strategy of the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct StrategyRun {
+    /// Which call.
+    pub call: CallId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When this attempt was asked for.
+    pub requested_at: Time,
+    /// When this attempt must have been answered.
+    pub deadline: Time,
+}
+
+/// Where the loop is when a strategy is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// The prompt is the last that was said.
+    Begun,
+    /// The last answer asks for tools. None of them runs unless it is decided to.
+    ToolsAsked(Vec<ToolCall>),
+    /// Tools have run; their results are the last that was said.
+    ToolsEnded,
+    /// The last answer asks for no tool.
+    Answered {
+        /// Its text.
+        content: String,
+        /// Why the model stopped.
+        finish_reason: FinishReason,
+    },
+}
+
+impl CustomRun {
+    pub(super) fn new(own: Seat, tools: Vec<String>) -> Self {
+        Self { stage: CustomStage::ToDecide, n_decisions: 0, own, tools }
+    }
+
+    fn has_decided_enough(&self, max_iterations: u32) -> bool {
+        self.n_decisions >= max_iterations.saturating_mul(DECISIONS_PER_ITERATION)
+    }
+}
+
+fn of(agent_loop: &AgentLoop) -> Option<&CustomDecider> {
+    match &agent_loop.request.strategy {
+        LoopStrategy::Custom(decider) => Some(decider),
+        LoopStrategy::React {} | LoopStrategy::PlanAndExecute(_) | LoopStrategy::MultiLlm(_) => None,
+    }
+}
+
+/// What comes before the loop goes on.
+pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
+    let Some(decider) = of(agent_loop) else {
+        return Gate::Open;
+    };
+    match (&run.stage, &agent_loop.stage) {
+        (CustomStage::Deciding(_), _) => Gate::Shut,
+        (CustomStage::ToDecide, Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. }) => {
+            let max = agent_loop.request.max_iterations;
+            if run.has_decided_enough(max) {
+                let message = format!(
+                    "the strategy `{}` has decided {} times and the node has no answer ({DECISIONS_PER_ITERATION} times \
+                     max_iterations)",
+                    decider.name, run.n_decisions
+                );
+                return Gate::owes(agent_loop.failed(ExecutionError::new(ErrorKind::Limit, message)));
+            }
+            let deadline = now.plus_ms(decider.timeout_ms);
+            let (node, name) = (agent_loop.request.node.clone(), decider.name.clone());
+            Gate::owes(StrategyDecisionRequested { node, name, deadline })
+        }
+        (CustomStage::ToDecide | CustomStage::Decided, _) => Gate::Open,
+    }
+}
+
+/// What a strategy decided, or why it cannot be done.
+pub(in super::super) fn checked(
+    agent_loop: &AgentLoop,
+    decision: StrategyDecision,
+    around: &Surroundings<'_>,
+) -> Result<StrategyDecision, ExecutionError> {
+    let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));
+    match &decision {
+        StrategyDecision::CallModel { messages, model, tools } => {
+            if messages.len() > MESSAGES_MAX {
+                return malformed(format!("it adds {} messages, at most {MESSAGES_MAX} are taken", messages.len()));
+            }
+            for message in messages {
+                if let Err(e) = check::added_message(message) {
+                    return malformed(e.to_string());
+                }
+            }
+            if model.as_ref().is_some_and(|model| around.models.is_person(model)) {
+                let message = "it names a model that a person stands for: such a model must be the node's own";
+                return Err(ExecutionError::new(ErrorKind::Configuration, message));
+            }
+            let Course::Custom(run) = &agent_loop.course else {
+                return malformed("the loop follows no strategy of the application".into());
+            };
+            if let Some(tool) = tools.iter().flatten().find(|tool| !run.tools.contains(tool)) {
+                return malformed(format!("it offers the tool `{tool}`, which the node does not offer"));
+            }
+        }
+        StrategyDecision::RunTools { calls } => {
+            if calls.is_empty() || calls.len() > TOOL_CALLS_MAX {
+                return malformed(format!("it runs {} tools: between 1 and {TOOL_CALLS_MAX} can be run", calls.len()));
+            }
+            let mut ids = BTreeSet::new();
+            for call in calls {
+                let is_asked = agent_loop.slots().iter().any(|slot| slot.is_queued(Some(&call.id)));
+                if matches!(agent_loop.stage, Stage::Tools(_)) && !is_asked {
+                    return malformed(format!("the last answer has no tool call `{}`", call.id));
+                }
+                if call.id.is_empty() || !ids.insert(&call.id) {
+                    return malformed(format!("the id `{}` of a tool call is empty or used twice", call.id));
+                }
+                if call.arguments.is_too_deep() {
+                    return malformed("the arguments of a tool call are nested too deep".into());
+                }
+            }
+        }
+        StrategyDecision::Answer { .. } | StrategyDecision::Fail { .. } => {}
+    }
+    Ok(decision)
+}
+
+/// What joins the conversation when a strategy has decided.
+#[derive(Debug, Default)]
+pub(in super::super) struct Joins {
+    /// Results of tool calls that do not run.
+    pub(in super::super) results: Vec<Arc<Message>>,
+    /// What is said behind them.
+    pub(in super::super) said: Vec<Arc<Message>>,
+}
+
+impl AgentLoop {
+    fn custom_mut(&mut self) -> Result<&mut CustomRun, Unfit> {
+        match &mut self.course {
+            Course::Custom(run) => Ok(run),
+            Course::React | Course::Plan(_) => Err(Unfit("the loop follows no strategy of the application")),
+        }
+    }
+
+    /// The question to the strategy that is open.
+    pub fn deciding(&self) -> Option<&StrategyRun> {
+        match &self.course {
+            Course::Custom(run) => match &run.stage {
+                CustomStage::Deciding(open) => Some(open),
+                CustomStage::ToDecide | CustomStage::Decided => None,
+            },
+            Course::React | Course::Plan(_) => None,
+        }
+    }
+
+    pub(super) fn deciding_mut(&mut self) -> Option<&mut StrategyRun> {
+        match &mut self.course {
+            Course::Custom(run) => match &mut run.stage {
+                CustomStage::Deciding(open) => Some(open),
+                CustomStage::ToDecide | CustomStage::Decided => None,
+            },
+            Course::React | Course::Plan(_) => None,
+        }
+    }
+
+    /// Where the loop is, for the strategy.
+    pub fn turn(&self) -> Turn {
+        match &self.stage {
+            Stage::Tools(slots) => Turn::ToolsAsked(
+                slots
+                    .iter()
+                    .filter_map(|slot| match slot {
+                        Slot::Queued(call) => Some(call.clone()),
+                        _ => None,
+                    })
+                    .collect(),
+            ),
+            Stage::Answered { content, finish_reason } => {
+                Turn::Answered { content: content.clone(), finish_reason: *finish_reason }
+            }
+            _ if self.iteration == 0 && self.n_tool_calls == 0 => Turn::Begun,
+            _ => Turn::ToolsEnded,
+        }
+    }
+
+    /// Whether the strategy of the application may decide no more.
+    pub(in super::super) fn has_decided_enough(&self) -> bool {
+        match &self.course {
+            Course::Custom(run) => {
+                run.stage == CustomStage::ToDecide && run.has_decided_enough(self.request.max_iterations)
+            }
+            Course::React | Course::Plan(_) => false,
+        }
+    }
+
+    /// The loop comes to a turn: the strategy of the application is asked before anything else.
+    pub(super) fn turned(&mut self) {
+        if let Course::Custom(run) = &mut self.course {
+            run.stage = CustomStage::ToDecide;
+        }
+    }
+
+    /// The strategy is being asked.
+    pub(in super::super) fn decision_requested(
+        &mut self,
+        seq: Seq,
+        at: Time,
+        event: &StrategyDecisionRequested,
+    ) -> Result<(), Unfit> {
+        let is_between = matches!(self.stage, Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. });
+        let run = self.custom_mut()?;
+        if run.stage != CustomStage::ToDecide || !is_between {
+            return Err(Unfit("no decision is due"));
+        }
+        run.n_decisions += 1;
+        let open = StrategyRun { call: CallId(seq), attempt: 1, requested_at: at, deadline: event.deadline };
+        run.stage = CustomStage::Deciding(open);
+        Ok(())
+    }
+
+    /// The strategy is asked again. `clock` is what the clocks of calls show.
+    pub(in super::super) fn decision_retried(
+        &mut self,
+        at: Time,
+        clock: Time,
+        event: &StrategyDecisionRetried,
+    ) -> Result<(), Unfit> {
+        match self.deciding_mut() {
+            Some(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
+                let ms = open.deadline.ms_since(open.requested_at);
+                *open = StrategyRun { attempt: event.attempt, requested_at: at, deadline: clock.plus_ms(ms), ..*open };
+                Ok(())
+            }
+            _ => Err(Unfit("no such decision is asked for")),
+        }
+    }
+
+    fn end_decision(&mut self, call: CallId) -> Result<(), Unfit> {
+        match self.deciding() {
+            Some(open) if open.call == call => {}
+            _ => return Err(Unfit("no such decision is asked for")),
+        }
+        self.custom_mut()?.stage = CustomStage::Decided;
+        Ok(())
+    }
+
+    /// There will be no decision. What joins the conversation is as for [`AgentLoop::give_up`].
+    pub(in super::super) fn decision_failed(
+        &mut self,
+        call: CallId,
+        error: &ExecutionError,
+    ) -> Result<Vec<Arc<Message>>, Unfit> {
+        self.end_decision(call)?;
+        Ok(self.give_up(error))
+    }
+
+    /// The strategy has decided.
+    pub(in super::super) fn strategy_decided(&mut self, event: &StrategyDecided) -> Result<Joins, Unfit> {
+        self.end_decision(event.call)?;
+        let mut joins = Joins::default();
+        match &event.next {
+            StrategyDecision::CallModel { messages, model, tools } => {
+                joins.results = self.pass_over(|_| true);
+                joins.said.clone_from(messages);
+                let run = self.custom_mut()?;
+                let seat = match model {
+                    Some(model) => run.own.with(model, false),
+                    None => run.own.clone(),
+                };
+                let tools = tools.as_ref().unwrap_or(&run.tools).clone();
+                self.sit(&seat);
+                Arc::make_mut(&mut self.request).tools = tools;
+                let from = if self.iteration == 0 { 0 } else { self.leg.from };
+                self.leg = Leg { from, wants: Wants::Anything };
+                self.stage = Stage::ToAsk;
+            }
+            StrategyDecision::RunTools { calls } => {
+                if !matches!(self.stage, Stage::Tools(_)) {
+                    let content = calls.iter().cloned().map(Part::ToolCall).collect();
+                    joins.said.push(Arc::new(Message { role: Role::Assistant, content }));
+                    self.stage = Stage::Tools(calls.iter().cloned().map(Slot::Queued).collect());
+                    let all = self.custom_mut()?.tools.clone();
+                    Arc::make_mut(&mut self.request).tools = all;
+                } else {
+                    let is_left_out = |call: &ToolCall| !calls.iter().any(|wanted| wanted.id == call.id);
+                    joins.results = self.pass_over(is_left_out);
+                }
+            }
+            StrategyDecision::Answer { content } => {
+                joins.results = self.pass_over(|_| true);
+                let (is_said, finish_reason) = match &self.stage {
+                    Stage::Answered { content: said, finish_reason } => (said == content, *finish_reason),
+                    _ => (false, FinishReason::Stop),
+                };
+                if !is_said {
+                    joins.said.push(Arc::new(Message::text(Role::Assistant, content)));
+                }
+                self.stage = Stage::Answered { content: content.clone(), finish_reason };
+            }
+            StrategyDecision::Fail { error } => joins.results = self.give_up(error),
+        }
+        Ok(joins)
+    }
+
+    /// Ends tool calls that have not begun; the results, when none is left.
+    fn pass_over(&mut self, is_passed_over: impl Fn(&ToolCall) -> bool) -> Vec<Arc<Message>> {
+        for slot in self.slots_mut() {
+            if let Slot::Queued(call) = slot
+                && is_passed_over(call)
+            {
+                *slot = Slot::Ended(ToolResult {
+                    tool_call_id: call.id.clone(),
+                    name: Some(call.name.clone()),
+                    content: vec![Part::text(NOT_RUN)],
+                    is_error: true,
+                });
+            }
+        }
+        let all_ended = !self.slots().is_empty() && self.slots().iter().all(|slot| matches!(slot, Slot::Ended(_)));
+        if all_ended { self.results_of_all() } else { Vec::new() }
+    }
+}

@@ -1,0 +1,388 @@
+//! Several models on one question, before the loop begins: a judge picks one of their answers, or a model writes one
+//! from all of them, or one model is picked before any has answered. The loop then goes on with one model.
+
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::super::Surroundings;
+use super::super::calls::ModelCall;
+use super::super::conversation::Entry;
+use super::super::effects::ModelRequest;
+use super::strategy::Seat;
+use super::{AgentLoop, Stage, Unfit};
+use crate::event::{
+    Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
+    LlmExecutionRequest, LoopStrategy, PanelStrategy,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Seq, Time};
+use crate::message::{FinishReason, Message, Role, ToolChoice};
+
+/// How often a model is asked for its choice before the node fails.
+const CHOICES_MAX: u32 = 2;
+
+/// Several models at work.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Panel {
+    /// What each of them is doing, in the order of the definition.
+    pub candidates: Vec<Candidate>,
+    /// The choice among them.
+    pub choice: Choice,
+    /// The first call: all of them read what was said before it.
+    pub first: Option<CallId>,
+}
+
+/// One of several models.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Candidate {
+    /// To be asked.
+    ToAsk,
+    /// Being asked.
+    Asking(ModelCall),
+    /// It answered.
+    Answered {
+        /// What.
+        message: Arc<Message>,
+        /// Why it stopped.
+        finish_reason: FinishReason,
+    },
+    /// It has no answer.
+    Failed(ExecutionError),
+}
+
+/// A choice among models or their answers.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Choice {
+    /// Not asked for.
+    None,
+    /// A model is being asked.
+    Asking {
+        /// The call.
+        call: ModelCall,
+        /// What was wrong with its first answer, where this is the second call.
+        fault: Option<String>,
+    },
+    /// It answered.
+    Answered {
+        /// What it said.
+        text: String,
+        /// How often it was asked.
+        n_asked: u32,
+    },
+    /// It has no answer.
+    Failed(ExecutionError),
+}
+
+impl Panel {
+    pub(super) fn new(strategy: &PanelStrategy) -> Self {
+        let candidates = strategy.members.iter().map(|_| Candidate::ToAsk).collect();
+        Self { candidates, choice: Choice::None, first: None }
+    }
+
+    /// The calls that are open.
+    pub fn open_calls(&self) -> impl Iterator<Item = &ModelCall> {
+        let choice = match &self.choice {
+            Choice::Asking { call, .. } => Some(call),
+            Choice::None | Choice::Answered { .. } | Choice::Failed(_) => None,
+        };
+        let asking = self.candidates.iter().filter_map(|candidate| match candidate {
+            Candidate::Asking(call) => Some(call),
+            Candidate::ToAsk | Candidate::Answered { .. } | Candidate::Failed(_) => None,
+        });
+        asking.chain(choice)
+    }
+
+    pub(super) fn open_calls_mut(&mut self) -> impl Iterator<Item = &mut ModelCall> {
+        let choice = match &mut self.choice {
+            Choice::Asking { call, .. } => Some(call),
+            Choice::None | Choice::Answered { .. } | Choice::Failed(_) => None,
+        };
+        let asking = self.candidates.iter_mut().filter_map(|candidate| match candidate {
+            Candidate::Asking(call) => Some(call),
+            Candidate::ToAsk | Candidate::Answered { .. } | Candidate::Failed(_) => None,
+        });
+        asking.chain(choice)
+    }
+
+    fn n_answers(&self) -> usize {
+        self.candidates.iter().filter(|candidate| matches!(candidate, Candidate::Answered { .. })).count()
+    }
+
+    /// The next event, when anything follows before somebody has answered.
+    pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+        let strategy = of(&agent_loop.request)?;
+        match strategy.combine {
+            Combine::Route => self.choose(agent_loop, strategy, around),
+            Combine::Judge | Combine::Merge => self.gather(agent_loop, strategy, around),
+        }
+    }
+
+    fn gather(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
+        let failed = || {
+            self.candidates.iter().zip(&strategy.members).filter_map(|(candidate, member)| match candidate {
+                Candidate::Failed(error) => Some((member, error)),
+                Candidate::ToAsk | Candidate::Asking(_) | Candidate::Answered { .. } => None,
+            })
+        };
+        let n_possible = self.candidates.len() - failed().count();
+        if n_possible < strategy.min_answers.max(1) as usize {
+            let error = words::too_few(strategy, n_possible, failed());
+            // Those that run still could not change it.
+            if let Some(open) = self.open_calls().next() {
+                let message = "called off: too few of the models beside it can answer";
+                let error = ExecutionError::new(ErrorKind::Cancelled, message);
+                return Some(LlmCallFailed { call: open.call, error }.into());
+            }
+            return Some(agent_loop.failed(error));
+        }
+        if let Some(index) = self.candidates.iter().position(|candidate| matches!(candidate, Candidate::ToAsk)) {
+            let aside = Some(Aside::Candidate { index: number(index) });
+            let model_profile = around.models.profile(&strategy.members.get(index)?.model);
+            return Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into());
+        }
+        if self.candidates.iter().any(|candidate| matches!(candidate, Candidate::Asking(_))) {
+            return None;
+        }
+        let node = || agent_loop.request.node.clone();
+        match (self.n_answers(), strategy.combine) {
+            (1, _) => {
+                let only = |candidate: &Candidate| matches!(candidate, Candidate::Answered { .. });
+                let index = self.candidates.iter().position(only)?;
+                let name = strategy.members.get(index)?.name.clone();
+                let reason = Some("no other model answered".to_owned());
+                Some(CandidateChosen { node: node(), index: number(index), name, reason }.into())
+            }
+            (n, Combine::Merge) => {
+                let prompt = words::merge(strategy);
+                Some(CandidatesGathered { node: node(), n_answers: number(n), prompt }.into())
+            }
+            (_, Combine::Judge | Combine::Route) => self.choose(agent_loop, strategy, around),
+        }
+    }
+
+    fn choose(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
+        let ask = |fault: Option<String>| {
+            let aside = Some(Aside::Choice { fault });
+            let model_profile = around.models.profile(&strategy.by);
+            Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into())
+        };
+        match &self.choice {
+            Choice::None => ask(None),
+            Choice::Asking { .. } => None,
+            Choice::Failed(error) => Some(agent_loop.failed(error.clone())),
+            Choice::Answered { text, n_asked } => {
+                match words::read(text, strategy, |index| self.may_be_chosen(index)) {
+                    Ok((index, reason)) => {
+                        let name = strategy.members.get(index)?.name.clone();
+                        let node = agent_loop.request.node.clone();
+                        Some(CandidateChosen { node, index: number(index), name, reason }.into())
+                    }
+                    Err(fault) if *n_asked < CHOICES_MAX => ask(Some(fault)),
+                    Err(fault) => {
+                        let message = format!("the model made no choice, asked {CHOICES_MAX} times: {fault}");
+                        Some(agent_loop.failed(ExecutionError::retryable(ErrorKind::MalformedResponse, message)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where answers are judged, only one that is there can be chosen.
+    fn may_be_chosen(&self, index: usize) -> bool {
+        let judged = self.candidates.iter().any(|candidate| !matches!(candidate, Candidate::ToAsk));
+        !judged || matches!(self.candidates.get(index), Some(Candidate::Answered { .. }))
+    }
+
+    /// What an open call is made with: `said` is the conversation that all of them read.
+    pub(in super::super) fn request(
+        &self,
+        call: CallId,
+        agent_loop: &AgentLoop,
+        said: ModelRequest,
+    ) -> Option<ModelRequest> {
+        let strategy = of(&agent_loop.request)?;
+        let is_it = |candidate: &Candidate| matches!(candidate, Candidate::Asking(open) if open.call == call);
+        if let Some(index) = self.candidates.iter().position(is_it) {
+            let mut model = strategy.members.get(index)?.model.clone();
+            // The pieces of several answers at once would be of use to nobody.
+            model.stream = false;
+            let execution = Arc::new(LlmExecutionRequest { model, ..(*said.execution).clone() });
+            let tool_choice = match strategy.combine {
+                Combine::Merge => said.tool_choice.as_ref().map(|_| ToolChoice::None),
+                Combine::Judge | Combine::Route => said.tool_choice.clone(),
+            };
+            return Some(ModelRequest { execution, tool_choice, ..said });
+        }
+        let Choice::Asking { call: open, fault } = &self.choice else {
+            return None;
+        };
+        if open.call != call {
+            return None;
+        }
+        let prompt = words::question(self, strategy, fault.as_deref());
+        let execution = Arc::new(LlmExecutionRequest {
+            prompt: prompt.clone(),
+            system_prompt: Some(words::INSTRUCTIONS.to_owned()),
+            model: crate::event::ModelChoice { stream: false, ..strategy.by.clone() },
+            tools: Vec::new(),
+            tool_catalog: None,
+            ..(*said.execution).clone()
+        });
+        let mut messages = vec![Arc::new(Message::text(Role::System, words::INSTRUCTIONS))];
+        let n_before = said.n_before;
+        messages.extend(said.messages.into_iter().filter(|message| message.role != Role::System));
+        messages.push(Arc::new(Message::text(Role::User, prompt)));
+        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
+    }
+
+    /// What all of them read.
+    pub(in super::super) fn read_by_all<'a>(&self, before: impl Fn(CallId) -> &'a [Entry]) -> Option<&'a [Entry]> {
+        self.first.map(before)
+    }
+
+    pub(super) fn shift(&mut self, ms: u64) {
+        for call in self.open_calls_mut() {
+            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
+        }
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+pub(super) fn of(request: &LlmExecutionRequest) -> Option<&PanelStrategy> {
+    match &request.strategy {
+        LoopStrategy::MultiLlm(strategy) => Some(strategy),
+        LoopStrategy::React {} | LoopStrategy::PlanAndExecute(_) | LoopStrategy::Custom(_) => None,
+    }
+}
+
+impl AgentLoop {
+    fn panel_mut(&mut self) -> Result<&mut Panel, Unfit> {
+        match &mut self.stage {
+            Stage::Panel(panel) => Ok(panel),
+            _ => Err(Unfit("it is no question for several models")),
+        }
+    }
+
+    /// A call beside the conversation.
+    pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), Unfit> {
+        let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
+        let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+        let panel = self.panel_mut()?;
+        match aside {
+            Aside::Candidate { index } => match panel.candidates.get_mut(*index as usize) {
+                Some(candidate @ Candidate::ToAsk) => *candidate = Candidate::Asking(call),
+                _ => return Err(Unfit("the model was asked already")),
+            },
+            Aside::Choice { fault } => match &panel.choice {
+                Choice::None | Choice::Answered { .. } => {
+                    panel.choice = Choice::Asking { call, fault: fault.clone() };
+                }
+                Choice::Asking { .. } | Choice::Failed(_) => return Err(Unfit("no choice is due")),
+            },
+        }
+        panel.first.get_or_insert(call.call);
+        self.n_asides += 1;
+        Ok(())
+    }
+
+    /// A call beside the conversation was answered.
+    pub(super) fn aside_completed(&mut self, event: &LlmCallCompleted) -> Result<(), Unfit> {
+        let is_draft = of(&self.request).is_some_and(|strategy| strategy.combine == Combine::Merge);
+        let error = super::not_usable(event.finish_reason).or_else(|| {
+            let is_empty = super::answer_text(&event.message).trim().is_empty();
+            let asks = !is_draft && event.message.tool_calls().next().is_some();
+            (is_empty && !asks).then(|| ExecutionError::retryable(ErrorKind::MalformedResponse, "the answer is empty"))
+        });
+        let answered = match error {
+            Some(error) => Err(error),
+            None => Ok((event.message.clone(), event.finish_reason)),
+        };
+        self.end_aside(event.call, answered)?;
+        self.usage.add(&event.usage);
+        Ok(())
+    }
+
+    /// There will be no answer to a call beside the conversation, or there is one.
+    pub(super) fn end_aside(
+        &mut self,
+        call: CallId,
+        answered: Result<(Arc<Message>, FinishReason), ExecutionError>,
+    ) -> Result<(), Unfit> {
+        let panel = self.panel_mut()?;
+        let is_it = |candidate: &&mut Candidate| matches!(candidate, Candidate::Asking(open) if open.call == call);
+        if let Some(candidate) = panel.candidates.iter_mut().find(is_it) {
+            *candidate = match answered {
+                Ok((message, finish_reason)) => Candidate::Answered { message, finish_reason },
+                Err(error) => Candidate::Failed(error),
+            };
+            return Ok(());
+        }
+        match &panel.choice {
+            Choice::Asking { call: open, fault } if open.call == call => {
+                let n_asked = 1 + u32::from(fault.is_some());
+                panel.choice = match answered {
+                    Ok((message, _)) => Choice::Answered { text: super::answer_text(&message), n_asked },
+                    Err(error) => Choice::Failed(error),
+                };
+                Ok(())
+            }
+            _ => Err(Unfit("no such model call is open")),
+        }
+    }
+
+    /// One of the models was picked, or its answer: what joins the conversation, and behind which call's reading.
+    pub(in super::super) fn candidate_chosen(
+        &mut self,
+        event: &CandidateChosen,
+    ) -> Result<Option<(CallId, Vec<Arc<Message>>)>, Unfit> {
+        let member = of(&self.request).and_then(|strategy| strategy.members.get(event.index as usize)).cloned();
+        let panel = self.panel_mut()?;
+        let (Some(member), Some(first)) = (member, panel.first) else {
+            return Err(Unfit("there is no such model"));
+        };
+        if panel.open_calls().next().is_some() {
+            return Err(Unfit("a call is open still"));
+        }
+        let chosen = match panel.candidates.get_mut(event.index as usize) {
+            Some(Candidate::Answered { message, finish_reason }) => Some((message.clone(), *finish_reason)),
+            Some(Candidate::ToAsk) => None,
+            _ => return Err(Unfit("the model has no answer")),
+        };
+        let seat = Seat::of(&self.request).with(&member.model, self.request.relay);
+        self.sit(&seat);
+        let Some((message, finish_reason)) = chosen else {
+            self.stage = Stage::ToAsk;
+            return Ok(None);
+        };
+        // From here on it is the first call of the loop.
+        self.n_asides = self.n_asides.saturating_sub(1);
+        self.iteration += 1;
+        Ok(Some((first, self.take_answer(&message, finish_reason))))
+    }
+
+    /// The answers are put to the model that writes one from them: the message that joins the conversation.
+    pub(in super::super) fn candidates_gathered(&mut self, event: &CandidatesGathered) -> Result<Arc<Message>, Unfit> {
+        let strategy = of(&self.request).cloned();
+        let panel = self.panel_mut()?;
+        let Some(strategy) = strategy else {
+            return Err(Unfit("it is no question for several models"));
+        };
+        if panel.open_calls().next().is_some() || panel.n_answers() != event.n_answers as usize {
+            return Err(Unfit("not all models have answered"));
+        }
+        let text = format!("{}\n{}", event.prompt, words::answers(panel, &strategy));
+        let seat = Seat::of(&self.request).with(&strategy.by, self.request.relay);
+        self.sit(&seat);
+        self.stage = Stage::ToAsk;
+        Ok(Arc::new(Message::text(Role::User, text)))
+    }
+}

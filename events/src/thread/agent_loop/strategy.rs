@@ -1,0 +1,188 @@
+//! What stands between one turn of the loop and the next: the strategy. The loop itself (calls, tools, questions,
+//! limits) is the same for all of them; a strategy only says what comes next when the loop has nothing open, and how
+//! the next model call is made.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use super::super::judging::of_profile;
+use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
+use super::custom::CustomRun;
+use super::panel::Panel;
+use super::plan::{self, PlanRun};
+use super::{AgentLoop, Stage};
+use crate::event::{Event, LlmExecutionRequest, LoopStrategy, ModelChoice};
+use crate::ids::{ProfileId, Time};
+use crate::json::Json;
+
+/// How far the strategy is.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Course {
+    /// Nothing stands between: the loop ends with the first answer that asks for no tool.
+    React,
+    /// A plan and its steps.
+    Plan(Box<PlanRun>),
+    /// The application decides.
+    Custom(Box<CustomRun>),
+}
+
+/// How model calls are made from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Leg {
+    /// The number of the last model call before.
+    pub from: u32,
+    /// What the answer is to be.
+    pub wants: Wants,
+}
+
+/// What an answer is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub enum Wants {
+    /// Whatever the model says, with the tools that are offered.
+    #[default]
+    Anything,
+    /// A plan.
+    Plan,
+    /// Words: no tool is to be used.
+    Words,
+}
+
+/// Who answers the next model calls.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Seat {
+    /// The model.
+    pub model: ModelChoice,
+    /// Whether a person stands for it.
+    pub relay: bool,
+    /// How long one call may take.
+    pub llm_timeout_ms: Option<u64>,
+}
+
+impl Seat {
+    pub(super) fn of(request: &LlmExecutionRequest) -> Self {
+        let LlmExecutionRequest { model, relay, llm_timeout_ms, .. } = request;
+        Self { model: model.clone(), relay: *relay, llm_timeout_ms: *llm_timeout_ms }
+    }
+
+    /// The same place with another model in it.
+    pub(super) fn with(&self, model: &ModelChoice, relay: bool) -> Self {
+        let llm_timeout_ms =
+            if relay == self.relay { self.llm_timeout_ms } else { (!relay).then_some(LLM_TIMEOUT_MS_DEFAULT) };
+        Self { model: model.clone(), relay, llm_timeout_ms }
+    }
+
+    fn use_profile(&mut self, profile: &ProfileId, relay: bool) {
+        let model = of_profile(std::mem::take(&mut self.model), profile);
+        *self = self.with(&model, relay);
+    }
+}
+
+/// The form of an answer: a name and a JSON Schema. Providers that can, enforce it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerForm {
+    /// A name for the schema.
+    pub name: &'static str,
+    /// The JSON Schema.
+    pub schema: Json,
+}
+
+/// Whether the loop may go on.
+pub(in super::super) enum Gate {
+    /// This comes first.
+    Owes(Box<Event>),
+    /// Not before somebody has answered.
+    Shut,
+    /// It may.
+    Open,
+}
+
+impl Gate {
+    pub(super) fn owes(event: impl Into<Event>) -> Self {
+        Self::Owes(Box::new(event.into()))
+    }
+}
+
+/// Where a loop begins.
+pub(super) fn begin(request: &LlmExecutionRequest) -> (Stage, Course) {
+    match &request.strategy {
+        LoopStrategy::React {} => (Stage::ToAsk, Course::React),
+        LoopStrategy::PlanAndExecute(_) => (Stage::ToAsk, Course::Plan(Box::new(PlanRun::new(Seat::of(request))))),
+        LoopStrategy::MultiLlm(panel) => (Stage::Panel(Box::new(Panel::new(panel))), Course::React),
+        LoopStrategy::Custom(_) => {
+            let run = CustomRun::new(Seat::of(request), request.tools.clone());
+            (Stage::ToAsk, Course::Custom(Box::new(run)))
+        }
+    }
+}
+
+impl AgentLoop {
+    /// What the strategy says before the loop goes on.
+    pub(in super::super) fn gate(&self, now: Time) -> Gate {
+        match &self.course {
+            Course::React => Gate::Open,
+            Course::Plan(run) => plan::gate(self, run),
+            Course::Custom(run) => super::custom::gate(self, run, now),
+        }
+    }
+
+    /// The form that the next answer is to have.
+    pub(in super::super) fn answer_form(&self) -> Option<AnswerForm> {
+        match self.leg.wants {
+            Wants::Plan => Some(plan::form()),
+            Wants::Anything | Wants::Words => None,
+        }
+    }
+
+    /// The next calls are made so.
+    pub(super) fn begin_leg(&mut self, wants: Wants) {
+        self.leg = Leg { from: self.iteration, wants };
+        self.stage = Stage::ToAsk;
+    }
+
+    /// The next calls are made to this model.
+    pub(super) fn sit(&mut self, seat: &Seat) {
+        let request = Arc::make_mut(&mut self.request);
+        request.model.clone_from(&seat.model);
+        request.relay = seat.relay;
+        request.llm_timeout_ms = seat.llm_timeout_ms;
+    }
+
+    /// A fork names a profile in the place of all models.
+    pub(in super::super) fn use_profile(&mut self, profile: &ProfileId, relay: bool) {
+        let swap = |model: &mut ModelChoice| *model = of_profile(std::mem::take(model), profile);
+        let request = Arc::make_mut(&mut self.request);
+        match &mut request.strategy {
+            LoopStrategy::React {} | LoopStrategy::Custom(_) => {}
+            LoopStrategy::PlanAndExecute(plan) => {
+                if let Some(planner) = &mut plan.planner {
+                    swap(&mut planner.model);
+                    planner.relay = relay;
+                }
+            }
+            LoopStrategy::MultiLlm(panel) => {
+                swap(&mut panel.by);
+                panel.members.iter_mut().for_each(|member| swap(&mut member.model));
+            }
+        }
+        match &mut self.course {
+            Course::React => {}
+            Course::Plan(run) => run.own.use_profile(profile, relay),
+            Course::Custom(run) => run.own.use_profile(profile, relay),
+        }
+    }
+}
+
+/// How much of a fault the model is told, in characters.
+const FAULT_CHARS_MAX: usize = 300;
+
+/// An answer that was to be JSON, in a code fence or not, or what is wrong with it, for the model.
+pub(super) fn read_json<T: serde::de::DeserializeOwned>(answer: &str) -> Result<T, String> {
+    let answer = answer.trim();
+    let fenced = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    let json = fenced.map_or(answer, |inner| inner.strip_prefix("json").unwrap_or(inner));
+    serde_json::from_str(json.trim()).map_err(|e| {
+        let why: String = e.to_string().chars().take(FAULT_CHARS_MAX).collect();
+        format!("it is not the JSON that was asked for ({why})")
+    })
+}

@@ -1,0 +1,76 @@
+//! What events of a strategy make of the state: who says what next in the agent loop, and what joins the conversation.
+
+use std::sync::Arc;
+
+use super::super::agent_loop::{AgentLoop, Unfit};
+use super::super::state::State;
+use crate::event::{
+    CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted, StrategyDecided,
+    StrategyDecisionFailed, StrategyDecisionRetried,
+};
+use crate::ids::{NodeId, Seq, Time};
+use crate::message::{Message, Role};
+
+impl State {
+    pub(super) fn loop_of(&mut self, node: &NodeId) -> Result<&mut AgentLoop, Unfit> {
+        self.work_of(node)?;
+        self.agent_loop()
+    }
+
+    fn say_as_user(&mut self, seq: Seq, text: &str) {
+        self.conversation_mut().say(seq, Arc::new(Message::text(Role::User, text)));
+    }
+
+    pub(super) fn plan_requested(&mut self, seq: Seq, e: &PlanRequested) -> Result<(), Unfit> {
+        self.loop_of(&e.node)?.plan_requested(e)?;
+        self.say_as_user(seq, &e.prompt);
+        Ok(())
+    }
+
+    pub(super) fn plan_step_started(&mut self, seq: Seq, e: &PlanStepStarted) -> Result<(), Unfit> {
+        self.loop_of(&e.node)?.plan_step_started(e)?;
+        self.say_as_user(seq, &e.prompt);
+        Ok(())
+    }
+
+    pub(super) fn plan_completed(&mut self, seq: Seq, e: &PlanCompleted) -> Result<(), Unfit> {
+        self.loop_of(&e.node)?.plan_completed()?;
+        self.say_as_user(seq, &e.prompt);
+        Ok(())
+    }
+
+    pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), Unfit> {
+        if let Some((first, messages)) = self.loop_of(&e.node)?.candidate_chosen(e)? {
+            self.conversation_mut().answer(seq, first, messages);
+        }
+        Ok(())
+    }
+
+    pub(super) fn candidates_gathered(&mut self, seq: Seq, e: &CandidatesGathered) -> Result<(), Unfit> {
+        let message = self.loop_of(&e.node)?.candidates_gathered(e)?;
+        self.conversation_mut().say(seq, message);
+        Ok(())
+    }
+
+    /// The strategy is asked again, because its answer was lost.
+    pub(super) fn decision_retried(&mut self, at: Time, e: &StrategyDecisionRetried) -> Result<(), Unfit> {
+        let clock = self.clock(at);
+        self.agent_loop()?.decision_retried(at, clock, e)
+    }
+
+    pub(super) fn strategy_decided(&mut self, seq: Seq, e: &StrategyDecided) -> Result<(), Unfit> {
+        let joins = self.agent_loop()?.strategy_decided(e)?;
+        let conversation = self.conversation_mut();
+        conversation.results(seq, joins.results);
+        for message in joins.said {
+            conversation.say(seq, message);
+        }
+        Ok(())
+    }
+
+    pub(super) fn decision_failed(&mut self, seq: Seq, e: &StrategyDecisionFailed) -> Result<(), Unfit> {
+        let results = self.agent_loop()?.decision_failed(e.call, &e.error)?;
+        self.conversation_mut().results(seq, results);
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! What a model with tools is told beside what the workflow's author wrote.
+
+use super::*;
+
+/// Tools that work in a folder and have something to say.
+struct InFolder(&'static str);
+
+impl Tools for InFolder {
+    fn facts(&self, name: &str) -> Option<ToolFacts> {
+        Toolbox.facts(name)
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        Toolbox.names()
+    }
+
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
+        Toolbox.catalog(names)
+    }
+
+    fn instructions(&self, names: &[ToolName]) -> Option<String> {
+        names.iter().any(|name| name.as_str() == "read").then(|| "## Skills\n- greet\n".to_owned())
+    }
+
+    fn workspace(&self, own: Option<&str>) -> Option<String> {
+        Some(own.unwrap_or(self.0).to_owned())
+    }
+}
+
+fn started(of_workflow: &str, of_node: &str, own: Option<&str>) -> State {
+    let yaml = format!(
+        "version: '1'\nname: one\n{of_workflow}\nnodes:\n  - id: ask\n    llm: {{provider: mock, model: m, user_prompt: hi, \
+         {of_node}}}\n"
+    );
+    let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
+    let around = Surroundings { now: bench::START, tools: &InFolder("/srv/work"), models: &Toolbox };
+    let started = Thread::started(&workflow, "x".into(), own.map(str::to_owned), bench::START);
+    let (thread, _) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
+    thread.state().clone()
+}
+
+fn told(of_workflow: &str, of_node: &str, own: Option<&str>) -> Option<String> {
+    let request = started(of_workflow, of_node, own).model_request().unwrap();
+    let system = request.messages.iter().find(|message| message.role == Role::System);
+    system.map(|message| message.joined_text())
+}
+
+#[test]
+fn a_model_with_tools_is_told_once_where_they_work_and_one_without_is_not() {
+    let put = "tool_mode: auto, available_tools: [put]";
+    assert_eq!(told("", put, None).unwrap(), "## Current Workspace\n/srv/work");
+    assert_eq!(told("", put, Some("/home/ada")).unwrap(), "## Current Workspace\n/home/ada");
+    let with_own = format!("system_prompt: 'Be brief.', {put}");
+    assert_eq!(told("", &with_own, None).unwrap(), "Be brief.\n\n## Current Workspace\n/srv/work");
+    let told_already = format!("system_prompt: \"## Current Workspace\\nhere\", {put}");
+    assert_eq!(told("", &told_already, None).unwrap(), "## Current Workspace\nhere");
+    assert_eq!(told("", "tool_mode: none", None), None);
+    assert_eq!(told("workspace_in_prompt: false", put, None), None);
+    assert_eq!(told("workspaceInPrompt: false", &with_own, None).unwrap(), "Be brief.");
+}
+
+#[test]
+fn what_tools_have_to_say_stands_behind_the_instructions() {
+    let read = "system_prompt: Be brief., tool_mode: auto, available_tools: [read]";
+    let all = "Be brief.\n\n## Skills\n- greet\n\n## Current Workspace\n/srv/work";
+    assert_eq!(told("", read, None).unwrap(), all);
+}
+
+#[test]
+fn what_a_model_was_told_stays_whatever_the_folder_is_called_later() {
+    let state = started("", "tool_mode: auto, available_tools: [put]", None);
+    let workflow = Arc::new(workflow::parse(ONE_LLM.as_bytes()).unwrap());
+    // Another process, in which the folder has another name.
+    let around = Surroundings { now: bench::START, tools: &InFolder("/elsewhere"), models: &Toolbox };
+    let mut thread = Thread::resume(state, workflow);
+    thread.step(Input::Recover, &around).unwrap();
+    let request = thread.state().model_request().unwrap();
+    assert_eq!(request.messages[0].joined_text(), "## Current Workspace\n/srv/work");
+}

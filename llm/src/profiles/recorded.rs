@@ -1,0 +1,122 @@
+//! What decides the body of a request, without keys: kept beside a call, the body can be built again later, whatever the
+//! configuration says by then.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
+
+use super::{ProfileError, Profiles, make};
+use crate::profile::{Auth, Params, Profile};
+use crate::provider::Provider;
+use crate::request::Request;
+
+/// A profile as far as it decides what is sent. Holds no key, no header, no script, and of the address only what is no
+/// secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedProfile {
+    /// Its name; absent where a node names provider and model itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whose model it is.
+    pub provider: Provider,
+    /// The model.
+    pub model: String,
+    /// Where it is found, without user, password and query.
+    pub base_url: String,
+    auth: Auth,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    api_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning_field: Option<String>,
+    params: Params,
+    /// The profiles that are turned to when it stays down, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<RecordedProfile>,
+}
+
+impl RecordedProfile {
+    /// The body that is sent for a request when this profile is asked first.
+    ///
+    /// # Errors
+    /// [`ProfileError::Request`] when it cannot be put into the provider's words; nothing was sent then either.
+    pub fn body(&self, request: &Request) -> Result<Value, ProfileError> {
+        let profile = Profile {
+            auth: self.auth,
+            api_version: self.api_version.clone(),
+            reasoning_field: self.reasoning_field.clone(),
+            params: self.params.clone(),
+            ..Profile::new(self.provider, self.model.clone())
+        };
+        let mut request = request.clone();
+        profile.apply(&mut request);
+        let body = make::body(&profile, &self.base_url, &request)?;
+        body.ok_or_else(|| ProfileError::Value {
+            profile: self.name.clone().unwrap_or_default(),
+            field: "base_url",
+            why: format!("`{}` is no address", self.base_url),
+        })
+    }
+
+    /// The same when it is asked in the place of another profile, whose model is not its own.
+    ///
+    /// # Errors
+    /// As [`RecordedProfile::body`].
+    pub fn body_as_fallback(&self, request: &Request) -> Result<Value, ProfileError> {
+        self.body(&Request { model: self.model.clone(), ..request.clone() })
+    }
+}
+
+impl Profiles {
+    /// What is to be kept of a profile; nothing where nothing is sent over HTTP.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`].
+    pub fn recorded(&self, name: &str) -> Result<Option<RecordedProfile>, ProfileError> {
+        let profile = self.get(name)?;
+        let Some(mut recorded) = self.record(Some(name), profile) else { return Ok(None) };
+        for other in &profile.fallback {
+            recorded.fallback.extend(self.record(Some(other), self.get(other)?));
+        }
+        Ok(Some(recorded))
+    }
+
+    /// The same for a provider and model without a profile.
+    pub fn recorded_for(&self, provider: Provider, model: &str) -> Option<RecordedProfile> {
+        self.record(None, &Profile::new(provider, model))
+    }
+
+    fn record(&self, name: Option<&str>, profile: &Profile) -> Option<RecordedProfile> {
+        match profile.provider {
+            Provider::Mock | Provider::Human => return None,
+            Provider::OpenaiChat
+            | Provider::OpenaiResponses
+            | Provider::Anthropic
+            | Provider::Gemini
+            | Provider::GeminiOpenai => {}
+        }
+        Some(RecordedProfile {
+            name: name.map(str::to_owned),
+            provider: profile.provider,
+            model: profile.model.clone(),
+            base_url: without_secrets(&self.base_url(profile)),
+            auth: profile.auth,
+            api_version: profile.api_version.clone(),
+            reasoning_field: profile.reasoning_field.clone(),
+            params: profile.params.clone(),
+            fallback: Vec::new(),
+        })
+    }
+}
+
+fn without_secrets(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else { return String::new() };
+    // An address that can have no user has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests;

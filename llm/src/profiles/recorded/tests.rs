@@ -1,0 +1,60 @@
+use std::sync::Arc;
+
+use rethread_events::message::{Message, Role};
+
+use super::*;
+
+fn profiles() -> Profiles {
+    let text = r#"
+        [profiles.main]
+        provider = "anthropic"
+        model = "claude"
+        base_url = "https://grace:secret-1@example.org/v1?key=secret-2"
+        api_key_env = "SECRET_VARIABLE"
+        headers = { x-team = "secret-3" }
+        params = { max_tokens = 77, extra = { metadata = { user_id = "7" } } }
+        fallback = ["other"]
+
+        [profiles.other]
+        provider = "openai_chat"
+        model = "qwen3"
+        base_url = "http://127.0.0.1:8000/v1"
+        params = { temperature = 0.5 }
+
+        [profiles.scripted]
+        provider = "mock"
+    "#;
+    Profiles::from_toml(text).unwrap()
+}
+
+fn request() -> Request {
+    Request::new("", vec![Arc::new(Message::text(Role::User, "hello"))])
+}
+
+#[test]
+fn a_body_is_built_again_from_what_was_kept_when_the_configuration_is_gone() {
+    let profiles = profiles();
+    let recorded = profiles.recorded("main").unwrap().unwrap();
+    let kept = serde_json::to_string(&recorded).unwrap();
+    let back: RecordedProfile = serde_json::from_str(&kept).unwrap();
+    assert_eq!(back, recorded);
+    assert_eq!(back.body(&request()).unwrap(), profiles.body("main", &request()).unwrap().unwrap());
+    let other = profiles.body("other", &request()).unwrap().unwrap();
+    assert_eq!(back.fallback[0].body_as_fallback(&Request { model: "claude".into(), ..request() }).unwrap(), other);
+}
+
+#[test]
+fn nothing_secret_is_kept() {
+    let kept = serde_json::to_string(&profiles().recorded("main").unwrap().unwrap()).unwrap();
+    assert!(kept.contains("https://example.org/v1"), "{kept}");
+    for secret in ["secret", "SECRET", "grace"] {
+        assert!(!kept.contains(secret), "{kept}");
+    }
+}
+
+#[test]
+fn of_what_is_not_reached_over_http_nothing_is_kept() {
+    assert_eq!(profiles().recorded("scripted").unwrap(), None);
+    assert!(profiles().recorded("nobody").is_err());
+    assert!(profiles().recorded_for(Provider::Gemini, "gemini-flash").is_some());
+}

@@ -1,0 +1,152 @@
+//! What happens while something is on its way: a group to the disk, a segment into sled.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use futures::future::join_all;
+use parking_lot::{Condvar, Mutex};
+use rethread_events::ids::{Hash, Seq};
+use rethread_store::testing::{append, fork, put, scratch, texts, thread};
+use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+
+/// Holds one of the log's threads back before a sync.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The name of the thread that is to be held.
+    holds: Option<&'static str>,
+    /// Whether it is there.
+    held: bool,
+    /// Whether what it syncs then fails.
+    fails: bool,
+}
+
+impl Gate {
+    fn hold(&self, thread: &'static str) {
+        self.state.lock().holds = Some(thread);
+    }
+
+    fn wait_until_held(&self) {
+        let mut state = self.state.lock();
+        while !state.held {
+            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(20));
+            assert!(!waited.timed_out(), "nobody came to the gate");
+        }
+    }
+
+    fn open(&self, fails: bool) {
+        let mut state = self.state.lock();
+        (state.holds, state.fails) = (None, fails);
+        self.changed.notify_all();
+    }
+}
+
+impl Watcher for Gate {
+    fn before_sync(&self, _path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        while state.holds.is_some() && std::thread::current().name() == state.holds {
+            state.held = true;
+            self.changed.notify_all();
+            self.changed.wait(&mut state);
+        }
+        match state.held && std::mem::take(&mut state.fails) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn open(dir: &Path, gate: &Arc<Gate>, tail_bytes: usize) -> SledStore {
+    let options = Options { watcher: Some(Arc::clone(gate) as _), tail_bytes, ..Options::default() };
+    SledStore::open(dir, options).unwrap()
+}
+
+/// Two groups: the first is held before its sync, the second is put together on top of it, the first one's streams
+/// and new ones, a fork at the end of a stream that is not durable yet included.
+fn two_groups(store: &SledStore, gate: &Gate, fails: bool) -> Vec<Result<rethread_store::Appended, StoreError>> {
+    put(store, append(thread(1), 0, &["before"])).unwrap();
+    // A group goes on its way alone only when it is large: all of these wait while the small one before them syncs.
+    gate.hold("log writer");
+    let held = store.append(append(thread(1), 1, &["small"]));
+    gate.wait_until_held();
+    let first: Vec<_> = (2..66).map(|seq| store.append(append(thread(1), seq, &["first"]))).collect();
+    gate.state.lock().held = false;
+    gate.hold("log journal");
+    gate.changed.notify_all();
+    gate.wait_until_held();
+    let second: Vec<_> = (66..130).map(|seq| store.append(append(thread(1), seq, &["second"]))).collect();
+    let child = store.append(fork(thread(2), thread(1), 129, &["child"]));
+    block_on(held).unwrap();
+    let all = first.into_iter().chain(second).chain([child]);
+    std::thread::scope(|scope| {
+        let all = scope.spawn(|| block_on(join_all(all)));
+        gate.open(fails);
+        all.join().unwrap()
+    })
+}
+
+#[test]
+fn a_group_that_was_put_together_during_a_sync_follows_the_one_before_it() {
+    let (dir, gate) = (scratch(), Arc::new(Gate::default()));
+    let store = open(dir.path(), &gate, 1 << 20);
+    for (at, done) in two_groups(&store, &gate, false).into_iter().enumerate() {
+        let at = if at == 128 { 130 } else { at as u64 + 2 };
+        assert_eq!(done.unwrap().last_seq, Seq(at));
+    }
+    drop(store);
+    let store = open(dir.path(), &gate, 1 << 20);
+    assert_eq!(texts(&store, thread(1)).len(), 130);
+    assert_eq!(texts(&store, thread(2)).last().unwrap(), "child");
+    assert_eq!(store.verify().unwrap().faults, []);
+}
+
+#[test]
+fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
+    let (dir, gate) = (scratch(), Arc::new(Gate::default()));
+    let store = open(dir.path(), &gate, 1 << 20);
+    for done in two_groups(&store, &gate, true) {
+        let error = done.unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. } | StoreError::Conflict { .. }), "{error:?}");
+    }
+    assert_eq!(texts(&store, thread(1)), ["before", "small"]);
+    put(&store, append(thread(1), 2, &["after"])).unwrap();
+    put(&store, fork(thread(2), thread(1), 2, &["child"])).unwrap();
+    drop(store);
+    let store = open(dir.path(), &gate, 1 << 20);
+    assert_eq!(texts(&store, thread(1)), ["before", "small", "after"]);
+    assert_eq!(texts(&store, thread(2)), ["before", "small", "after", "child"]);
+    assert_eq!(store.verify().unwrap().faults, []);
+}
+
+#[test]
+fn a_blob_of_a_thread_that_began_anew_outlives_what_was_deleted_before() {
+    let (dir, gate) = (scratch(), Arc::new(Gate::default()));
+    let store = open(dir.path(), &gate, 4 << 10);
+    let owner = Some(thread(1));
+    let bytes = [7; 5_000];
+    put(&store, append(thread(1), 0, &["old"])).unwrap();
+    gate.hold("log sealer");
+    store.put_blob(owner, &bytes).unwrap();
+    // One more lets the writer see that there is enough to be moved into sled.
+    put(&store, append(thread(2), 0, &["other"])).unwrap();
+    gate.wait_until_held();
+    // What is being moved names the blob, for an owner that is deleted now and comes again.
+    store.delete(thread(1)).unwrap();
+    put(&store, append(thread(1), 0, &["new"])).unwrap();
+    let hash = store.put_blob(owner, &bytes).unwrap();
+    assert_eq!(hash, Hash::of(&bytes));
+    gate.open(false);
+    drop(store);
+    let store = open(dir.path(), &gate, 4 << 10);
+    assert_eq!(store.blob(hash).unwrap(), bytes);
+    assert_eq!(store.verify().unwrap().faults, []);
+}
