@@ -12,6 +12,7 @@ mod debugging;
 mod explain;
 mod families;
 mod gc;
+mod guide;
 mod inbox;
 mod people;
 mod rerun;
