@@ -26,6 +26,7 @@ mod panics;
 mod passivation;
 mod people;
 mod recovery;
+mod rerun;
 mod runs;
 mod shutdown;
 mod strategies;
