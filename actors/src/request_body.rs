@@ -116,16 +116,15 @@ fn last_attempt(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Option<
         for record in page {
             let event = RecordedEvent::decode(record)?;
             let seq = event.record.seq;
-            let first = |profile: Option<Hash>| Some(Attempt { seq, number: 1, profile, without_form: false });
+            let of = |number, profile| Some(Attempt { seq, number, profile, without_form: false });
+            let first = |profile: Option<Hash>| of(1, profile);
             match event.event {
                 Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::LlmCallRetried(e) if e.call == call => {
-                    let (number, profile) = (e.attempt, e.model_profile);
-                    found = Some(Attempt { seq, number, profile, without_form: false });
+                    found = of(e.attempt, e.model_profile);
                 }
-                // No client tries a request again that was refused as it is.
                 Event::LlmTryFailed(e) if e.call == call && e.error.kind == ErrorKind::InvalidRequest => {
                     if let Some(found) = &mut found {
                         found.without_form = true;

@@ -13,6 +13,7 @@ use rethread_tools::mcp::ServerReport;
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::monitor::MonitorStats;
 use crate::thread_actor::Halt;
 use crate::thread_handle::ThreadHandle;
 
@@ -34,6 +35,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.inner.begin_shutdown();
+        self.inner.monitors.iter().for_each(|monitor| monitor.stop());
         if let Some(own) = self.system.get_mut().take() {
             own.system.stop();
         }
@@ -79,6 +81,11 @@ impl Runtime {
         self.inner().observing
     }
 
+    /// How far each monitor is, in the order in which they were given.
+    pub fn monitor_stats(&self) -> Vec<MonitorStats> {
+        self.inner().monitors.iter().map(|monitor| monitor.stats()).collect()
+    }
+
     /// The thread with this id. It is looked for when it is used.
     pub fn thread(&self, id: ThreadId) -> ThreadHandle {
         ThreadHandle::new(self.clone(), id)
@@ -111,6 +118,7 @@ impl Runtime {
             own.system.stop();
             let _ = own.thread.join();
             inner.activity.close();
+            inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
             inner.store.close()
         })
         .await??;

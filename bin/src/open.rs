@@ -105,20 +105,19 @@ impl OpenArgs {
         Ok(runtime)
     }
 
+    /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
+    pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
+        // Whoever finds the log locked finds the server by this.
+        let builder = self.builder().label(format!("rethread serve at {url}")).recover(true);
+        self.equipped(args, if read_only { builder.observing() } else { builder }).await
+    }
+
     /// Stops the runtime whose command did not get as far as that: what runs behind its tools must end.
     pub(crate) async fn stop(&self) {
         if let Some(runtime) = self.equipped.lock().await.take() {
             // Why the command failed is told already.
             let _ = runtime.shutdown().await;
         }
-    }
-
-    /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
-    pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
-        // Whoever finds the log locked finds the server by this.
-        let builder = self.builder().label(format!("rethread serve at {url}"));
-        let builder = if read_only { builder.observing() } else { builder.recover(true) };
-        self.equipped(args, builder).await
     }
 }
 

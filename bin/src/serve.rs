@@ -27,6 +27,7 @@ mod surroundings;
 mod threads;
 pub(crate) mod tokens;
 mod wanted;
+mod webhook;
 mod workflows;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
@@ -37,6 +38,7 @@ use actix_web::http::KeepAlive;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
@@ -87,6 +89,9 @@ pub(crate) struct ServeArgs {
     /// The largest body of a request, in bytes
     #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..))]
     body_bytes_max: u32,
+    /// Post events to this address, or to those in this file (`[webhooks.NAME]`), beside those in rethread.toml
+    #[arg(long, value_name = "URL|FILE")]
+    webhook: Vec<String>,
     #[command(flatten)]
     tools: ToolArgs,
 }
@@ -99,6 +104,11 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     let tokens = Tokens::beside(&open.data_dir);
+    let webhooks = webhook::read(open, &args.webhook)?;
+    if args.read_only && !webhooks.is_empty() {
+        let message = "--read-only and webhooks do not go together: a webhook keeps its place in the log";
+        return Err(Failure::new(INVALID, message));
+    }
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
@@ -113,7 +123,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         body_bytes_max: args.body_bytes_max as usize,
         subscribers_max: args.subscribers_max as usize,
     };
-    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens));
+    let stopping = CancellationToken::new();
+    let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
+    let deeds = webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.deeds.clone())).collect();
+    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens, stopping, deeds));
     let of_app = server.clone();
     let n_workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
     let http = HttpServer::new(move || {
@@ -152,6 +165,9 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     reading.abort();
     handle.stop(true).await;
     let served = http.await;
+    for webhook in webhooks {
+        webhook.ended().await;
+    }
     open::close(runtime).await?;
     match served {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),

@@ -1,12 +1,14 @@
 //! `/metrics`: what the runtime and the server count, in the text format of Prometheus.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
 use rethread::Metrics;
 
 use super::problem::Problem;
 use super::server::Shared;
+use super::webhook::Deeds;
 
 /// What the runtime and the server count, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "metrics",
@@ -15,6 +17,7 @@ pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
     let mut text = String::new();
     runtime(&mut text, &server.runtime.metrics().await?);
     requests(&mut text, &server);
+    webhooks(&mut text, &server);
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
 }
 
@@ -67,6 +70,24 @@ fn requests(text: &mut String, server: &Shared) {
     }
     head(text, "rethread_subscribers", "gauge", "Those who follow the log over HTTP now");
     let _ = writeln!(text, "rethread_subscribers {}", server.n_subscribers());
+}
+
+fn webhooks(text: &mut String, server: &Shared) {
+    if server.webhooks.is_empty() {
+        return;
+    }
+    let mut all = |name: &str, kind: &str, help: &str, of: fn(&Deeds) -> &AtomicU64| {
+        head(text, name, kind, help);
+        for (webhook, deeds) in &server.webhooks {
+            // A label takes every character but these.
+            let webhook = webhook.replace(['\\', '"', '\n'], "_");
+            let _ = writeln!(text, "{name}{{webhook=\"{webhook}\"}} {}", of(deeds).load(Ordering::Relaxed));
+        }
+    };
+    all("rethread_webhook_delivered_total", "counter", "Events that were taken", |deeds| &deeds.delivered);
+    all("rethread_webhook_failed_total", "counter", "Attempts that failed", |deeds| &deeds.failed);
+    all("rethread_webhook_next_position", "gauge", "The position it has come to", |deeds| &deeds.next);
+    all("rethread_webhook_dead", "gauge", "1 once it has given up", |deeds| &deeds.dead);
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -14,6 +14,7 @@ use super::hub::Hub;
 use super::idempotency::Keys;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
+use super::webhook::Deeds;
 
 /// The server, as a handler gets it.
 pub(crate) type Shared = web::Data<Server>;
@@ -45,6 +46,8 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
     pub(crate) hub: Arc<Hub>,
+    /// The webhooks by name, and what they have done.
+    pub(crate) webhooks: Vec<(String, Arc<Deeds>)>,
     /// Cancelled when the server is asked to stop.
     pub(crate) stopping: CancellationToken,
     subscribers: Arc<Semaphore>,
@@ -52,14 +55,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(runtime: Runtime, settings: Settings, tokens: Tokens) -> Self {
+    pub(crate) fn new(
+        runtime: Runtime,
+        settings: Settings,
+        tokens: Tokens,
+        stopping: CancellationToken,
+        webhooks: Vec<(String, Arc<Deeds>)>,
+    ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
             hub: Hub::beginning_at(runtime.store().next_position()),
             runtime,
             tokens,
             counters: Counters::default(),
-            stopping: CancellationToken::new(),
+            stopping,
+            webhooks,
             subscribers: Arc::new(Semaphore::new(settings.subscribers_max)),
             n_subscribers: AtomicUsize::new(0),
             settings,

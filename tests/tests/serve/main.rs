@@ -12,3 +12,4 @@ mod place;
 mod security;
 mod stops;
 mod streams;
+mod webhooks;

@@ -13,7 +13,7 @@ use rethread::{Outcome, Runtime, RuntimeBuilder, ThreadHandle, Workflow};
 
 pub(crate) use laws::{check_laws, fold_of};
 pub(crate) use print::{print_log, print_outcome};
-pub(crate) use tally::{Nothing, Tally};
+pub(crate) use tally::{Gate, Nothing, Tally};
 
 use crate::strategies::SecondThoughts;
 
