@@ -28,6 +28,7 @@ use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
+use crate::metrics::Counters;
 use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     workspace_in_prompt: bool,
     counting: Counting,
     pub(crate) bases: Bases,
+    pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
     pub(crate) observing: bool,
@@ -115,6 +117,7 @@ impl Inner {
             activity: Activity::default(),
             counting: Counting::default(),
             bases: Bases::default(),
+            counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),
             workspaces: DashMap::new(),

@@ -54,7 +54,7 @@ struct Attempt {
     seq: Seq,
     number: u32,
     profile: Option<Hash>,
-    /// Whether the provider refused the form of answer, and was asked again without.
+    /// Whether the model refused the form of answer that was asked for, and was asked once more without it.
     without_form: bool,
 }
 

@@ -15,6 +15,8 @@ pub(crate) use laws::{check_laws, fold_of};
 pub(crate) use print::{print_log, print_outcome};
 pub(crate) use tally::{Gate, Nothing, Tally};
 
+use crate::strategies::SecondThoughts;
+
 /// A workflow from the text of its file, without the lines that all of them have.
 pub(crate) fn workflow(nodes: &str) -> Arc<Workflow> {
     let text = format!("version: '1'\nname: scenario\n{nodes}");
@@ -61,6 +63,7 @@ impl World {
     ) -> Self {
         let builder = tally.tools().into_iter().fold(Runtime::builder(), RuntimeBuilder::tool);
         let builder = builder.store(store.clone()).workspace(std::env::temp_dir()).arbiters(2);
+        let builder = builder.strategy("second_thoughts", SecondThoughts);
         let runtime = change(builder).start().await.unwrap();
         Self { store, tally: tally.clone(), runtime }
     }
