@@ -15,7 +15,7 @@ use rethread_tools::Catalogue;
 use crate::error::RuntimeError;
 
 /// Under this prefix and the name of a workflow stand the hashes of its definitions, the newest last.
-const NAMES: &str = "workflow/";
+pub(crate) const NAMES: &str = "workflow/";
 /// How many definitions of one name are remembered.
 const VERSIONS_MAX: usize = 1_000;
 
@@ -61,19 +61,24 @@ impl Definitions {
         let Some(reference) = state.workflow() else {
             return Err(RuntimeError::NoThread(thread));
         };
-        if let Some(known) = self.workflows.get(&reference.hash) {
-            return Ok(known.clone());
-        }
-        let bytes = self.store.blob(reference.hash).map_err(|error| match error {
-            StoreError::NotFound { .. } => {
+        self.with_hash(reference.hash).map_err(|error| match error {
+            RuntimeError::Store(StoreError::NotFound { .. }) => {
                 RuntimeError::NoDefinition { thread, name: reference.name.clone(), hash: reference.hash }
             }
-            error => error.into(),
-        })?;
+            error => error,
+        })
+    }
+
+    /// The definition with this hash; `Store(NotFound)` when the log has none. Blocks the first time.
+    pub(crate) fn with_hash(&self, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {
+        if let Some(known) = self.workflows.get(&hash) {
+            return Ok(known.clone());
+        }
+        let bytes = self.store.blob(hash)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| RuntimeError::Workflow(Faults::one(Fault::new("", "the stored definition is not UTF-8"))))?;
         let workflow = Arc::new(Workflow::from_json(&text).map_err(RuntimeError::Workflow)?);
-        self.workflows.insert(reference.hash, workflow.clone());
+        self.workflows.insert(hash, workflow.clone());
         Ok(workflow)
     }
 
@@ -89,7 +94,7 @@ impl Definitions {
     /// Keeps the catalogue that models are shown. Blocks the first time.
     pub(crate) fn keep_catalogue(&self, catalogue: &Catalogue) -> Result<Hash, StoreError> {
         if !self.kept.contains(&catalogue.hash) {
-            let hash = self.store.put_blob(None, catalogue.canonical_json().as_bytes())?;
+            let hash = self.store.put_blob(None, catalogue.json().as_bytes())?;
             debug_assert_eq!(hash, catalogue.hash, "a catalogue is named by the hash of its JSON");
             self.kept.insert(catalogue.hash);
         }

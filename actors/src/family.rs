@@ -150,3 +150,18 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
     }
     Ok(store.delete(thread)?)
 }
+
+/// A thread and all branches that it and they ever had. Blocks; reads the whole stream of each.
+pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+    let (mut found, mut next) = (vec![thread], 0);
+    while let Some(member) = found.get(next).copied() {
+        next += 1;
+        match all_branches(store, member) {
+            Ok(branches) => found.extend(branches),
+            // A branch that was planned and has not begun.
+            Err(RuntimeError::NoThread(_)) if member != thread => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}

@@ -50,6 +50,7 @@ impl Handler<CallModel> for LlmExecutor {
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
             let cancel = message.cancel.clone();
+            let _open = inner.counters.model_call();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}

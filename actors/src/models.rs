@@ -33,6 +33,12 @@ impl Models {
         Self { profiles, own, scripted: Mutex::default() }
     }
 
+    /// The profiles themselves.
+    pub(crate) fn all(&self) -> &Profiles {
+        &self.profiles
+    }
+
+    /// Their names.
     pub(crate) fn profiles(&self) -> BTreeSet<String> {
         self.profiles.names().map(str::to_owned).collect()
     }

@@ -88,16 +88,11 @@ impl ThreadHandle {
             }
         });
         let events =
-            futures::stream::unfold((records.flatten().boxed(), End::NotYet), move |(mut records, end)| async move {
-                if end == End::Here {
-                    return None;
-                }
+            futures::stream::unfold(Some((records.flatten().boxed(), ThreadEnd::of(id))), |records| async move {
+                let (mut records, mut end) = records?;
                 let event = records.next().await?;
-                let end = match &event {
-                    Ok(event) => end.after(event, id),
-                    Err(_) => End::Here,
-                };
-                Some((event, (records, end)))
+                let goes_on = event.as_ref().is_ok_and(|event| !end.is_here(event));
+                Some((event, goes_on.then_some((records, end))))
             });
         Events::new(events.boxed())
     }
@@ -169,26 +164,27 @@ fn past_and_future(
         .boxed()
 }
 
-/// Whether the events of a thread have come to their end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    NotYet,
-    /// In the part that a fork inherits; what says that it was forked comes behind it.
-    Inherited,
-    Here,
+/// Whether the events of a thread have come to their end, for one who sees each of them in order.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadEnd {
+    thread: ThreadId,
+    /// The part that a fork inherits has ended the thread; what says that it was forked comes behind it.
+    inherited: bool,
 }
 
-impl End {
-    fn after(self, recorded: &RecordedEvent, thread: ThreadId) -> Self {
+impl ThreadEnd {
+    /// Of this thread, before its first event.
+    pub fn of(thread: ThreadId) -> Self {
+        Self { thread, inherited: false }
+    }
+
+    /// Whether this event is the last one.
+    pub fn is_here(&mut self, recorded: &RecordedEvent) -> bool {
         let ends =
             matches!(recorded.event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_));
-        match (self, recorded.record.thread == thread) {
-            (Self::NotYet, false) if ends => Self::Inherited,
-            (Self::NotYet, true) if ends => Self::Here,
-            (Self::NotYet, _) => Self::NotYet,
-            (Self::Inherited, false) => Self::Inherited,
-            (Self::Inherited, true) | (Self::Here, _) => Self::Here,
-        }
+        let is_own = recorded.record.thread == self.thread;
+        self.inherited |= ends && !is_own;
+        is_own && (ends || self.inherited)
     }
 }
 

@@ -34,7 +34,8 @@ impl ThreadHandle {
         Self { runtime, id }
     }
 
-    pub(crate) fn runtime(&self) -> &Runtime {
+    /// The runtime it is a thread of.
+    pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 

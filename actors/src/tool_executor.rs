@@ -46,6 +46,7 @@ impl Handler<CallTool> for ToolExecutor {
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
             let CallTool { thread, id, run, workspace, cancel } = message;
+            let _open = inner.counters.tool_call();
             let began = Instant::now();
             let called = call(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
             let answer = contained(called).await.unwrap_or_else(Err);

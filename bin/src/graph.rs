@@ -2,7 +2,7 @@
 
 mod dot;
 mod mermaid;
-mod picture;
+pub(crate) mod picture;
 
 #[cfg(test)]
 mod tests;

@@ -27,9 +27,11 @@ mod replay;
 mod rerun;
 mod resume;
 mod run;
+mod serve;
 mod status_line;
 mod step;
 mod threads;
+mod token;
 mod tools;
 mod tree;
 
@@ -104,6 +106,10 @@ enum Command {
     Import(archive::ImportArgs),
     /// Delete threads that ended, by age, status or size
     Gc(gc::GcArgs),
+    /// Serve threads over HTTP
+    Serve(serve::ServeArgs),
+    /// Create, list and revoke the tokens of `rethread serve`
+    Token(token::TokenArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -169,6 +175,8 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
+        Command::Serve(args) => serve::serve(open, args).await,
+        Command::Token(args) => token::run(open, args),
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),

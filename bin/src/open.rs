@@ -37,9 +37,9 @@ pub(crate) struct OpenArgs {
 
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
 pub(crate) fn log_to_stderr() {
-    // What goes wrong with an MCP server is told where it matters; its transport would tell it once more.
+    // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters.
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off,actix_http=off"));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -103,6 +103,13 @@ impl OpenArgs {
         *self.equipped.lock().await = Some(runtime.clone());
         kit::tell(runtime.mcp_reports());
         Ok(runtime)
+    }
+
+    /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
+    pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
+        // Whoever finds the log locked finds the server by this.
+        let builder = self.builder().label(format!("rethread serve at {url}")).recover(true);
+        self.equipped(args, if read_only { builder.observing() } else { builder }).await
     }
 
     /// Stops the runtime whose command did not get as far as that: what runs behind its tools must end.

@@ -95,7 +95,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn described(tool: &Tool) -> Value {
+pub(crate) fn described(tool: &Tool) -> Value {
     let spec = tool.spec();
     json!({
         "name": spec.name,

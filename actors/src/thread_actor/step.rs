@@ -14,6 +14,7 @@ use super::live::{Mode, UnderWay};
 use super::{Reply, Tell, ThreadActor};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::metrics::Tally;
 use crate::recorded::new_record;
 
 /// What is to be appended.
@@ -136,14 +137,16 @@ impl ThreadActor {
         }
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
-        let (follows, told) = (ForBranches::of(&events), asking::told_by(&events));
+        let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
         live.under_way.push_back(UnderWay { end, reply, said });
         let (answer, life) = (self.inner.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
-            _ if actor.life != life => {}
+            Ok(_) if actor.life != life => actor.inner.counters.appended(&tally),
+            Err(_) if actor.life != life => {}
             Ok(appended) => {
+                actor.inner.counters.appended(&tally);
                 // First: a thread that has ended leaves with what follows.
                 actor.branches_follow(follows);
                 actor.tell_tools(told);

@@ -11,36 +11,38 @@ const TEXT_CHARS_MAX: usize = 120;
 
 /// A workflow to be drawn.
 #[derive(Debug)]
-pub(super) struct Picture {
-    pub(super) title: String,
+pub(crate) struct Picture {
+    pub(crate) title: String,
     /// The workflow's own graph first, then its sub-workflows.
-    pub(super) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Arrows that lead from one part into another.
-    pub(super) arrows: Vec<Arrow>,
+    pub(crate) arrows: Vec<Arrow>,
 }
 
 /// A graph of the workflow.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     /// The name of the sub-workflow; absent for the workflow itself.
-    pub(super) name: Option<String>,
-    pub(super) boxes: Vec<Box>,
-    pub(super) arrows: Vec<Arrow>,
+    pub(crate) name: Option<String>,
+    pub(crate) boxes: Vec<Box>,
+    pub(crate) arrows: Vec<Arrow>,
 }
 
 /// A node of the picture.
 #[derive(Debug)]
-pub(super) struct Box {
+pub(crate) struct Box {
     /// Unique in the picture.
-    pub(super) number: usize,
-    pub(super) shape: Shape,
-    pub(super) lines: Vec<String>,
-    pub(super) is_end: bool,
+    pub(crate) number: usize,
+    /// The node; absent for the mark of where a graph begins.
+    pub(crate) id: Option<NodeId>,
+    pub(crate) shape: Shape,
+    pub(crate) lines: Vec<String>,
+    pub(crate) is_end: bool,
 }
 
 /// What a node looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Where the graph begins, when no `start` node says so.
     Entry,
     Llm,
@@ -57,18 +59,39 @@ pub(super) enum Shape {
     End,
 }
 
+impl Shape {
+    /// Its name in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Llm => "llm",
+            Self::Tool => "tool",
+            Self::Person => "person",
+            Self::Processor => "processor",
+            Self::Route => "route",
+            Self::Fork => "fork",
+            Self::Join => "join",
+            Self::LoopStart => "loop_start",
+            Self::LoopEnd => "loop_end",
+            Self::SubWorkflow => "sub_workflow",
+            Self::Start => "start",
+            Self::End => "end",
+        }
+    }
+}
+
 /// An edge of the picture.
 #[derive(Debug)]
-pub(super) struct Arrow {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) kind: ArrowKind,
-    pub(super) label: Option<String>,
+pub(crate) struct Arrow {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) kind: ArrowKind,
+    pub(crate) label: Option<String>,
 }
 
 /// What an edge means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArrowKind {
+pub(crate) enum ArrowKind {
     /// It leads on.
     On,
     /// Taken when the node failed.
@@ -79,8 +102,20 @@ pub(super) enum ArrowKind {
     Into,
 }
 
+impl ArrowKind {
+    /// Its name in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::OnError => "on_error",
+            Self::Again => "again",
+            Self::Into => "into",
+        }
+    }
+}
+
 impl Picture {
-    pub(super) fn of(workflow: &Workflow) -> Self {
+    pub(crate) fn of(workflow: &Workflow) -> Self {
         let mut numbers = 0..;
         let mut next = || numbers.next().unwrap_or_default();
         let mut parts = Vec::new();
@@ -112,14 +147,20 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
     for node in graph.nodes() {
         let (shape, about) = look(node.kind());
         let lines = std::iter::once(cut(node.id.as_str())).chain(about).collect();
-        part.boxes.push(Box { number: ids[&node.id], shape, lines, is_end: graph.is_end(&node.id) });
+        part.boxes.push(Box {
+            number: ids[&node.id],
+            id: Some(node.id.clone()),
+            shape,
+            lines,
+            is_end: graph.is_end(&node.id),
+        });
     }
     if let Some(entry) = graph.entry()
         && let Some(to) = ids.get(entry)
         && !graph.node(entry).is_some_and(|node| matches!(node.kind(), NodeKind::Start))
     {
         let dot = next();
-        part.boxes.push(Box { number: dot, shape: Shape::Entry, lines: Vec::new(), is_end: false });
+        part.boxes.push(Box { number: dot, id: None, shape: Shape::Entry, lines: Vec::new(), is_end: false });
         part.arrows.push(Arrow { from: dot, to: *to, kind: ArrowKind::On, label: None });
     }
     for node in graph.nodes() {
@@ -258,7 +299,7 @@ fn cut(text: &str) -> String {
 
 /// The lines of a label, without what no picture shows: control characters, and those that turn the direction of what
 /// follows.
-pub(super) fn lines_of(text: &str) -> Vec<String> {
+pub(crate) fn lines_of(text: &str) -> Vec<String> {
     let shown = |c: &char| {
         !c.is_control()
             && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

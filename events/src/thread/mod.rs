@@ -47,7 +47,7 @@ use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
-pub use agent_loop::{AnswerForm, StrategyRun, Turn};
+pub use agent_loop::{AnswerForm, PlanRun, StrategyRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};

@@ -16,6 +16,7 @@ mod guide;
 mod inbox;
 mod people;
 mod rerun;
+mod sent;
 mod shapes;
 mod usage;
 

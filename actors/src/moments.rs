@@ -1,0 +1,96 @@
+//! Moments of a thread, found by time or by place in the log, and its events page by page.
+
+use rethread_events::ids::{Position, Seq, ThreadId, Time};
+use rethread_store::{Record, Store};
+
+use crate::error::RuntimeError;
+use crate::family;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::thread_handle::ThreadHandle;
+
+/// How many records are read at a time.
+const PAGE: usize = 512;
+
+impl ThreadHandle {
+    /// The last event at or before a time, by the clock of whoever recorded it; `None` when all came later. Reads the
+    /// thread from its end back to there.
+    pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        self.runtime().blocking(move || seq_at_time(&*store, id, time)).await?
+    }
+
+    /// The first event behind a position of the log, inherited ones included; one past the last when there is none.
+    /// Costs as many reads as the thread's length has binary digits.
+    pub async fn seq_behind(&self, position: Position) -> Result<Seq, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        self.runtime().blocking(move || seq_behind(&*store, id, position)).await?
+    }
+
+    /// Up to `limit` of its events from `from` on, inherited ones included. Fewer only at the end of what is in the
+    /// log.
+    pub async fn events_page(&self, from: Seq, limit: usize) -> Result<Vec<RecordedEvent>, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        let read = move || {
+            let end = load::stream(&*store, id)?.last_seq.next();
+            let records = if from < end { store.read_stream(id, from..end, limit)? } else { Vec::new() };
+            records.into_iter().map(RecordedEvent::decode).collect()
+        };
+        self.runtime().blocking(read).await?
+    }
+
+    /// The thread and all branches that it and they ever had, those of a fork that took their places included. Costs
+    /// a read of each of them.
+    pub async fn family(&self) -> Result<Vec<ThreadId>, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        self.runtime().blocking(move || family::whole(&*store, id)).await?
+    }
+
+    /// The place of its first own event in the log: whoever follows it and its branches begins there.
+    pub async fn first_position(&self) -> Result<Position, RuntimeError> {
+        let (store, id) = (self.runtime().store().clone(), self.id());
+        let read = move || {
+            let info = load::stream(&*store, id)?;
+            let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+            Ok(record(&*store, id, first, info.last_seq)?.position)
+        };
+        self.runtime().blocking(read).await?
+    }
+}
+
+fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, RuntimeError> {
+    let records = store.read_stream(thread, seq..seq.next(), 1)?;
+    records.into_iter().next().ok_or(RuntimeError::NoSeq { thread, seq, last })
+}
+
+fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, RuntimeError> {
+    let last = load::stream(store, thread)?.last_seq;
+    // Positions grow along a stream, also across the moment at which a fork begins.
+    let (mut behind, mut known) = (0, last.0 + 1);
+    while behind < known {
+        let middle = behind + (known - behind) / 2;
+        if record(store, thread, Seq(middle), last)?.position <= position {
+            behind = middle + 1
+        } else {
+            known = middle
+        }
+    }
+    Ok(Seq(known))
+}
+
+fn seq_at_time(store: &dyn Store, thread: ThreadId, time: Time) -> Result<Option<Seq>, RuntimeError> {
+    // Clocks are set back at times, so what is searched for is not sorted.
+    let mut end = load::stream(store, thread)?.last_seq.0 + 1;
+    while end > 0 {
+        let start = end.saturating_sub(PAGE as u64);
+        let records = store.read_stream(thread, Seq(start)..Seq(end), PAGE)?;
+        if let Some(found) = records.iter().rev().find(|record| record.recorded_at <= time) {
+            return Ok(Some(found.seq));
+        }
+        end = start;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

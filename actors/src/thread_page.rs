@@ -1,0 +1,204 @@
+//! Lists of threads, page by page, the newest or the oldest first.
+
+use rethread_events::ids::{ThreadId, Time};
+use rethread_events::thread::Status;
+use rethread_store::{Store, StreamInfo, Tag};
+
+use crate::error::RuntimeError;
+use crate::runtime::Runtime;
+use crate::summary::{PAGE, ThreadSummary, summary};
+
+/// At most so many threads are looked at for one page, whatever the filter leaves of them.
+const LOOKED_AT_MAX: usize = 5_000;
+/// More streams than this are not taken out of the store in one window of time.
+const WINDOW_STREAMS_MAX: usize = 20_000;
+/// How far back the search for the newest threads begins, in milliseconds; each further step is four times as long.
+const FIRST_WINDOW_MS: u64 = 1_000;
+
+/// Whose branches a list holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OfWhom {
+    /// Threads of all kinds.
+    #[default]
+    Any,
+    /// Only those that are nobody's branch.
+    Nobody,
+    /// Only the branches of this one.
+    Of(ThreadId),
+}
+
+/// Which threads a page holds.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadQuery {
+    /// Only those with one of these statuses; empty for all.
+    pub status: Vec<Status>,
+    /// Only those that began on a workflow of this name.
+    pub workflow: Option<String>,
+    /// Whose branches.
+    pub branch_of: OfWhom,
+    /// Only those whose id was made at this time or later.
+    pub since: Option<Time>,
+    /// Only those whose id was made before this time.
+    pub until: Option<Time>,
+    /// Behind this thread in the order of the list: where the page before ended.
+    pub after: Option<ThreadId>,
+    /// The oldest first; otherwise the newest.
+    pub oldest_first: bool,
+    /// At most so many; at least 1.
+    pub limit: usize,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadPage {
+    /// The threads. There may be fewer than asked for, or none, although more follow: a filter that leaves little is
+    /// not searched for without end.
+    pub threads: Vec<ThreadSummary>,
+    /// Where the next page begins; `None` when this is the last.
+    pub next: Option<ThreadId>,
+}
+
+impl Runtime {
+    /// A page of the list of threads. The order is that of their ids, so of the time at which they were made. Costs a
+    /// read of one or two events for each thread looked at.
+    pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, RuntimeError> {
+        let store = self.store().clone();
+        self.blocking(move || page(&*store, &query)).await?
+    }
+}
+
+/// The first id that can be made at a time.
+fn id_at(time: Time) -> ThreadId {
+    ThreadId::new(time.unix_us() / 1_000, [0; 10])
+}
+
+fn ms_of(id: ThreadId) -> u64 {
+    let mut ms = [0; 8];
+    ms[2..].copy_from_slice(&id.as_bytes()[..6]);
+    u64::from_be_bytes(ms)
+}
+
+fn page(store: &dyn Store, query: &ThreadQuery) -> Result<ThreadPage, RuntimeError> {
+    let mut page = ThreadPage::default();
+    let mut n_looked_at = 0;
+    let mut source = Source::new(query);
+    while let Some(infos) = source.next(store)? {
+        for info in infos {
+            if page.threads.len() >= query.limit.max(1) || n_looked_at >= LOOKED_AT_MAX {
+                page.next = source.last;
+                return Ok(page);
+            }
+            n_looked_at += 1;
+            source.last = Some(info.thread);
+            let summary = summary(store, &info)?;
+            if fits(query, &summary) {
+                page.threads.push(summary);
+            }
+        }
+    }
+    Ok(page)
+}
+
+fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
+    let of_whom = match query.branch_of {
+        OfWhom::Any => true,
+        OfWhom::Nobody => summary.branch_of.is_none(),
+        OfWhom::Of(owner) => summary.branch_of.is_some_and(|(branch_of, _)| branch_of == owner),
+    };
+    let workflow = query.workflow.as_ref();
+    of_whom && workflow.is_none_or(|name| summary.workflow.as_ref().is_some_and(|workflow| workflow.name == *name))
+}
+
+/// Streams in the order of a list, some at a time.
+struct Source {
+    tags: Vec<Tag>,
+    oldest_first: bool,
+    /// Streams from here on, where the list has a lower end.
+    floor: Option<ThreadId>,
+    /// Streams before this one, where the list has an upper end; moves down when the newest come first.
+    ceiling: Option<ThreadId>,
+    window_ms: u64,
+    /// The last stream that was looked at.
+    last: Option<ThreadId>,
+    ended: bool,
+}
+
+impl Source {
+    fn new(query: &ThreadQuery) -> Self {
+        let until = query.until.map(id_at);
+        let ceiling = match query.after {
+            Some(after) if !query.oldest_first => Some(until.map_or(after, |until| until.min(after))),
+            _ => until,
+        };
+        Self {
+            tags: query.status.iter().map(|status| Tag(status.code())).collect(),
+            oldest_first: query.oldest_first,
+            floor: query.since.map(id_at),
+            ceiling,
+            window_ms: FIRST_WINDOW_MS,
+            last: query.after,
+            ended: false,
+        }
+    }
+
+    fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+        if self.ended {
+            return Ok(None);
+        }
+        if self.oldest_first { self.upwards(store) } else { self.downwards(store) }
+    }
+
+    fn upwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+        let from = self.last.max(self.floor.map(before));
+        let mut infos = store.streams(from, &self.tags, PAGE)?;
+        self.ended = infos.len() < PAGE;
+        if let Some(ceiling) = self.ceiling {
+            self.ended |= infos.iter().any(|info| info.thread >= ceiling);
+            infos.retain(|info| info.thread < ceiling);
+        }
+        Ok(Some(infos))
+    }
+
+    /// A store lists streams upwards only. So the newest are searched for in windows of time, each further back and
+    /// longer than the one before: what is read in vain is at most a few times what is found.
+    fn downwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+        let top_ms = match self.ceiling {
+            Some(ceiling) => ms_of(ceiling),
+            None => crate::inner::Inner::now().unix_us() / 1_000,
+        };
+        let bottom_ms = top_ms.saturating_sub(self.window_ms);
+        let floor_ms = self.floor.map_or(0, ms_of);
+        self.ended = bottom_ms <= floor_ms;
+        let bottom = if self.ended { self.floor } else { Some(ThreadId::new(bottom_ms, [0; 10])) };
+        let (mut found, mut after) = (Vec::new(), bottom.map(before));
+        loop {
+            let infos = store.streams(after, &self.tags, PAGE)?;
+            let n = infos.len();
+            after = infos.last().map(|info| info.thread);
+            let inside = |info: &StreamInfo| self.ceiling.is_none_or(|ceiling| info.thread < ceiling);
+            let n_before = found.len();
+            found.extend(infos.into_iter().take_while(inside));
+            if n < PAGE || found.len() - n_before < n {
+                break;
+            }
+            if found.len() > WINDOW_STREAMS_MAX && self.window_ms > 1 {
+                // Much happened then: a shorter window.
+                self.window_ms = (self.window_ms / 16).max(1);
+                self.ended = false;
+                return self.downwards(store);
+            }
+        }
+        found.reverse();
+        self.ceiling = bottom;
+        self.window_ms = self.window_ms.saturating_mul(4);
+        Ok(Some(found))
+    }
+}
+
+/// The id right before another, so that what follows it begins with that one.
+fn before(id: ThreadId) -> ThreadId {
+    ThreadId::from_bytes((u128::from_be_bytes(*id.as_bytes()).saturating_sub(1)).to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests;

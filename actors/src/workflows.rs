@@ -1,0 +1,74 @@
+//! The workflow definitions that a log keeps: putting one there, finding it by name or by hash.
+
+use std::sync::Arc;
+
+use rethread_events::ids::Hash;
+use rethread_events::workflow::Workflow;
+use rethread_store::StoreError;
+
+use crate::definitions::NAMES;
+use crate::error::RuntimeError;
+use crate::runtime::Runtime;
+
+/// The definitions of one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowVersions {
+    /// The name of the workflow.
+    pub name: String,
+    /// The hashes of its definitions, in the order in which they were first kept: the newest last. Never empty.
+    pub hashes: Vec<Hash>,
+}
+
+impl WorkflowVersions {
+    /// The definition that was kept last.
+    pub fn newest(&self) -> Option<Hash> {
+        self.hashes.last().copied()
+    }
+
+    fn of(name: &str, hashes: &[u8]) -> Self {
+        let hashes = hashes.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash)).collect();
+        Self { name: name.to_owned(), hashes }
+    }
+}
+
+impl Runtime {
+    /// Keeps a definition in the log, so that threads can be started by its name or hash; durable when it answers.
+    /// Says whether it is new there. Keeping the same one again changes nothing.
+    ///
+    /// # Errors
+    /// `Workflow` when it needs a tool, profile or provider that is not here; the errors of the log.
+    pub async fn put_workflow(&self, workflow: impl Into<Arc<Workflow>>) -> Result<bool, RuntimeError> {
+        let workflow = workflow.into();
+        let known = self.workflow_versions(workflow.name()).await?;
+        let is_new = !known.is_some_and(|known| known.hashes.contains(&workflow.hash()));
+        self.keep(&workflow).await?;
+        Ok(is_new)
+    }
+
+    /// All names that the log has definitions of, sorted.
+    pub async fn workflows(&self) -> Result<Vec<WorkflowVersions>, RuntimeError> {
+        let store = self.store().clone();
+        let values = self.blocking(move || store.values(NAMES)).await??;
+        Ok(values.iter().map(|(name, hashes)| WorkflowVersions::of(&name[NAMES.len()..], hashes)).collect())
+    }
+
+    /// The definitions of one name; `None` when there are none.
+    pub async fn workflow_versions(&self, name: &str) -> Result<Option<WorkflowVersions>, RuntimeError> {
+        let (store, key) = (self.store().clone(), format!("{NAMES}{name}"));
+        let value = self.blocking(move || store.value(&key)).await??;
+        Ok(value.map(|hashes| WorkflowVersions::of(name, &hashes)).filter(|versions| !versions.hashes.is_empty()))
+    }
+
+    /// The definition with this hash; `None` when the log has none.
+    ///
+    /// # Errors
+    /// `Workflow` when what the log has under the hash is no workflow.
+    pub async fn workflow(&self, hash: Hash) -> Result<Option<Arc<Workflow>>, RuntimeError> {
+        let inner = self.inner().clone();
+        match self.blocking(move || inner.definitions.with_hash(hash)).await? {
+            Ok(workflow) => Ok(Some(workflow)),
+            Err(RuntimeError::Store(StoreError::NotFound { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `serve`: the log and its threads over HTTP.
+
+mod cloud_event;
+mod control;
+mod counters;
+mod events;
+mod feed;
+mod fork;
+mod graph;
+mod guard;
+mod health;
+mod hub;
+mod idempotency;
+mod interactions;
+mod log;
+mod metrics;
+mod moments;
+mod openapi;
+mod page;
+mod problem;
+mod request;
+mod routes;
+mod schemas;
+mod server;
+mod session;
+mod surroundings;
+mod threads;
+pub(crate) mod tokens;
+mod wanted;
+mod webhook;
+mod workflows;
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use actix_web::http::KeepAlive;
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpServer, web};
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use self::server::{Server, Settings};
+use self::tokens::Tokens;
+use crate::exit::{Failure, INVALID};
+use crate::interrupt::{self, interrupted};
+use crate::kit::ToolArgs;
+use crate::open::{self, OpenArgs};
+use crate::output;
+
+/// How long a stop waits for answers that are being written.
+const STOP_MAX_S: u64 = 10;
+/// How long a client may take to send the head of a request.
+const HEAD_MAX: Duration = Duration::from_secs(10);
+/// How long a connection without a request is kept.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How often idempotency keys that are old are forgotten.
+const SWEEP: Duration = Duration::from_secs(3_600);
+
+/// Serve threads over HTTP: start them, follow them, answer them; the API is described at /v1/openapi.json.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a loopback address, whoever can reach it may do everything, unless --require-token is given.
+Elsewhere each request needs a token: rethread token create --scope operate
+
+Ctrl-C or SIGTERM stops it in good order; a second one at once.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7117")]
+    listen: String,
+    /// Only show what there is: nothing runs and nothing is changed
+    #[arg(long)]
+    read_only: bool,
+    /// Ask for a token on a loopback address, too
+    #[arg(long)]
+    require_token: bool,
+    /// A name under which it may be reached, besides its address and localhost
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// An origin whose pages may use it, such as https://example.org
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// The most connections at once
+    #[arg(long, value_name = "N", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: u32,
+    /// The most who follow the log at once
+    #[arg(long, value_name = "N", default_value_t = 2_048, value_parser = clap::value_parser!(u32).range(1..))]
+    subscribers_max: u32,
+    /// The largest body of a request, in bytes
+    #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..))]
+    body_bytes_max: u32,
+    /// Post events to this address, or to those in this file (`[webhooks.NAME]`), beside those in rethread.toml
+    #[arg(long, value_name = "URL|FILE")]
+    webhook: Vec<String>,
+    #[command(flatten)]
+    tools: ToolArgs,
+}
+
+/// Serves until it is asked to stop.
+///
+/// The HTTP server's workers are threads with event loops of their own, so it needs no actix system and runs under this
+/// program's runtime, whose one worker only listens for signals and sweeps. The threads of workflows run on the
+/// arbiters of the `Runtime`, as everywhere: a slow answer and a busy thread do not wait for each other.
+pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
+    let tokens = Tokens::beside(&open.data_dir);
+    let webhooks = webhook::read(open, &args.webhook)?;
+    if args.read_only && !webhooks.is_empty() {
+        let message = "--read-only and webhooks do not go together: a webhook keeps its place in the log";
+        return Err(Failure::new(INVALID, message));
+    }
+    let listener = listen(&args, &tokens)?;
+    let address = listener.local_addr()?;
+    let url = format!("http://{address}");
+    let runtime = open.serve(&args.tools, &url, args.read_only).await?;
+    let lower = |names: &[String]| names.iter().map(|name| name.trim_end_matches('/').to_ascii_lowercase()).collect();
+    let settings = Settings {
+        address,
+        needs_token: args.require_token || !address.ip().is_loopback(),
+        read_only: args.read_only,
+        hosts: lower(&args.allow_host),
+        origins: lower(&args.allow_origin),
+        body_bytes_max: args.body_bytes_max as usize,
+        subscribers_max: args.subscribers_max as usize,
+    };
+    let stopping = CancellationToken::new();
+    let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
+    let deeds = webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.deeds.clone())).collect();
+    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens, stopping, deeds));
+    let of_app = server.clone();
+    let n_workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+    let http = HttpServer::new(move || {
+        App::new()
+            .app_data(of_app.clone())
+            .wrap(from_fn(guard::guard))
+            .configure(routes::configure)
+            .default_service(web::to(routes::nothing))
+    })
+    .workers(n_workers)
+    .max_connections((args.connections_max as usize).div_ceil(n_workers))
+    .client_request_timeout(HEAD_MAX)
+    .keep_alive(KeepAlive::Timeout(KEEP_ALIVE))
+    .tcp_nodelay(true)
+    .disable_signals()
+    .shutdown_timeout(STOP_MAX_S)
+    .listen(listener)?
+    .run();
+    let handle = http.handle();
+    let http = tokio::spawn(http);
+    if open.talks() {
+        output::say(&format!("serving {} at {url}", open.data_dir.display()));
+        if args.read_only {
+            output::say("read-only: nothing runs and nothing is changed");
+        }
+    }
+    let sweeping = tokio::spawn(sweep(server.clone()));
+    let (hub, log) = (server.hub.clone(), runtime.clone());
+    let reading = tokio::spawn(async move { hub.run(log).await });
+    interrupted().await;
+    if open.talks() {
+        output::say("stopping: what is being answered is finished; a second signal ends at once");
+    }
+    server.stopping.cancel();
+    sweeping.abort();
+    reading.abort();
+    handle.stop(true).await;
+    let served = http.await;
+    for webhook in webhooks {
+        webhook.ended().await;
+    }
+    open::close(runtime).await?;
+    match served {
+        Ok(Ok(())) => Ok(ExitCode::SUCCESS),
+        Ok(Err(error)) => Err(error.into()),
+        Err(error) => Err(Failure::other(format!("the server failed: {error}"))),
+    }
+}
+
+fn listen(args: &ServeArgs, tokens: &Tokens) -> Result<TcpListener, Failure> {
+    let text = &args.listen;
+    let addresses: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| {
+            Failure::new(2, format!("--listen {text}: expected an address such as 127.0.0.1:7117 ({error})"))
+        })?
+        .collect();
+    let is_elsewhere = addresses.iter().any(|address| !address.ip().is_loopback());
+    if is_elsewhere || args.require_token {
+        let known = tokens.list().map_err(|error| Failure::new(INVALID, error))?;
+        if known.is_empty() {
+            let why = if is_elsewhere { "is not a loopback address" } else { "needs tokens" };
+            let message = format!(
+                "--listen {text} {why}, and there is no token yet: create one with \
+                 `rethread token create --scope operate`, or listen on 127.0.0.1"
+            );
+            return Err(Failure::new(INVALID, message));
+        }
+    }
+    TcpListener::bind(&addresses[..]).map_err(|error| {
+        let message =
+            format!("cannot listen at {text}: {error}; choose another with --listen, or port 0 for any that is free");
+        Failure::other(message)
+    })
+}
+
+/// Forgets old idempotency keys, now and every hour.
+async fn sweep(server: web::Data<Server>) {
+    loop {
+        if !server.settings.read_only
+            && let Err(problem) = server.keys.sweep().await
+        {
+            tracing::warn!(%problem, "old idempotency keys could not be forgotten");
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}

@@ -1,0 +1,48 @@
+use rethread::store::{Kind, Record};
+use rethread::{Event, Hash, Position, RecordedEvent, Seq, ThreadId, Time};
+use rethread_events::ids::TraceId;
+
+use super::*;
+
+fn event(cause: Option<Position>) -> RecordedEvent {
+    let thread = ThreadId::new(1_700_000_000_000, [7; 10]);
+    let data = serde_json::json!({ "reason": "line\nbreak \u{2028} <b>" });
+    let event = Event::from_data("THREAD_PAUSED", data).unwrap();
+    let kind = event.event_type();
+    let record = Record {
+        position: Position(7),
+        thread,
+        seq: Seq(3),
+        kind: Kind(kind.code),
+        version: kind.version,
+        recorded_at: "2026-01-31T12:00:00Z".parse::<Time>().unwrap(),
+        trace: TraceId::from(thread),
+        cause,
+        hash: Hash::ZERO,
+        payload: event.encode().unwrap().into(),
+    };
+    RecordedEvent { record, event }
+}
+
+#[test]
+fn its_attributes_are_those_that_the_specification_allows() {
+    for cause in [None, Some(Position(2))] {
+        let cloud_event = cloud_event(&event(cause));
+        for (name, value) in cloud_event.as_object().unwrap() {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{name}");
+            assert!(name == "data" || value.as_str().is_some_and(|text| !text.is_empty()), "{name}: {value}");
+        }
+        assert_eq!(cloud_event.get("cause").is_some(), cause.is_some());
+    }
+}
+
+#[test]
+fn a_block_has_its_position_its_name_and_one_line_of_data() {
+    let block = sse(&event(None));
+    let lines: Vec<_> = block.lines().collect();
+    assert_eq!(lines.len(), 4, "{block}");
+    assert_eq!((lines[0], lines[1], lines[3]), ("id: 7", "event: THREAD_PAUSED", ""));
+    let data: Value = serde_json::from_str(lines[2].strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(data["data"]["reason"], "line\nbreak \u{2028} <b>");
+    assert!(!block.contains('\r') && block.ends_with("\n\n"));
+}

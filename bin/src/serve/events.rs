@@ -1,0 +1,270 @@
+//! `/v1/events` and `/v1/threads/{thread}/events`: what happened, page by page, and what happens, as a stream.
+
+use std::collections::HashSet;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse};
+use futures::StreamExt as _;
+use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::feed::{self, Form};
+use super::problem::{Document, Problem};
+use super::request::{self, After};
+use super::schemas::{Events, ThreadEvents};
+use super::server::Shared;
+use super::wanted::{BATCH, Stretch, Wanted, batch, following, following_thread, past, past_of};
+
+/// How many events a page holds.
+const PAGE: usize = 500;
+const PAGE_MAX: usize = 5_000;
+/// At most so many records are looked at for one page, whatever the filter leaves of them.
+const LOOKED_AT_MAX: usize = 50_000;
+/// The most threads in a filter.
+const THREADS_MAX: usize = 1_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogQuery {
+    /// Only events behind this position; `now` for those to come. `Last-Event-ID` comes before it. All when absent.
+    #[param(pattern = "^(now|[0-9]{1,18})$")]
+    after: Option<String>,
+    /// Only events with these documented names, with commas between them.
+    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
+    types: Option<String>,
+    /// Only events of these threads, with commas between them; 1000 at most.
+    #[param(pattern = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(,|$))*$")]
+    threads: Option<String>,
+    /// Only events of this thread and of all branches that it and they ever have.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    family: Option<String>,
+    /// As a stream: `false` ends it when everything that is there now was given.
+    follow: Option<bool>,
+    /// As JSON: at most so many, 500 unless given, 5000 at most.
+    #[param(minimum = 1, maximum = 5000)]
+    limit: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ThreadQuery {
+    /// Only events behind this position of the log; `now` for those to come. `Last-Event-ID` comes before it.
+    #[param(pattern = "^(now|[0-9]{1,18})$")]
+    after: Option<String>,
+    /// Only events from this seq on.
+    #[param(minimum = 0)]
+    from_seq: Option<u64>,
+    /// Only events with these documented names, with commas between them.
+    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
+    types: Option<String>,
+    /// As a stream: `false` ends it when everything that is there now was given.
+    follow: Option<bool>,
+    /// As JSON: at most so many, 500 unless given, 5000 at most.
+    #[param(minimum = 1, maximum = 5000)]
+    limit: Option<u64>,
+}
+
+/// What the client wants to read; `None` for one JSON document.
+fn form(request: &HttpRequest) -> Option<Form> {
+    let accept = request.headers().get(header::ACCEPT)?.to_str().ok()?;
+    let mut types = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
+    types.find_map(|media_type| match media_type {
+        "text/event-stream" => Some(Some(Form::Sse)),
+        "application/x-ndjson" | "application/jsonl" => Some(Some(Form::Lines)),
+        "application/json" | "*/*" => Some(None),
+        _ => None,
+    })?
+}
+
+/// Where the client goes on: its `Last-Event-ID`, or what the address says.
+fn position(request: &HttpRequest, after: Option<&str>) -> Result<Option<After>, Problem> {
+    match request.headers().get("last-event-id").filter(|value| !value.is_empty()) {
+        Some(value) => match value.to_str().ok().and_then(|text| text.parse().ok()) {
+            Some(position) => Ok(Some(After::Position(Position(position)))),
+            None => Err(Problem::parameter("Last-Event-ID", "expected a position of the log, as `id:` gives it")),
+        },
+        None => request::after(after),
+    }
+}
+
+/// What a stream is answered with.
+fn streaming(server: Shared, form: Form, events: Stretch, seen: Option<Position>) -> Result<HttpResponse, Problem> {
+    let seat = server.subscribe()?;
+    let media_type = match form {
+        Form::Sse => "text/event-stream",
+        Form::Lines => "application/x-ndjson",
+    };
+    Ok(HttpResponse::Ok()
+        .content_type(media_type)
+        .insert_header(("Cache-Control", "no-cache, no-transform"))
+        .insert_header(("X-Accel-Buffering", "no"))
+        .streaming(feed::body(server, seat, form, events, seen)))
+}
+
+/// Nothing follows and nothing will: an `EventSource` that gets this does not come back.
+fn no_more() -> HttpResponse {
+    HttpResponse::NoContent().finish()
+}
+
+/// Events of the whole log, in its order. With `Accept: text/event-stream` they come as server-sent events, each a
+/// CloudEvent 1.0 with its position as `id:`, and the stream goes on with what happens; with
+/// `Accept: application/x-ndjson` as JSON lines; otherwise as a page of JSON.
+#[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "log_events",
+    params(LogQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position")),
+    responses(
+        (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
+        (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, whose family is asked for", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: LogQuery = request::query(&request)?;
+    let mut wanted = Wanted {
+        types: request::types(query.types.as_deref())?,
+        threads: request::thread_ids("threads", query.threads.as_deref())?.into_iter().collect(),
+        family: HashSet::new(),
+    };
+    if wanted.threads.len() > THREADS_MAX {
+        return Err(Problem::parameter("threads", format!("{THREADS_MAX} at most: follow the whole log instead")));
+    }
+    let end = server.runtime.store().next_position();
+    let mut from = match position(&request, query.after.as_deref())? {
+        None => Position(0),
+        Some(After::Now) => end,
+        Some(After::Position(position)) => position.next(),
+    };
+    if let Some(root) = query.family.as_deref() {
+        let root = root.parse().map_err(|_| Problem::parameter("family", "expected the id of a thread"))?;
+        let root = server.runtime.thread(root);
+        wanted.family = root.family().await?.into_iter().collect();
+        from = from.max(root.first_position().await?);
+    }
+    let seen = from.0.checked_sub(1).map(Position);
+    match form(&request) {
+        None => {
+            let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
+            let (events, next) = page(&server.runtime, wanted, from, end, limit).await?;
+            let events: Vec<_> = events.iter().map(RecordedEvent::to_json).collect();
+            Ok(HttpResponse::Ok().json(json!({ "events": events, "next": next })))
+        }
+        Some(form) if query.follow == Some(false) => {
+            if from >= end {
+                return Ok(no_more());
+            }
+            streaming(server.clone(), form, past(server.runtime.clone(), wanted, from, end), seen)
+        }
+        Some(form) => {
+            streaming(server.clone(), form, following(server.runtime.clone(), &server.hub, wanted, from), seen)
+        }
+    }
+}
+
+async fn page(
+    runtime: &Runtime,
+    mut wanted: Wanted,
+    from: Position,
+    end: Position,
+    limit: usize,
+) -> Result<(Vec<RecordedEvent>, Option<Position>), Problem> {
+    let (mut found, mut next, mut n_looked_at) = (Vec::new(), Some(from).filter(|from| *from < end), 0);
+    while let Some(from) = next {
+        let events;
+        (events, wanted, next) = batch(runtime, wanted, from, end).await?;
+        found.extend(events);
+        n_looked_at += BATCH;
+        if found.len() > limit {
+            found.truncate(limit);
+            next = found.last().map(|last| last.record.position.next());
+        }
+        if found.len() >= limit || n_looked_at >= LOOKED_AT_MAX {
+            break;
+        }
+    }
+    // The next page is asked for with the last position that this one covers.
+    Ok((found, next.and_then(|next| next.0.checked_sub(1)).map(Position)))
+}
+
+/// Events of one thread, inherited ones included, in its order. As [`of_log`]; the stream ends after the event that
+/// ends the thread, and is answered with 204 when that was read.
+#[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
+    params(
+        ("thread" = String, Path, description = "The id of the thread"),
+        ThreadQuery,
+        ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position"),
+    ),
+    responses(
+        (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
+        (status = 204, description = "As a stream: the thread has ended and nothing follows"),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: ThreadQuery = request::query(&request)?;
+    let types = request::types(query.types.as_deref())?;
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let summary = thread.summary().await?;
+    let mut from = request::seq(query.from_seq);
+    let mut seen = None;
+    match position(&request, query.after.as_deref())? {
+        None => {}
+        Some(After::Now) => from = from.max(summary.last_seq.next()),
+        Some(After::Position(position)) => {
+            seen = Some(position);
+            from = from.max(thread.seq_behind(position).await?);
+        }
+    }
+    let wants = move |event: &RecordedEvent| types.is_empty() || types.contains(&event.name());
+    match form(&request) {
+        None => {
+            let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
+            let (events, next) = thread_page(&thread, from, summary.last_seq, limit, wants).await?;
+            let events: Vec<_> = events.iter().map(RecordedEvent::to_json).collect();
+            Ok(HttpResponse::Ok().json(json!({ "events": events, "next": next })))
+        }
+        Some(form) => {
+            let follows = query.follow != Some(false);
+            if from > summary.last_seq && (summary.status.is_ended() || !follows) {
+                return Ok(no_more());
+            }
+            let events = if follows && !summary.status.is_ended() {
+                following_thread(thread, &server.hub, from)
+            } else {
+                past_of(thread, from, summary.last_seq)
+            };
+            let kept = events
+                .filter(move |entry| futures::future::ready(entry.as_ref().map_or(true, |entry| wants(&entry.event))));
+            streaming(server.clone(), form, kept.boxed(), seen)
+        }
+    }
+}
+
+async fn thread_page(
+    thread: &ThreadHandle,
+    from: Seq,
+    last: Seq,
+    limit: usize,
+    wants: impl Fn(&RecordedEvent) -> bool,
+) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
+    let (mut found, mut next, mut n_looked_at) = (Vec::new(), from, 0);
+    while next <= last && found.len() < limit && n_looked_at < LOOKED_AT_MAX {
+        let events = thread.events_page(next, BATCH).await?;
+        if events.is_empty() {
+            break;
+        }
+        for event in events {
+            if found.len() == limit {
+                break;
+            }
+            n_looked_at += 1;
+            next = event.record.seq.next();
+            if wants(&event) {
+                found.push(event);
+            }
+        }
+    }
+    Ok((found, Some(next).filter(|next| *next <= last)))
+}

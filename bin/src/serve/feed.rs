@@ -1,0 +1,134 @@
+//! The body of an answer that goes on: events as they come, with signs of life between them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use rethread::{Position, RuntimeError};
+use serde_json::json;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::hub::Entry;
+use super::problem::Problem;
+use super::server::{Seat, Shared};
+use super::wanted::Stretch;
+
+/// How long nothing is said at most, so that nobody between takes the connection for a dead one.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a client is to wait before it connects again, in milliseconds.
+const RETRY_MS: u64 = 2_000;
+/// As many bytes as are put together from events that are ready.
+const PIECE_BYTES: usize = 32 << 10;
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `text/event-stream`.
+    Sse,
+    /// One JSON object on a line, as everywhere in scripts.
+    Lines,
+}
+
+struct Feed {
+    form: Form,
+    events: Stretch,
+    /// Everything up to here that the subscriber wants has been written.
+    seen: Option<Position>,
+    keep_alive: Interval,
+    server: Shared,
+    /// What is written first.
+    opening: Option<Bytes>,
+    ended: bool,
+    _seat: Seat,
+}
+
+/// The body for one who begins behind `seen`. It is made as fast as it is read, and no faster: what is not read waits
+/// in the log.
+pub(crate) fn body(
+    server: Shared,
+    seat: Seat,
+    form: Form,
+    events: Stretch,
+    seen: Option<Position>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let opening = (form == Form::Sse).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
+    let feed = Feed { form, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
+    futures::stream::unfold(feed, |mut feed| async move { feed.next().await.map(|piece| (Ok(piece), feed)) })
+}
+
+/// A block that holds nothing but an id tells a browser where to go on, and is no event.
+fn id_line(seen: Option<Position>) -> String {
+    seen.map(|position| format!("id: {position}\n")).unwrap_or_default()
+}
+
+impl Feed {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(opening) = self.opening.take() {
+            return Some(opening);
+        }
+        if self.ended {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            () = self.server.stopping.cancelled() => {
+                self.ended = true;
+                Some(self.comment("the server is stopping"))
+            }
+            event = self.events.next() => self.piece(event?),
+            _ = self.keep_alive.tick() => Some(self.comment("keep-alive")),
+        }
+    }
+
+    fn comment(&self, text: &str) -> Bytes {
+        match self.form {
+            Form::Sse => format!(": {text}\n{}\n", id_line(self.seen)).into(),
+            // Readers of JSON lines pass over empty ones.
+            Form::Lines => Bytes::from_static(b"\n"),
+        }
+    }
+
+    /// The event, and those behind it that are ready.
+    fn piece(&mut self, first: Result<Arc<Entry>, RuntimeError>) -> Option<Bytes> {
+        self.keep_alive.reset();
+        let mut piece = BytesMut::new();
+        let mut next = Some(first);
+        while let Some(event) = next.take() {
+            match event {
+                Ok(entry) => {
+                    self.seen = Some(entry.event.record.position);
+                    piece.extend_from_slice(match self.form {
+                        Form::Sse => entry.sse(),
+                        Form::Lines => entry.line(),
+                    });
+                }
+                Err(RuntimeError::ShuttingDown) => self.ended = true,
+                Err(error) => {
+                    self.ended = true;
+                    piece.extend_from_slice(self.failure(error).as_bytes());
+                }
+            }
+            if !self.ended && piece.len() < PIECE_BYTES {
+                match self.events.next().now_or_never() {
+                    Some(Some(event)) => next = Some(event),
+                    Some(None) => self.ended = true,
+                    None => {}
+                }
+            }
+        }
+        Some(piece.freeze())
+    }
+
+    /// The last thing that is written when the log cannot be read on.
+    fn failure(&self, error: RuntimeError) -> String {
+        let problem = json!(Problem::from(error));
+        match self.form {
+            Form::Sse => format!("event: problem\ndata: {problem}\n\n"),
+            Form::Lines => format!("{}\n", json!({ "problem": problem })),
+        }
+    }
+}

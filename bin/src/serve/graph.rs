@@ -1,0 +1,108 @@
+//! `/v1/threads/{thread}/graph`: what is drawn of a thread's workflow, and how the thread went through it.
+
+use std::collections::HashMap;
+
+use actix_web::{HttpRequest, HttpResponse};
+use rethread::{NodeId, State};
+use serde_json::{Value, json};
+
+use super::moments::MomentQuery;
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::schemas::Graph;
+use super::server::Shared;
+use crate::graph::picture::{Arrow, Part, Picture};
+
+/// How many visits of a path are given; the state keeps more.
+const VISITS_MAX: usize = 1_000;
+
+/// The picture of the workflow with the path of the thread up to a moment.
+#[utoipa::path(get, path = "/v1/threads/{thread}/graph", tag = "moments", operation_id = "thread_graph",
+    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    responses(
+        (status = 200, description = "The picture", body = Graph),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn graph(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: MomentQuery = request::query(&request)?;
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let state = match query.seq(&thread).await? {
+        Some(seq) => thread.state_at(seq).await?,
+        None => thread.state().await?,
+    };
+    let Some(reference) = state.workflow().cloned() else {
+        return Err(
+            Problem::new(Kind::NoMoment, "the thread has no workflow at that moment").at("thread_id", thread.id())
+        );
+    };
+    let Some(workflow) = server.runtime.workflow(reference.hash).await? else {
+        let detail =
+            format!("the definition of `{}` ({}) is not in this log: import it first", reference.name, reference.hash);
+        return Err(Problem::new(Kind::NoWorkflow, detail).at("thread_id", thread.id()));
+    };
+    let went = Went::of(&state);
+    let picture = Picture::of(&workflow);
+    let skipped = state.path().len().saturating_sub(VISITS_MAX);
+    Ok(HttpResponse::Ok().json(json!({
+        "thread_id": thread.id(),
+        "seq": state.last_seq(),
+        "workflow": reference.name,
+        "workflow_hash": reference.hash,
+        "status": state.status(),
+        "parts": picture.parts.iter().map(|part| part_json(part, &went)).collect::<Vec<_>>(),
+        "arrows": picture.arrows.iter().map(|arrow| arrow_json(arrow, &HashMap::new(), &went)).collect::<Vec<_>>(),
+        "path": &state.path()[skipped..],
+        "path_dropped": state.n_visits_dropped() + skipped as u64,
+    })))
+}
+
+/// How the thread went through the nodes.
+struct Went<'a> {
+    visits: HashMap<&'a NodeId, u64>,
+    steps: HashMap<(&'a NodeId, &'a NodeId), u64>,
+    current: Option<&'a NodeId>,
+}
+
+impl<'a> Went<'a> {
+    fn of(state: &'a State) -> Self {
+        let mut went = Self { visits: HashMap::new(), steps: HashMap::new(), current: None };
+        for visit in state.path() {
+            *went.visits.entry(&visit.node).or_default() += 1;
+        }
+        for pair in state.path().windows(2) {
+            *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
+        }
+        went.current = state.node_name().filter(|_| !state.is_ended());
+        went
+    }
+}
+
+fn part_json(part: &Part, went: &Went<'_>) -> Value {
+    let ids: HashMap<usize, &NodeId> =
+        part.boxes.iter().filter_map(|shown| Some((shown.number, shown.id.as_ref()?))).collect();
+    let nodes: Vec<_> = part
+        .boxes
+        .iter()
+        .map(|shown| {
+            let id = shown.id.as_ref();
+            json!({
+                "number": shown.number,
+                "id": id,
+                "kind": shown.shape.name(),
+                "lines": shown.lines,
+                "is_end": shown.is_end,
+                "visits": id.and_then(|id| went.visits.get(id)).copied().unwrap_or(0),
+                "is_current": id.is_some() && id == went.current,
+            })
+        })
+        .collect();
+    let arrows: Vec<_> = part.arrows.iter().map(|arrow| arrow_json(arrow, &ids, went)).collect();
+    json!({ "name": part.name, "nodes": nodes, "arrows": arrows })
+}
+
+fn arrow_json(arrow: &Arrow, ids: &HashMap<usize, &NodeId>, went: &Went<'_>) -> Value {
+    let ends = ids.get(&arrow.from).zip(ids.get(&arrow.to));
+    let taken = ends.and_then(|(from, to)| went.steps.get(&(*from, *to))).copied().unwrap_or(0);
+    json!({ "from": arrow.from, "to": arrow.to, "kind": arrow.kind.name(), "label": arrow.label, "taken": taken })
+}

@@ -1,0 +1,210 @@
+//! What every request meets first: whether it was meant for this server, who sent it, and whether that one may do this.
+//! And what every answer gets: the headers that keep a browser from doing more with it than to show it.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage as _, ResponseError as _};
+
+use super::problem::{Kind, Problem};
+use super::routes::{self, Access};
+use super::server::{Server, Shared};
+use super::tokens::Scope;
+
+/// How long an answer may take to begin.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// What whoever sent the request may do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowed(pub(crate) Scope);
+
+/// The middleware.
+pub(crate) async fn guard(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let began = Instant::now();
+    let Some(server) = request.app_data::<Shared>().cloned() else {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    };
+    let pattern = request.match_pattern();
+    let route = routes::find(request.method(), pattern.as_deref());
+    let access = route.map_or(Access::Anybody, |route| route.access);
+    let method = request.method().clone();
+    let name = route.map_or("none", |route| route.path);
+    let answered = match admit(&server, &request, access) {
+        Ok(allowed) => {
+            request.extensions_mut().insert(Allowed(allowed));
+            in_time(next.call(request)).await
+        }
+        Err(problem) => Ok(request.into_response(problem.error_response())),
+    };
+    let status = match &answered {
+        Ok(response) => response.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    server.counters.answered(method.as_str(), name, status.as_u16(), began.elapsed());
+    let mut response = answered?;
+    protect(response.headers_mut());
+    Ok(response)
+}
+
+async fn in_time<B: MessageBody + 'static>(
+    answer: impl Future<Output = Result<ServiceResponse<B>, Error>>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    match tokio::time::timeout(ANSWER_MAX, answer).await {
+        Ok(answer) => Ok(answer?.map_into_boxed_body()),
+        Err(_) => {
+            let seconds = ANSWER_MAX.as_secs();
+            let detail = format!(
+                "there was no answer within {seconds} seconds; what was asked for may have been done: look before you ask again"
+            );
+            Err(Problem::new(Kind::Timeout, detail).into())
+        }
+    }
+}
+
+/// Whether the request is let in, and what it may do.
+fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Scope, Problem> {
+    let host = host(request.headers(), request.uri().host());
+    check_host(server, host.as_deref())?;
+    check_origin(server, request.headers(), host.as_deref())?;
+    let allowed = scope(server, request.headers());
+    let needed = match access {
+        // What anybody may see does not depend on a token that may be a wrong one.
+        Access::Anybody => return Ok(allowed.unwrap_or(Scope::Read)),
+        Access::Read => Scope::Read,
+        Access::Operate => Scope::Operate,
+        Access::Admin => Scope::Admin,
+    };
+    let allowed = allowed?;
+    if allowed < needed {
+        let detail = format!(
+            "the token allows `{}`, this takes `{}`: ask for one made with `rethread token create --scope {}`",
+            allowed.name(),
+            needed.name(),
+            needed.name()
+        );
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    if server.settings.read_only && needed > Scope::Read {
+        let detail = "the server was started with --read-only: use one that was not";
+        return Err(Problem::new(Kind::ReadOnly, detail));
+    }
+    Ok(allowed)
+}
+
+/// The name the request was sent to, with its port.
+fn host(headers: &HeaderMap, of_uri: Option<&str>) -> Option<String> {
+    match headers.get(header::HOST) {
+        Some(host) => host.to_str().ok().map(str::to_ascii_lowercase),
+        None => of_uri.map(str::to_ascii_lowercase),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+/// A page from elsewhere that had its own name point at this machine sends that name, and gets nothing: DNS rebinding.
+fn check_host(server: &Server, host: Option<&str>) -> Result<(), Problem> {
+    let Some(host) = host else {
+        // Only HTTP/1.0 clients may leave it out, and those are not browsers.
+        return Ok(());
+    };
+    let name = without_port(host);
+    let is_address = name
+        .parse::<IpAddr>()
+        .is_ok_and(|address| address.is_loopback() || !server.settings.address.ip().is_loopback());
+    if name == "localhost" || is_address || server.settings.hosts.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let detail = format!(
+        "this server is not known as `{}`: use its address, or start it with --allow-host {}",
+        super::request::cut(name),
+        super::request::cut(name)
+    );
+    Err(Problem::new(Kind::UnknownHost, detail))
+}
+
+/// Browsers say from whose page a request comes, whenever that matters.
+fn check_origin(server: &Server, headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Ok(());
+    };
+    let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+    let is_own = host.is_some_and(|host| {
+        origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).is_some_and(|of| of == host)
+    });
+    if is_own || server.settings.origins.contains(&origin) {
+        return Ok(());
+    }
+    let origin = super::request::cut(&origin);
+    let detail = format!("a page of `{origin}` sent this: start the server with --allow-origin {origin} if it may");
+    Err(Problem::new(Kind::ForeignOrigin, detail))
+}
+
+fn scope(server: &Server, headers: &HeaderMap) -> Result<Scope, Problem> {
+    let unauthorized = |detail: &str| {
+        let challenge = HeaderValue::from_static("Bearer realm=\"rethread\"");
+        Err(Problem::new(Kind::Unauthorized, detail).header(header::WWW_AUTHENTICATE, challenge))
+    };
+    let token = match headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default()) {
+        Some(value) => match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim().to_owned()),
+            _ => return unauthorized("the header must be `Authorization: Bearer TOKEN`"),
+        },
+        None => cookie(headers),
+    };
+    let Some(token) = token else {
+        if !server.settings.needs_token {
+            return Ok(Scope::Admin);
+        }
+        return unauthorized(
+            "send `Authorization: Bearer TOKEN`, with a token that `rethread token create` made on the server's machine",
+        );
+    };
+    match server.tokens.scope_of(&token) {
+        Ok(Some(scope)) => Ok(scope),
+        Ok(None) => unauthorized("nobody knows this token: it was revoked, or belongs to another server"),
+        Err(error) => {
+            tracing::error!(%error, "the tokens cannot be read");
+            Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"))
+        }
+    }
+}
+
+/// The name of the cookie that the page keeps its token in: `EventSource` sends no headers.
+pub(crate) const COOKIE: &str = "rethread_token";
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(header::COOKIE).filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, value)| *name == COOKIE && !value.is_empty()).map(|(_, value)| value.to_owned())
+}
+
+/// What is served from here is never run, framed or guessed at, but for the page, which says itself what it needs.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    let mut set = |name: HeaderName, value: &'static str| {
+        if !headers.contains_key(&name) {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    };
+    set(
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    );
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    set(header::CACHE_CONTROL, "no-store");
+}

@@ -1,0 +1,31 @@
+//! `/health`: whether the process lives, and whether it takes work.
+
+use actix_web::HttpResponse;
+use serde_json::json;
+
+use super::idempotency::blocking;
+use super::problem::{Document, Problem};
+use super::schemas::Health;
+use super::server::Shared;
+
+/// The process answers.
+#[utoipa::path(get, path = "/health/live", tag = "operation", operation_id = "live",
+    responses((status = 200, description = "It lives", body = Health)))]
+pub(crate) async fn live() -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "status": "ok" }))
+}
+
+/// The server takes work: it is not stopping, and its log can be read.
+#[utoipa::path(get, path = "/health/ready", tag = "operation", operation_id = "ready",
+    responses(
+        (status = 200, description = "It takes work", body = Health),
+        (status = 503, description = "It is stopping", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
+    if server.stopping.is_cancelled() {
+        return Err(Problem::stopping());
+    }
+    let store = server.runtime.store().clone();
+    blocking(move || store.streams(None, &[], 1)).await??;
+    Ok(HttpResponse::Ok().json(json!({ "status": "ok" })))
+}

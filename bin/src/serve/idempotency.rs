@@ -1,0 +1,144 @@
+//! Idempotency keys: a request that is sent again, because its answer was lost, is done once. The keys are in the log's
+//! folder, so they hold across a restart.
+
+use std::collections::HashSet;
+
+use actix_web::HttpRequest;
+use parking_lot::Mutex;
+use rethread::{Hash, Runtime, ThreadId, Time};
+use serde::{Deserialize, Serialize};
+
+use super::problem::{Kind, Problem};
+
+/// Under this prefix stand the keys that were used.
+const NAMES: &str = "idempotency/";
+/// The longest key, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+/// How long a key is remembered.
+const KEPT_MS: u64 = 7 * 24 * 3_600 * 1_000;
+/// How many keys are remembered; beyond it the oldest are forgotten first.
+const KEYS_MAX: usize = 100_000;
+
+/// What is remembered of a key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Used {
+    /// The hash of the request.
+    request: Hash,
+    /// The thread that the request is about: the one it started, or the one that asks.
+    thread: ThreadId,
+    at: Time,
+}
+
+/// The keys that were used.
+pub(crate) struct Keys {
+    runtime: Runtime,
+    in_progress: Mutex<HashSet<String>>,
+}
+
+/// A request with a key, while it is at work.
+pub(crate) struct Keyed<'a> {
+    keys: &'a Keys,
+    name: String,
+    /// The thread it is about: a repeated request is about the same.
+    pub(crate) thread: ThreadId,
+    /// Whether the request came before.
+    pub(crate) is_repeated: bool,
+}
+
+impl Drop for Keyed<'_> {
+    fn drop(&mut self) {
+        self.keys.in_progress.lock().remove(&self.name);
+    }
+}
+
+impl Keys {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self { runtime, in_progress: Mutex::new(HashSet::new()) }
+    }
+
+    /// What the key of a request says; `None` when it has none. Once this answers, the key is durable with the
+    /// thread it stands for, so that a request that is repeated after a crash finds that thread, whether or not it
+    /// was begun.
+    ///
+    /// # Errors
+    /// When the key was used for another request, or the same request is at work.
+    pub(crate) async fn begin(
+        &self,
+        request: &HttpRequest,
+        operation: &str,
+        body: &[u8],
+        thread: ThreadId,
+    ) -> Result<Option<Keyed<'_>>, Problem> {
+        let Some(key) = request.headers().get("idempotency-key") else {
+            return Ok(None);
+        };
+        let key = key.as_bytes();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            let detail = format!(
+                "the header Idempotency-Key must have 1 to {KEY_BYTES_MAX} bytes: a UUID of the request's own is best"
+            );
+            return Err(Problem::new(Kind::InvalidRequest, detail));
+        }
+        let name = format!("{NAMES}{}", Hash::of(&[operation.as_bytes(), &[0], key].concat()));
+        if !self.in_progress.lock().insert(name.clone()) {
+            let detail =
+                "a request with this Idempotency-Key is at work: wait for its answer, or send it again in a moment";
+            return Err(Problem::new(Kind::KeyInProgress, detail));
+        }
+        let mut keyed = Keyed { keys: self, name, thread, is_repeated: false };
+        let used =
+            Used { request: Hash::of(&[operation.as_bytes(), &[0], body].concat()), thread, at: self.runtime.now() };
+        match self.used(&keyed.name).await? {
+            Some(before) if before.request != used.request => {
+                let detail =
+                    "this Idempotency-Key was used for a request with another body: give each request a key of its own";
+                return Err(Problem::new(Kind::KeyReused, detail));
+            }
+            Some(before) => {
+                keyed.thread = before.thread;
+                keyed.is_repeated = true;
+            }
+            None => {
+                let (store, name) = (self.runtime.store().clone(), keyed.name.clone());
+                let value = serde_json::to_vec(&used).unwrap_or_default();
+                blocking(move || store.put_value(&name, &value)).await??;
+            }
+        }
+        Ok(Some(keyed))
+    }
+
+    async fn used(&self, name: &str) -> Result<Option<Used>, Problem> {
+        let (store, name) = (self.runtime.store().clone(), name.to_owned());
+        let value = blocking(move || store.value(&name)).await??;
+        // What cannot be read is as good as not there.
+        Ok(value.and_then(|value| serde_json::from_slice(&value).ok()))
+    }
+
+    /// Forgets keys that are old or too many.
+    pub(crate) async fn sweep(&self) -> Result<(), Problem> {
+        let (store, now) = (self.runtime.store().clone(), self.runtime.now());
+        blocking(move || {
+            let mut kept = Vec::new();
+            for (name, value) in store.values(NAMES)? {
+                let used: Option<Used> = serde_json::from_slice(&value).ok();
+                match used {
+                    Some(used) if now.ms_since(used.at) < KEPT_MS => kept.push((used.at, name)),
+                    _ => store.remove_value(&name)?,
+                }
+            }
+            kept.sort();
+            let n_too_many = kept.len().saturating_sub(KEYS_MAX);
+            for (_, name) in kept.drain(..n_too_many) {
+                store.remove_value(&name)?;
+            }
+            Ok::<(), rethread::store::StoreError>(())
+        })
+        .await??;
+        Ok(())
+    }
+}
+
+/// Runs something that waits for the disk where it holds up nobody.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Problem::stopping())
+}

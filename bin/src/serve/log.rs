@@ -1,0 +1,275 @@
+//! `/v1/log`: the reading half of the store, for other programs of rethread that look at this log from elsewhere.
+
+use actix_web::{HttpRequest, HttpResponse};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rethread::store::{Record, StreamInfo, Tag};
+use rethread::{Hash, Position, Seq, ThreadId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use super::idempotency::blocking;
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::server::Shared;
+
+/// How many records or streams an answer holds.
+const RECORDS_MAX: usize = 2_000;
+
+/// What the log is.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct Log {
+    /// The position that the next record will get.
+    next_position: u64,
+}
+
+/// A record as it is stored.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct StoredRecord {
+    position: u64,
+    thread: String,
+    seq: u64,
+    kind: u16,
+    version: u16,
+    /// Microseconds since 1970.
+    at: u64,
+    trace: String,
+    cause: Option<u64>,
+    hash: String,
+    /// The encoded event, base64.
+    payload: String,
+}
+
+/// Records as they are stored.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct StoredRecords {
+    records: Vec<StoredRecord>,
+    /// The position that the next record of the log will get.
+    next_position: u64,
+}
+
+/// What is known of a stream without reading it.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct Stream {
+    thread: String,
+    last_seq: u64,
+    last_position: u64,
+    hash: String,
+    tag: u8,
+    /// Microseconds since 1970.
+    first_at: u64,
+    last_at: u64,
+    #[schema(value_type = Option<Object>)]
+    fork_of: Option<Value>,
+}
+
+/// Streams.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct Streams {
+    streams: Vec<Stream>,
+}
+
+/// What the check of a log found.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) struct Verified {
+    streams: u64,
+    records: u64,
+    #[schema(value_type = Vec<Object>)]
+    faults: Vec<Value>,
+}
+
+fn record_json(record: &Record) -> Value {
+    json!({
+        "position": record.position, "thread": record.thread, "seq": record.seq, "kind": record.kind.0,
+        "version": record.version, "at": record.recorded_at.unix_us(), "trace": record.trace, "cause": record.cause,
+        "hash": record.hash, "payload": STANDARD.encode(&record.payload),
+    })
+}
+
+fn stream_json(info: &StreamInfo) -> Value {
+    json!({
+        "thread": info.thread, "last_seq": info.last_seq, "last_position": info.last_position, "hash": info.hash,
+        "tag": info.tag.0, "first_at": info.first_at.unix_us(), "last_at": info.last_at.unix_us(),
+        "fork_of": info.fork_of.map(|point| json!({ "parent": point.parent, "seq": point.seq })),
+    })
+}
+
+/// Where the log ends.
+#[utoipa::path(get, path = "/v1/log", tag = "log", operation_id = "log",
+    responses((status = 200, description = "The log", body = Log)))]
+pub(crate) async fn about(server: Shared) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "next_position": server.runtime.store().next_position() }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RecordsQuery {
+    /// From this place on: a position of the log, or a seq of the stream.
+    #[param(minimum = 0)]
+    from: Option<u64>,
+    /// Up to before this seq of the stream.
+    #[param(minimum = 0)]
+    to: Option<u64>,
+    /// At most so many, 2000 unless given.
+    #[param(minimum = 1, maximum = 2000)]
+    limit: Option<u64>,
+}
+
+fn records_body(records: &[Record], next: Position) -> HttpResponse {
+    let records: Vec<_> = records.iter().map(record_json).collect();
+    HttpResponse::Ok().json(json!({ "records": records, "next_position": next }))
+}
+
+/// Records of the whole log, as they are stored.
+#[utoipa::path(get, path = "/v1/log/records", tag = "log", operation_id = "log_records", params(RecordsQuery),
+    responses(
+        (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn records(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: RecordsQuery = request::query(&request)?;
+    let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
+    let store = server.runtime.store().clone();
+    let next = store.next_position();
+    let records = blocking(move || store.read_all(Position(query.from.unwrap_or(0)), limit)).await??;
+    Ok(records_body(&records, next))
+}
+
+/// Records of one stream, inherited ones included, as they are stored.
+#[utoipa::path(get, path = "/v1/log/streams/{thread}/records", tag = "log", operation_id = "stream_records",
+    params(("thread" = String, Path, description = "The id of the thread"), RecordsQuery),
+    responses(
+        (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
+        (status = 404, description = "There is no such stream", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn records_of_stream(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: RecordsQuery = request::query(&request)?;
+    let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
+    let thread = request::thread(&request)?;
+    let range = Seq(query.from.unwrap_or(0))..Seq(query.to.unwrap_or(u64::MAX));
+    let store = server.runtime.store().clone();
+    let next = store.next_position();
+    let records = blocking(move || {
+        if range.is_empty() {
+            store.stream(thread).map(|_| Vec::new())
+        } else {
+            store.read_stream(thread, range, limit)
+        }
+    })
+    .await??;
+    Ok(records_body(&records, next))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StreamsQuery {
+    /// Only streams behind this thread, by id.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    after: Option<String>,
+    /// Only those with these tags, with commas between them.
+    #[param(pattern = "^([0-9]{1,2}(,|$))*$")]
+    tags: Option<String>,
+    /// At most so many, 2000 unless given.
+    #[param(minimum = 1, maximum = 2000)]
+    limit: Option<u64>,
+}
+
+/// Streams, by id.
+#[utoipa::path(get, path = "/v1/log/streams", tag = "log", operation_id = "log_streams", params(StreamsQuery),
+    responses(
+        (status = 200, description = "Streams", body = Streams),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn streams(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: StreamsQuery = request::query(&request)?;
+    let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
+    let after = query.after.as_deref().map(str::parse::<ThreadId>).transpose();
+    let after = after.map_err(|_| Problem::parameter("after", "expected the id of a thread"))?;
+    let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
+    let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
+    let store = server.runtime.store().clone();
+    let streams = blocking(move || store.streams(after, &tags, limit)).await??;
+    Ok(HttpResponse::Ok().json(json!({ "streams": streams.iter().map(stream_json).collect::<Vec<_>>() })))
+}
+
+/// One stream.
+#[utoipa::path(get, path = "/v1/log/streams/{thread}", tag = "log", operation_id = "log_stream",
+    params(("thread" = String, Path, description = "The id of the thread")),
+    responses(
+        (status = 200, description = "The stream", body = Stream),
+        (status = 404, description = "There is no such stream", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn stream(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let thread = request::thread(&request)?;
+    let store = server.runtime.store().clone();
+    let info = blocking(move || store.stream(thread)).await??;
+    Ok(HttpResponse::Ok().json(stream_json(&info)))
+}
+
+/// The bytes that have this hash.
+#[utoipa::path(get, path = "/v1/log/blobs/{hash}", tag = "log", operation_id = "log_blob",
+    params(("hash" = String, Path, description = "The hash, 64 hexadecimal digits")),
+    responses(
+        (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 404, description = "There are none", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn blob(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let text = request::named(&request, "hash");
+    let hash: Hash = text.parse().map_err(|_| {
+        Problem::new(Kind::NoSuchPart, "a blob is named by its hash, 64 hexadecimal digits")
+            .at("blob", request::cut(&text))
+    })?;
+    let store = server.runtime.store().clone();
+    let bytes = blocking(move || store.blob(hash)).await??;
+    Ok(HttpResponse::Ok()
+        .content_type("application/octet-stream")
+        .insert_header(("Content-Disposition", "attachment"))
+        .body(bytes))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ValuesQuery {
+    /// Only names that begin so.
+    prefix: Option<String>,
+}
+
+/// Small values of the log by name: workflows, cursors.
+#[utoipa::path(get, path = "/v1/log/values", tag = "log", operation_id = "log_values", params(ValuesQuery),
+    responses((status = 200, description = "Names, and values in base64", body = Object)))]
+pub(crate) async fn values(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let ValuesQuery { prefix } = request::query(&request)?;
+    let store = server.runtime.store().clone();
+    let values = blocking(move || store.values(prefix.as_deref().unwrap_or_default())).await??;
+    let values: serde_json::Map<_, _> =
+        values.into_iter().map(|(name, value)| (name, STANDARD.encode(value).into())).collect();
+    Ok(HttpResponse::Ok().json(json!({ "values": values })))
+}
+
+/// Reads the whole log and says what is wrong with it. Takes as long as that takes.
+#[utoipa::path(post, path = "/v1/log/verify", tag = "log", operation_id = "verify_log",
+    responses((status = 200, description = "What was found", body = Verified)))]
+pub(crate) async fn verify(server: Shared) -> Result<HttpResponse, Problem> {
+    let found = server.runtime.verify().await?;
+    let faults: Vec<_> = found
+        .faults
+        .iter()
+        .map(|fault| {
+            json!({
+                "thread": fault.thread, "seq": fault.seq, "position": fault.position, "what": fault.what,
+                "file": fault.file.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy()),
+            })
+        })
+        .collect();
+    Ok(HttpResponse::Ok().json(json!({ "streams": found.n_streams, "records": found.n_records, "faults": faults })))
+}

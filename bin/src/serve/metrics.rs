@@ -1,0 +1,95 @@
+//! `/metrics`: what the runtime and the server count, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use actix_web::HttpResponse;
+use rethread::Metrics;
+
+use super::problem::Problem;
+use super::server::Shared;
+use super::webhook::Deeds;
+
+/// What the runtime and the server count, in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "metrics",
+    responses((status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4")))]
+pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
+    let mut text = String::new();
+    runtime(&mut text, &server.runtime.metrics().await?);
+    requests(&mut text, &server);
+    webhooks(&mut text, &server);
+    Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
+}
+
+fn runtime(text: &mut String, metrics: &Metrics) {
+    head(text, "rethread_threads", "gauge", "Threads in the log, by status; up to 5 s old");
+    for (status, n) in &metrics.threads {
+        let _ = writeln!(text, "rethread_threads{{status=\"{status}\"}} {n}");
+    }
+    head(text, "rethread_events_appended_total", "counter", "Events that this process appended, durably, by name");
+    for (name, n) in &metrics.events {
+        let _ = writeln!(text, "rethread_events_appended_total{{type=\"{name}\"}} {n}");
+    }
+    head(text, "rethread_calls_open", "gauge", "Calls that run now");
+    let _ = writeln!(text, "rethread_calls_open{{kind=\"model\"}} {}", metrics.model_calls_open);
+    let _ = writeln!(text, "rethread_calls_open{{kind=\"tool\"}} {}", metrics.tool_calls_open);
+    head(text, "rethread_tokens_total", "counter", "Tokens of model calls, as their providers count them");
+    let tokens = [
+        ("input", metrics.input_tokens),
+        ("output", metrics.output_tokens),
+        ("cached_input", metrics.cached_input_tokens),
+    ];
+    for (kind, n) in tokens {
+        let _ = writeln!(text, "rethread_tokens_total{{kind=\"{kind}\"}} {n}");
+    }
+    head(text, "rethread_cost_usd_total", "counter", "What model calls cost in US dollars, where the price is known");
+    let _ = writeln!(text, "rethread_cost_usd_total {}", metrics.cost_nanousd as f64 / 1e9);
+    head(text, "rethread_live_threads", "gauge", "Threads in memory");
+    let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
+    head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
+    let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
+}
+
+fn requests(text: &mut String, server: &Shared) {
+    let requests = server.counters.requests();
+    head(text, "rethread_http_requests_total", "counter", "HTTP requests, by route, method and status");
+    for (route, method, status, sum) in &requests {
+        let _ = writeln!(
+            text,
+            "rethread_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {}",
+            sum.n
+        );
+    }
+    head(text, "rethread_http_request_seconds_total", "counter", "Time until the answers to them began, in seconds");
+    for (route, method, status, sum) in &requests {
+        let seconds = sum.took.as_secs_f64();
+        let _ = writeln!(
+            text,
+            "rethread_http_request_seconds_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {seconds}"
+        );
+    }
+    head(text, "rethread_subscribers", "gauge", "Those who follow the log over HTTP now");
+    let _ = writeln!(text, "rethread_subscribers {}", server.n_subscribers());
+}
+
+fn webhooks(text: &mut String, server: &Shared) {
+    if server.webhooks.is_empty() {
+        return;
+    }
+    let mut all = |name: &str, kind: &str, help: &str, of: fn(&Deeds) -> &AtomicU64| {
+        head(text, name, kind, help);
+        for (webhook, deeds) in &server.webhooks {
+            // A label takes every character but these.
+            let webhook = webhook.replace(['\\', '"', '\n'], "_");
+            let _ = writeln!(text, "{name}{{webhook=\"{webhook}\"}} {}", of(deeds).load(Ordering::Relaxed));
+        }
+    };
+    all("rethread_webhook_delivered_total", "counter", "Events that were taken", |deeds| &deeds.delivered);
+    all("rethread_webhook_failed_total", "counter", "Attempts that failed", |deeds| &deeds.failed);
+    all("rethread_webhook_next_position", "gauge", "The position it has come to", |deeds| &deeds.next);
+    all("rethread_webhook_dead", "gauge", "1 once it has given up", |deeds| &deeds.dead);
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}

@@ -1,0 +1,124 @@
+//! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
+
+use actix_web::{HttpRequest, HttpResponse};
+use rethread::{RuntimeError, Seq, Status, ThreadHandle};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::schemas::{Checkpoints, Family, State};
+use super::server::Shared;
+
+/// Which moment is meant: one of the three, or none for the present.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct MomentQuery {
+    /// After this event.
+    #[param(minimum = 0)]
+    pub(crate) seq: Option<u64>,
+    /// At the checkpoint of this name.
+    pub(crate) checkpoint: Option<String>,
+    /// After the last event at or before this time, such as 2026-01-31T12:00:00Z.
+    #[param(format = DateTime)]
+    pub(crate) at: Option<String>,
+}
+
+impl MomentQuery {
+    /// The seq of the moment; `None` when the present is meant.
+    pub(crate) async fn seq(&self, thread: &ThreadHandle) -> Result<Option<Seq>, Problem> {
+        let no_moment = |detail: String| Problem::new(Kind::NoMoment, detail).at("thread_id", thread.id());
+        match (self.seq, &self.checkpoint, &self.at) {
+            (None, None, None) => Ok(None),
+            (Some(seq), None, None) => Ok(Some(Seq(seq))),
+            (None, Some(label), None) => match thread.checkpoint_seq(label).await? {
+                Some(seq) => Ok(Some(seq)),
+                None => {
+                    let (id, label) = (thread.id(), request::cut(label));
+                    let detail =
+                        format!("thread {id} has no checkpoint `{label}`: GET /v1/threads/{id}/checkpoints lists them");
+                    Err(no_moment(detail))
+                }
+            },
+            (None, None, Some(at)) => {
+                let time = request::time("at", Some(at))?.unwrap_or_default();
+                let seq = thread.seq_at_time(time).await?;
+                seq.map(Some)
+                    .ok_or_else(|| no_moment(format!("thread {} has no event at or before {time}", thread.id())))
+            }
+            _ => Err(Problem::new(Kind::InvalidRequest, "give one of `seq`, `checkpoint` and `at`, not several")),
+        }
+    }
+
+    /// The seq of the moment.
+    pub(crate) async fn seq_or_last(&self, thread: &ThreadHandle) -> Result<Seq, Problem> {
+        match self.seq(thread).await? {
+            Some(seq) => Ok(seq),
+            None => Ok(thread.summary().await?.last_seq),
+        }
+    }
+}
+
+/// The state of a thread at a moment: variables, conversation, path, what is open.
+#[utoipa::path(get, path = "/v1/threads/{thread}/state", tag = "moments", operation_id = "thread_state",
+    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    responses(
+        (status = 200, description = "The state", body = State),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn state(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: MomentQuery = request::query(&request)?;
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let state = match query.seq(&thread).await? {
+        Some(seq) => thread.state_at(seq).await?,
+        None => thread.state().await?,
+    };
+    Ok(HttpResponse::Ok().json(state.to_json()))
+}
+
+/// The thread and all its branches that ran at a moment, each where it stood then.
+#[utoipa::path(get, path = "/v1/threads/{thread}/family", tag = "moments", operation_id = "thread_family",
+    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    responses(
+        (status = 200, description = "The family", body = Family),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn family(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: MomentQuery = request::query(&request)?;
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let seq = query.seq_or_last(&thread).await?;
+    let mut members = Vec::new();
+    for member in thread.family_at(seq).await? {
+        let (status, node) = match member.seq {
+            Some(seq) => {
+                let state = thread.sibling(member.thread).state_at(seq).await?;
+                (state.status(), state.node_name().map(ToString::to_string))
+            }
+            None => (Status::Pending, None),
+        };
+        members.push(json!({
+            "thread_id": member.thread, "owner": member.owner, "name": member.name, "seq": member.seq,
+            "status": status, "node": node,
+        }));
+    }
+    Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "seq": seq, "members": members })))
+}
+
+/// The moments of a thread that have names.
+#[utoipa::path(get, path = "/v1/threads/{thread}/checkpoints", tag = "moments", operation_id = "checkpoints",
+    params(("thread" = String, Path, description = "The id of the thread")),
+    responses(
+        (status = 200, description = "The checkpoints, in the order of the thread", body = Checkpoints),
+        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn checkpoints(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let state = thread.state().await.map_err(|error: RuntimeError| Problem::from(error))?;
+    let checkpoints: Vec<Value> =
+        state.checkpoints().iter().map(|named| json!({ "label": named.label, "seq": named.seq })).collect();
+    Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "checkpoints": checkpoints })))
+}

@@ -1,0 +1,390 @@
+//! What is answered when a request is not done: `application/problem+json`, RFC 9457.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpResponse, ResponseError};
+use rethread::store::{Damage, StoreError};
+use rethread::{Faults, Rejected, RuntimeError};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// What kind of problem it is. The name is the end of `type` and does not change; docs/HTTP.md lists them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The request cannot be understood.
+    InvalidRequest,
+    /// A token is missing, unknown or revoked.
+    Unauthorized,
+    /// The token allows less than this.
+    Forbidden,
+    /// The server only shows.
+    ReadOnly,
+    /// The request comes from a page of another origin.
+    ForeignOrigin,
+    /// There is no such path.
+    NotFound,
+    /// There is no such thread.
+    NoThread,
+    /// The thread has no such moment.
+    NoMoment,
+    /// There is no such question.
+    NoInteraction,
+    /// There is no such workflow.
+    NoWorkflow,
+    /// The log has no such part.
+    NoSuchPart,
+    /// The path takes other methods.
+    MethodNotAllowed,
+    /// The body took too long to come.
+    SlowRequest,
+    /// The state of the thread does not allow it.
+    Conflict,
+    /// The question was answered otherwise before, or is closed.
+    InteractionClosed,
+    /// Forks inherit from the thread.
+    InUse,
+    /// A request with this idempotency key is at work.
+    KeyInProgress,
+    /// Something is over a limit.
+    TooLarge,
+    /// The body is not of a kind that is read here.
+    UnsupportedMediaType,
+    /// The request was sent to a name that is not this server's.
+    UnknownHost,
+    /// The definition has faults.
+    InvalidWorkflow,
+    /// What was given cannot be used.
+    Unusable,
+    /// The idempotency key was used for another request.
+    KeyReused,
+    /// The log is damaged.
+    Damaged,
+    /// It did not work, and that is not the request's fault.
+    Internal,
+    /// Too much at once.
+    Busy,
+    /// The server is stopping.
+    Stopping,
+    /// It took too long.
+    Timeout,
+    /// The disk is full.
+    DiskFull,
+}
+
+impl Kind {
+    /// Its name, its status and its title.
+    pub(crate) const fn about(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::InvalidRequest => ("invalid-request", 400, "The request cannot be understood"),
+            Self::Unauthorized => ("unauthorized", 401, "A token is needed"),
+            Self::Forbidden => ("forbidden", 403, "The token does not allow this"),
+            Self::ReadOnly => ("read-only", 403, "This server only shows"),
+            Self::ForeignOrigin => ("foreign-origin", 403, "Pages of other origins may not use this server"),
+            Self::NotFound => ("not-found", 404, "There is nothing at this path"),
+            Self::NoThread => ("no-thread", 404, "There is no such thread"),
+            Self::NoMoment => ("no-moment", 404, "The thread has no such moment"),
+            Self::NoInteraction => ("no-interaction", 404, "There is no such question"),
+            Self::NoWorkflow => ("no-workflow", 404, "There is no such workflow"),
+            Self::NoSuchPart => ("no-such-part", 404, "The log has no such part"),
+            Self::MethodNotAllowed => ("method-not-allowed", 405, "This path takes other methods"),
+            Self::SlowRequest => ("slow-request", 408, "The body took too long to come"),
+            Self::Conflict => ("conflict", 409, "The state of the thread does not allow it"),
+            Self::InteractionClosed => ("interaction-closed", 409, "The question is closed"),
+            Self::InUse => ("in-use", 409, "Forks inherit from the thread"),
+            Self::KeyInProgress => ("key-in-progress", 409, "A request with this key is at work"),
+            Self::TooLarge => ("too-large", 413, "Something is over a limit"),
+            Self::UnsupportedMediaType => {
+                ("unsupported-media-type", 415, "The body is not of a kind that is read here")
+            }
+            Self::UnknownHost => ("unknown-host", 421, "The request was sent to another name"),
+            Self::InvalidWorkflow => ("invalid-workflow", 422, "The workflow has faults"),
+            Self::Unusable => ("unusable", 422, "What was given cannot be used"),
+            Self::KeyReused => ("key-reused", 422, "The idempotency key was used for another request"),
+            Self::Damaged => ("damaged", 500, "The log is damaged"),
+            Self::Internal => ("internal", 500, "It did not work"),
+            Self::Busy => ("busy", 503, "Too much at once"),
+            Self::Stopping => ("stopping", 503, "The server is stopping"),
+            Self::Timeout => ("timeout", 504, "It took too long"),
+            Self::DiskFull => ("disk-full", 507, "The disk is full"),
+        }
+    }
+
+    /// Whether the same request may do better in a moment, and after how many seconds.
+    const fn retry_after_s(self) -> Option<u16> {
+        match self {
+            Self::Busy | Self::KeyInProgress => Some(1),
+            Self::Stopping | Self::Timeout => Some(2),
+            Self::DiskFull => Some(30),
+            _ => None,
+        }
+    }
+}
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    // Boxed, because every answer has room for it.
+    document: Box<Document>,
+    kind: Kind,
+    headers: Vec<(header::HeaderName, HeaderValue)>,
+}
+
+/// What is answered when a request is not done.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Document {
+    /// What kind of problem it is: `urn:rethread:problem:` and a name that does not change.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:rethread:problem:no-thread")]
+    kind: String,
+    /// The kind in words.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong with this request, and what to do next.
+    detail: String,
+    /// Where it is, as far as that is known: `thread_id`, `seq`, `position`, `parameter` and the like.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    place: Map<String, Value>,
+    /// Everything that is wrong with a workflow, each with its place in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Fault>>)]
+    faults: Option<Faults>,
+}
+
+/// One thing that is wrong with a workflow.
+#[derive(utoipa::ToSchema)]
+#[allow(dead_code, reason = "the shape of the library's faults, for the document")]
+pub(crate) struct Fault {
+    /// Where in the file that was sent; both count from 1.
+    place: Option<Place>,
+    /// Where in the definition, for example `nodes[2].llm.user_prompt`.
+    path: String,
+    /// What is wrong.
+    message: String,
+    /// What to do about it.
+    hint: Option<String>,
+}
+
+/// A line and a column.
+#[derive(utoipa::ToSchema)]
+#[allow(dead_code, reason = "the shape of the library's places, for the document")]
+pub(crate) struct Place {
+    line: u64,
+    column: u64,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        let (name, status, title) = kind.about();
+        let document = Document {
+            kind: format!("urn:rethread:problem:{name}"),
+            title,
+            status,
+            detail: detail.into(),
+            place: Map::new(),
+            faults: None,
+        };
+        Self { document: Box::new(document), kind, headers: Vec::new() }
+    }
+
+    /// A query parameter that cannot be used.
+    pub(crate) fn parameter(name: &str, detail: impl std::fmt::Display) -> Self {
+        Self::new(Kind::InvalidRequest, format!("the parameter `{name}`: {detail}")).at("parameter", name)
+    }
+
+    #[must_use]
+    pub(crate) fn at(mut self, name: &str, value: impl Serialize) -> Self {
+        self.document.place.insert(name.to_owned(), json!(value));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    fn store(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict { thread, expected, actual } => {
+                let detail = format!(
+                    "thread {thread} is at seq {actual}, not at {expected}: somebody else wrote first; look at it \
+                     again, then decide again"
+                );
+                Self::new(Kind::Conflict, detail).at("thread_id", thread).at("seq", actual)
+            }
+            StoreError::NotFound { what, ref name } => {
+                Self::new(Kind::NoSuchPart, format!("the log has no {what} {name}")).at(what, name)
+            }
+            StoreError::TooLarge { .. } => {
+                Self::new(Kind::TooLarge, format!("{error}: send less; trying again does not help"))
+            }
+            StoreError::Invalid(what) => Self::new(Kind::Unusable, what),
+            StoreError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
+            StoreError::Full { .. } => Self::new(
+                Kind::DiskFull,
+                "the disk under the log is full: free some space there; the server goes on by itself",
+            ),
+            StoreError::InUse { thread, ref forks } => {
+                Self::new(Kind::InUse, format!("{error}: delete the forks first"))
+                    .at("thread_id", thread)
+                    .at("forks", forks)
+            }
+            StoreError::Damaged(damage) => Self::damaged(damage),
+            StoreError::Format { found, supported, .. } => Self::new(
+                Kind::Damaged,
+                format!(
+                    "the log has format {found}, this program reads format {supported}: use the program that wrote it"
+                ),
+            ),
+            StoreError::Io { source, .. } => Self::new(
+                Kind::Internal,
+                format!("the disk under the log failed ({source}): restart the server when it works again"),
+            ),
+            StoreError::Locked { .. } => Self::new(Kind::Internal, "the log is open in another process"),
+            StoreError::Closed => Self::stopping(),
+        }
+    }
+
+    fn damaged(damage: Damage) -> Self {
+        // Where the file lies on this machine is nothing for whoever asks over the network.
+        let file =
+            damage.file.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
+        let detail = format!(
+            "the log is damaged: {}; other threads go on, and `rethread verify` on the server's machine says more",
+            Damage { file: None, ..damage.clone() }
+        );
+        let mut problem = Self::new(Kind::Damaged, detail);
+        if let Some(thread) = damage.thread {
+            problem = problem.at("thread_id", thread);
+        }
+        if let Some(seq) = damage.seq {
+            problem = problem.at("seq", seq);
+        }
+        if let Some(position) = damage.position {
+            problem = problem.at("position", position);
+        }
+        if let Some(file) = file {
+            problem = problem.at("file", file);
+        }
+        problem
+    }
+
+    pub(crate) fn stopping() -> Self {
+        Self::new(
+            Kind::Stopping,
+            "the server is stopping: ask again when it is back; nothing that was acknowledged is lost",
+        )
+    }
+
+    pub(crate) fn workflow(faults: Faults) -> Self {
+        let n = faults.0.len();
+        let first = faults.0.first().map(ToString::to_string).unwrap_or_default();
+        let more = if n > 1 { format!(", and {} more: see `faults`", n - 1) } else { String::new() };
+        let mut problem = Self::new(Kind::InvalidWorkflow, format!("{first}{more}"));
+        problem.document.faults = Some(faults);
+        problem
+    }
+}
+
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::NoThread(thread) => {
+                Self::new(Kind::NoThread, format!("no thread {thread}: GET /v1/threads lists those that are there"))
+                    .at("thread_id", thread)
+            }
+            RuntimeError::NoSeq { thread, seq, last } => {
+                Self::new(Kind::NoMoment, format!("thread {thread} has no seq {seq}: it ends at {last}"))
+                    .at("thread_id", thread)
+                    .at("seq", seq)
+                    .at("last_seq", last)
+            }
+            RuntimeError::Rejected { thread, source } => {
+                let kind = match source {
+                    Rejected::Invalid(_) => Kind::Unusable,
+                    Rejected::InteractionClosed(_) => Kind::InteractionClosed,
+                    Rejected::UnknownInteraction(_) => Kind::NoInteraction,
+                    Rejected::Ended { .. }
+                    | Rejected::NotPaused
+                    | Rejected::AlreadyPaused
+                    | Rejected::LabelTaken(_) => Kind::Conflict,
+                };
+                let next = match source {
+                    Rejected::Ended { .. } => ": fork it to go on from one of its moments",
+                    Rejected::InteractionClosed(_) => ": GET /v1/interactions lists the open ones",
+                    Rejected::LabelTaken(_) => ": give this moment another name",
+                    _ => "",
+                };
+                Self::new(kind, format!("thread {thread}: {source}{next}")).at("thread_id", thread)
+            }
+            RuntimeError::NoInteraction(id) => {
+                Self::new(Kind::NoInteraction, format!("no interaction {id}: GET /v1/interactions lists the open ones"))
+                    .at("interaction", id)
+            }
+            RuntimeError::Workflow(faults) => Self::workflow(faults),
+            RuntimeError::NoDefinition { thread, .. } => {
+                Self::new(Kind::NoWorkflow, error.to_string()).at("thread_id", thread)
+            }
+            RuntimeError::Store(error) => Self::store(error),
+            RuntimeError::Event { thread, seq, source } => {
+                Self::new(Kind::Damaged, format!("thread {thread}, seq {seq}: {source}; other threads go on"))
+                    .at("thread_id", thread)
+                    .at("seq", seq)
+            }
+            RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads go on")),
+            RuntimeError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
+            RuntimeError::TooLarge { .. } => Self::new(Kind::TooLarge, format!("{error}: send less")),
+            RuntimeError::ShuttingDown => Self::stopping(),
+            error @ RuntimeError::ActorStopped(_) => Self::new(
+                Kind::Internal,
+                format!("{error}: what was acknowledged is in the log; look at it, then ask again"),
+            ),
+            error => Self::new(Kind::Internal, error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::store(error)
+    }
+}
+
+impl Serialize for Problem {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.document.serialize(serializer)
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.document.detail)
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.document.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        response.content_type("application/problem+json");
+        for (name, value) in &self.headers {
+            response.insert_header((name.clone(), value.clone()));
+        }
+        if let Some(seconds) = self.kind.retry_after_s() {
+            response.insert_header((header::RETRY_AFTER, HeaderValue::from(seconds)));
+        }
+        let mut response = response.body(serde_json::to_vec(self).unwrap_or_default());
+        // One that is made outside the middleware gets no headers there.
+        super::guard::protect(response.headers_mut());
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

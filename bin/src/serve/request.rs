@@ -1,0 +1,171 @@
+//! What is taken out of a request: the body, within limits of size and time; the parameters; the names in the path.
+
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, web};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
+use serde::de::DeserializeOwned;
+
+use super::problem::{Kind, Problem};
+
+/// How long a body may take to come.
+const BODY_MAX: Duration = Duration::from_secs(30);
+
+/// The whole body.
+pub(crate) async fn body(mut payload: web::Payload, bytes_max: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!(
+            "the body is larger than {bytes_max} bytes: send less, or start the server with a larger --body-bytes-max"
+        );
+        Problem::new(Kind::TooLarge, detail)
+    };
+    let read = async {
+        let mut whole = BytesMut::new();
+        while let Some(piece) = payload.next().await {
+            let piece = piece
+                .map_err(|error| Problem::new(Kind::InvalidRequest, format!("the body cannot be read: {error}")))?;
+            if whole.len() + piece.len() > bytes_max {
+                return Err(too_large());
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    };
+    match tokio::time::timeout(BODY_MAX, read).await {
+        Ok(read) => read,
+        Err(_) => {
+            let detail = format!("the body did not come within {} seconds: send the request again", BODY_MAX.as_secs());
+            Err(Problem::new(Kind::SlowRequest, detail))
+        }
+    }
+}
+
+/// The media type of the body, without its parameters, in small letters.
+pub(crate) fn media_type(request: &HttpRequest) -> String {
+    let value = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The JSON in a body. A form on a page of somebody else's cannot send the media type that is asked for.
+pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
+    let media_type = media_type(request);
+    if !(media_type == "application/json" || media_type.ends_with("+json")) {
+        let detail = "the body must be JSON, with the header `Content-Type: application/json`";
+        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let problem = Problem::new(Kind::InvalidRequest, format!("the body is not what is expected here: {error}"));
+        problem.at("line", error.line()).at("column", error.column())
+    })
+}
+
+/// As [`json`], where an empty body and `null` say nothing.
+pub(crate) fn json_or_default<T: DeserializeOwned + Default>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
+    let given: Option<T> = if body.is_empty() { None } else { json(request, body)? };
+    Ok(given.unwrap_or_default())
+}
+
+/// The query parameters.
+pub(crate) fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
+    let query = web::Query::<T>::from_query(request.query_string());
+    query.map(web::Query::into_inner).map_err(|error| {
+        let what = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        Problem::new(Kind::InvalidRequest, format!("the query parameters: {what}"))
+    })
+}
+
+/// A part of the path.
+pub(crate) fn named(request: &HttpRequest, name: &str) -> String {
+    request.match_info().query(name).to_owned()
+}
+
+/// The thread that the path names.
+pub(crate) fn thread(request: &HttpRequest) -> Result<ThreadId, Problem> {
+    let text = named(request, "thread");
+    text.parse().map_err(|_| {
+        let detail = "a thread is named by its id, a UUID: GET /v1/threads lists them";
+        Problem::new(Kind::NoThread, detail).at("thread_id", cut(&text))
+    })
+}
+
+/// The question that the path names.
+pub(crate) fn interaction(request: &HttpRequest) -> Result<(ThreadId, CallId), Problem> {
+    let text = named(request, "interaction");
+    CallId::parse_key(&text).map_err(|_| {
+        let detail = "a question is named by its id, as GET /v1/interactions lists it";
+        Problem::new(Kind::NoInteraction, detail).at("interaction", cut(&text))
+    })
+}
+
+pub(crate) fn cut(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// A list of words with commas between them; empty words are passed over.
+pub(crate) fn words(text: Option<&str>) -> Vec<&str> {
+    text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+pub(crate) fn statuses(text: Option<&str>) -> Result<Vec<Status>, Problem> {
+    let one = |word| crate::threads::status(word).map_err(|what| Problem::parameter("status", what));
+    words(text).into_iter().map(one).collect()
+}
+
+pub(crate) fn thread_ids(name: &str, text: Option<&str>) -> Result<Vec<ThreadId>, Problem> {
+    let one = |word: &str| {
+        word.parse().map_err(|_| Problem::parameter(name, "expected ids of threads with commas between them"))
+    };
+    words(text).into_iter().map(one).collect()
+}
+
+/// Names of events.
+pub(crate) fn types(text: Option<&str>) -> Result<Vec<&'static str>, Problem> {
+    let one = |word| match rethread_events::event::event_type_named(word) {
+        Some(event_type) => Ok(event_type.name),
+        None => {
+            Err(Problem::parameter("types", format!("no event is called {}; docs/EVENTS.md lists them", cut(word))))
+        }
+    };
+    words(text).into_iter().map(one).collect()
+}
+
+pub(crate) fn time(name: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
+    let parsed = text.map(str::parse).transpose();
+    parsed.map_err(|_| Problem::parameter(name, "expected a time such as 2026-01-31T12:00:00Z"))
+}
+
+/// How many of something a page holds.
+pub(crate) fn limit(given: Option<u64>, default: usize, max: usize) -> Result<usize, Problem> {
+    match given {
+        None => Ok(default),
+        Some(n) if (1..=max as u64).contains(&n) => Ok(n as usize),
+        Some(_) => Err(Problem::parameter("limit", format!("between 1 and {max} are possible"))),
+    }
+}
+
+/// A position, or none where the present is meant.
+pub(crate) fn after(text: Option<&str>) -> Result<Option<After>, Problem> {
+    match text {
+        None => Ok(None),
+        Some("now") => Ok(Some(After::Now)),
+        Some(text) => match text.parse() {
+            Ok(position) => Ok(Some(After::Position(Position(position)))),
+            Err(_) => Err(Problem::parameter("after", "expected a position of the log, or `now`")),
+        },
+    }
+}
+
+/// Where somebody goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    Now,
+    Position(Position),
+}
+
+/// A seq of a page's end.
+pub(crate) fn seq(given: Option<u64>) -> Seq {
+    Seq(given.unwrap_or(0))
+}

@@ -1,0 +1,27 @@
+use std::collections::BTreeSet;
+
+use super::super::openapi;
+use super::*;
+
+/// What is no part of the API.
+const PAGE: [&str; 2] = ["/", "/assets/{file}"];
+
+#[test]
+fn every_route_is_in_the_document_and_nothing_else() {
+    let mut api = openapi::api();
+    let mut described = BTreeSet::new();
+    for (path, item) in &mut api.paths.paths {
+        described.extend(openapi::operations(item).map(|(method, _)| (path.clone(), method)));
+    }
+    let routes = ROUTES.iter().filter(|route| !PAGE.contains(&route.path));
+    let served: BTreeSet<_> = routes.map(|route| (route.path.to_owned(), route.method)).collect();
+    assert_eq!(described, served);
+}
+
+#[test]
+fn what_changes_something_takes_more_than_looking() {
+    let harmless = ["/v1/log/verify", "/v1/session"];
+    for route in ROUTES.iter().filter(|route| route.method != "get" && !harmless.contains(&route.path)) {
+        assert!(matches!(route.access, Access::Operate | Access::Admin), "{route:?}");
+    }
+}

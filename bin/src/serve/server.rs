@@ -1,0 +1,114 @@
+//! What all requests of a server share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix_web::web;
+use rethread::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::counters::Counters;
+use super::hub::Hub;
+use super::idempotency::Keys;
+use super::problem::{Kind, Problem};
+use super::tokens::Tokens;
+use super::webhook::Deeds;
+
+/// The server, as a handler gets it.
+pub(crate) type Shared = web::Data<Server>;
+
+/// What is set when a server starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// Whether a request without a token may do nothing.
+    pub(crate) needs_token: bool,
+    /// Whether it only shows.
+    pub(crate) read_only: bool,
+    /// Names under which it may be reached, besides its addresses and `localhost`.
+    pub(crate) hosts: Vec<String>,
+    /// Origins whose pages may use it, besides its own.
+    pub(crate) origins: Vec<String>,
+    /// The largest body, in bytes.
+    pub(crate) body_bytes_max: usize,
+    /// How many may follow the log at once.
+    pub(crate) subscribers_max: usize,
+}
+
+/// What all requests of a server share.
+pub(crate) struct Server {
+    pub(crate) runtime: Runtime,
+    pub(crate) settings: Settings,
+    pub(crate) tokens: Tokens,
+    pub(crate) counters: Counters,
+    pub(crate) keys: Keys,
+    pub(crate) hub: Arc<Hub>,
+    /// The webhooks by name, and what they have done.
+    pub(crate) webhooks: Vec<(String, Arc<Deeds>)>,
+    /// Cancelled when the server is asked to stop.
+    pub(crate) stopping: CancellationToken,
+    subscribers: Arc<Semaphore>,
+    n_subscribers: AtomicUsize,
+}
+
+impl Server {
+    pub(crate) fn new(
+        runtime: Runtime,
+        settings: Settings,
+        tokens: Tokens,
+        stopping: CancellationToken,
+        webhooks: Vec<(String, Arc<Deeds>)>,
+    ) -> Self {
+        Self {
+            keys: Keys::new(runtime.clone()),
+            hub: Hub::beginning_at(runtime.store().next_position()),
+            runtime,
+            tokens,
+            counters: Counters::default(),
+            stopping,
+            webhooks,
+            subscribers: Arc::new(Semaphore::new(settings.subscribers_max)),
+            n_subscribers: AtomicUsize::new(0),
+            settings,
+        }
+    }
+
+    /// The place of one who follows the log.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<Seat, Problem> {
+        if self.stopping.is_cancelled() {
+            return Err(Problem::stopping());
+        }
+        match self.subscribers.clone().try_acquire_owned() {
+            Ok(permit) => {
+                self.n_subscribers.fetch_add(1, Ordering::Relaxed);
+                Ok(Seat { server: self.clone(), _permit: permit })
+            }
+            Err(_) => {
+                let n = self.settings.subscribers_max;
+                let detail = format!(
+                    "{n} follow the log already, which is the limit: try again when one has left, or start the server with a larger --subscribers-max"
+                );
+                Err(Problem::new(Kind::Busy, detail))
+            }
+        }
+    }
+
+    pub(crate) fn n_subscribers(&self) -> usize {
+        self.n_subscribers.load(Ordering::Relaxed)
+    }
+}
+
+/// The place of one who follows the log; free again when it is dropped.
+pub(crate) struct Seat {
+    server: Arc<Server>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.server.n_subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,57 @@
+//! `/v1/session`: a token in a cookie, for the page: a browser's `EventSource` sends no headers of its own.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::guard::COOKIE;
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::schemas::Session;
+use super::server::Shared;
+
+/// The largest body that is read here.
+const BODY_BYTES_MAX: usize = 4_096;
+
+/// A token.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Credentials {
+    /// As `rethread token create` printed it.
+    token: String,
+}
+
+/// Keeps a token in a cookie that no script can read and no other site can send.
+#[utoipa::path(post, path = "/v1/session", tag = "surroundings", operation_id = "begin_session", request_body = Credentials,
+    responses(
+        (status = 200, description = "The cookie is set", body = Session),
+        (status = 401, description = "Nobody knows this token", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn begin(
+    server: Shared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = request::body(payload, BODY_BYTES_MAX).await?;
+    let Credentials { token } = request::json(&request, &body)?;
+    let scope = server.tokens.scope_of(&token).map_err(|error| {
+        tracing::error!(%error, "the tokens cannot be read");
+        Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says")
+    })?;
+    let Some(scope) = scope else {
+        let detail = "nobody knows this token: it was revoked, or belongs to another server";
+        return Err(Problem::new(Kind::Unauthorized, detail));
+    };
+    // A token that is known holds nothing that would end the cookie early.
+    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+    Ok(HttpResponse::Ok().insert_header(("Set-Cookie", cookie)).json(json!({ "scope": scope })))
+}
+
+/// Forgets the cookie.
+#[utoipa::path(delete, path = "/v1/session", tag = "surroundings", operation_id = "end_session",
+    responses((status = 204, description = "It is forgotten")))]
+pub(crate) async fn end() -> HttpResponse {
+    let cookie = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    HttpResponse::NoContent().insert_header(("Set-Cookie", cookie)).finish()
+}

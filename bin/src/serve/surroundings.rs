@@ -1,0 +1,57 @@
+//! What the server has for threads: tools and profiles; and what it is itself.
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use serde_json::{Value, json};
+
+use super::guard::Allowed;
+use super::problem::Problem;
+use super::schemas::{Info, Profiles, Tools};
+use super::server::Shared;
+use super::tokens::Scope;
+use crate::tools::described;
+
+/// The tools that threads can use.
+#[utoipa::path(get, path = "/v1/tools", tag = "surroundings", operation_id = "list_tools",
+    responses((status = 200, description = "The tools, with the schemas of their arguments", body = Tools)))]
+pub(crate) async fn tools(server: Shared) -> HttpResponse {
+    let tools: Vec<_> = server.runtime.tools().list().iter().map(described).collect();
+    HttpResponse::Ok().json(json!({ "tools": tools }))
+}
+
+/// The profiles that workflows can name, without anything that is secret or says where secrets are.
+#[utoipa::path(get, path = "/v1/profiles", tag = "surroundings", operation_id = "list_profiles",
+    responses((status = 200, description = "The profiles", body = Profiles)))]
+pub(crate) async fn profiles(server: Shared) -> HttpResponse {
+    let profiles = server.runtime.profiles();
+    let default = profiles.default_name();
+    let shown: Vec<Value> = profiles
+        .names()
+        .filter_map(|name| Some((name, profiles.get(name).ok()?)))
+        .map(|(name, profile)| {
+            json!({
+                "name": name,
+                "provider": profile.provider,
+                "model": profile.model,
+                "is_default": default == Some(name),
+                "context_tokens_max": profile.context_tokens_max,
+                "fallback": profile.fallback,
+            })
+        })
+        .collect();
+    HttpResponse::Ok().json(json!({ "profiles": shown }))
+}
+
+/// What the server is, and what whoever asks may do.
+#[utoipa::path(get, path = "/v1/info", tag = "surroundings", operation_id = "info",
+    responses((status = 200, description = "The server", body = Info)))]
+pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let scope = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
+    Ok(HttpResponse::Ok().json(json!({
+        "name": "rethread",
+        "version": env!("CARGO_PKG_VERSION"),
+        "scope": scope,
+        "read_only": server.settings.read_only,
+        "next_position": server.runtime.store().next_position(),
+        "now": server.runtime.now(),
+    })))
+}

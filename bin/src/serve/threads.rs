@@ -1,0 +1,269 @@
+//! `/v1/threads`: starting, listing, looking at and deleting threads.
+
+use std::time::Duration;
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
+use rethread::{Json, OfWhom, RuntimeError, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use super::guard::Allowed;
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::schemas::{Deleted, Outcome, Thread, Threads};
+use super::server::Shared;
+use super::tokens::Scope;
+use super::workflows::Chosen;
+
+/// How many threads a page holds.
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 500;
+/// How long an outcome may be waited for.
+const WAIT_MAX_MS: u64 = 30_000;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only these, with commas between them: `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`,
+    /// `error`.
+    #[param(pattern = "^((pending|running|waiting|paused|completed|cancelled|error)(,|$))*$")]
+    status: Option<String>,
+    /// Only threads that began on a workflow of this name.
+    workflow: Option<String>,
+    /// The branches of this thread; `none` for threads that are nobody's branch. All threads when absent.
+    #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
+    branch_of: Option<String>,
+    /// Only threads made at this time or later.
+    #[param(format = DateTime)]
+    since: Option<String>,
+    /// Only threads made before this time.
+    #[param(format = DateTime)]
+    until: Option<String>,
+    /// `newest` first, which is the default, or `oldest`.
+    #[param(pattern = "^(newest|oldest)$")]
+    order: Option<String>,
+    /// Where the page before ended: its `next`.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    cursor: Option<String>,
+    /// At most so many, 50 unless given, 500 at most.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+    /// `usage`: with tokens, cost and the present node of each thread, which costs a look into each.
+    #[param(pattern = "^usage$")]
+    include: Option<String>,
+}
+
+/// Threads, the newest first. Ask on with `next` until it is null: a page may hold fewer than `limit`, or none, before
+/// the last.
+#[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListQuery),
+    responses(
+        (status = 200, description = "A page of the list", body = Threads),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn list(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: ListQuery = request::query(&request)?;
+    let with_usage = match query.include.as_deref() {
+        None => false,
+        Some("usage") => true,
+        Some(_) => return Err(Problem::parameter("include", "expected `usage`")),
+    };
+    let branch_of = match query.branch_of.as_deref() {
+        None => OfWhom::Any,
+        Some("none") => OfWhom::Nobody,
+        Some(owner) => OfWhom::Of(
+            owner.parse().map_err(|_| Problem::parameter("branch_of", "expected the id of a thread, or `none`"))?,
+        ),
+    };
+    let oldest_first = match query.order.as_deref() {
+        None | Some("newest") => false,
+        Some("oldest") => true,
+        Some(_) => return Err(Problem::parameter("order", "expected `newest` or `oldest`")),
+    };
+    let cursor = query.cursor.as_deref().map(str::parse::<ThreadId>).transpose();
+    let page = server
+        .runtime
+        .thread_page(ThreadQuery {
+            status: request::statuses(query.status.as_deref())?,
+            workflow: query.workflow,
+            branch_of,
+            since: request::time("since", query.since.as_deref())?,
+            until: request::time("until", query.until.as_deref())?,
+            after: cursor.map_err(|_| Problem::parameter("cursor", "expected the `next` of a page before"))?,
+            oldest_first,
+            limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
+        })
+        .await?;
+    let mut threads = Vec::with_capacity(page.threads.len());
+    for summary in &page.threads {
+        let mut json = summary.to_json();
+        if with_usage {
+            add_usage(&server.runtime.thread(summary.thread_id), &mut json).await?;
+        }
+        threads.push(json);
+    }
+    Ok(HttpResponse::Ok().json(json!({ "threads": threads, "next": page.next })))
+}
+
+async fn add_usage(thread: &ThreadHandle, json: &mut Value) -> Result<(), Problem> {
+    let state = match thread.state().await {
+        Ok(state) => state,
+        // One that cannot be read does not hide the others.
+        Err(error) => {
+            json["problem"] = json!(Problem::from(error));
+            return Ok(());
+        }
+    };
+    json["usage"] = state.outcome_json()["usage"].take();
+    json["node"] = json!(state.node_name());
+    Ok(())
+}
+
+/// A thread to be started. Give one of `workflow`, `hash` and `definition`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Start {
+    /// The name of a workflow: its newest definition.
+    workflow: Option<String>,
+    /// The hash of a definition.
+    hash: Option<String>,
+    /// A definition: an object, or a text in YAML or JSON.
+    #[schema(value_type = Option<Object>)]
+    definition: Option<Value>,
+    /// The variable `input` of the workflow; an empty text when absent.
+    input: Option<Value>,
+    /// The folder on the server's machine that tools work in, in place of the server's own. Takes the scope `admin`.
+    workspace: Option<String>,
+}
+
+/// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
+/// sent again, also after a restart of the server, is answered with the thread that the first one started.
+#[utoipa::path(post, path = "/v1/threads", tag = "threads", operation_id = "start_thread", request_body = Start,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes")),
+    responses(
+        (status = 201, description = "The thread has begun", body = Thread),
+        (status = 400, description = "The body is not what is expected", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such workflow", body = Document, content_type = "application/problem+json"),
+        (status = 413, description = "The input is too large", body = Document, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = Document, content_type = "application/problem+json"),
+        (status = 422, description = "The workflow has faults, or the key was used for another request", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn start(
+    server: Shared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let start: Start = request::json(&request, &body)?;
+    let allowed = request.extensions().get::<Allowed>().copied();
+    if start.workspace.is_some() && allowed.is_none_or(|Allowed(scope)| scope < Scope::Admin) {
+        let detail = "`workspace` takes a token of the scope `admin`: leave it out, and the server's folder is used";
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    let workspace = start.workspace;
+    let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
+    let Some(workflow) = chosen.find(&server).await? else {
+        let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
+        return Err(Problem::new(Kind::InvalidRequest, detail));
+    };
+    let mut id = ThreadId::from_bytes(*uuid::Uuid::now_v7().as_bytes());
+    let keyed = server.keys.begin(&request, "start", &body, id).await?;
+    let mut response = HttpResponse::Created();
+    if let Some(keyed) = keyed.as_ref().filter(|keyed| keyed.is_repeated) {
+        id = keyed.thread;
+        response.insert_header(("Idempotency-Replayed", "true"));
+        match server.runtime.thread(id).summary().await {
+            Ok(summary) => return Ok(response.insert_header(location(id)).json(summary.to_json())),
+            // The server ended between writing down the key and beginning the thread.
+            Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let input = start.input.map_or_else(|| Json::from(""), Json::from);
+    let mut start = StartThread::new(workflow, input).id(id);
+    if let Some(folder) = workspace {
+        start = start.workspace(folder);
+    }
+    let thread = server.runtime.start(start).await?;
+    drop(keyed);
+    Ok(response.insert_header(location(id)).json(thread.summary().await?.to_json()))
+}
+
+fn location(id: ThreadId) -> (&'static str, String) {
+    ("Location", format!("/v1/threads/{id}"))
+}
+
+/// One thread at a glance, with its tokens and cost.
+#[utoipa::path(get, path = "/v1/threads/{thread}", tag = "threads", operation_id = "show_thread",
+    params(("thread" = String, Path, description = "The id of the thread")),
+    responses(
+        (status = 200, description = "The thread", body = Thread),
+        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn show(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let mut json = thread.summary().await?.to_json();
+    add_usage(&thread, &mut json).await?;
+    Ok(HttpResponse::Ok().json(json))
+}
+
+/// Deletes a thread with all its branches. It must have ended, and no fork may inherit from it.
+#[utoipa::path(delete, path = "/v1/threads/{thread}", tag = "threads", operation_id = "delete_thread",
+    params(("thread" = String, Path, description = "The id of the thread")),
+    responses(
+        (status = 200, description = "It is gone", body = Deleted),
+        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "It has not ended, or forks inherit from it", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let id = request::thread(&request)?;
+    match server.runtime.thread(id).delete().await {
+        Ok(()) => Ok(HttpResponse::Ok().json(json!({ "thread_id": id, "status": "deleted" }))),
+        Err(error @ RuntimeError::Rejected { .. }) => {
+            Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", id))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OutcomeQuery {
+    /// Wait up to so many milliseconds until the thread has ended, waits for a person or is paused; 30000 at most.
+    #[param(minimum = 0, maximum = 30000)]
+    wait_ms: Option<u64>,
+}
+
+/// What a thread has come to. Asking again with `wait_ms` waits without following events.
+#[utoipa::path(get, path = "/v1/threads/{thread}/outcome", tag = "threads", operation_id = "thread_outcome",
+    params(("thread" = String, Path, description = "The id of the thread"), OutcomeQuery),
+    responses(
+        (status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome),
+        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn outcome(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: OutcomeQuery = request::query(&request)?;
+    let wait_ms = query.wait_ms.unwrap_or(0);
+    if wait_ms > WAIT_MAX_MS {
+        return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
+    }
+    let thread = server.runtime.thread(request::thread(&request)?);
+    thread.summary().await?;
+    // A server that only shows wakes nobody up.
+    if wait_ms > 0 && !server.runtime.is_observing() {
+        tokio::select! {
+            outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {
+                if let Ok(outcome) = outcome {
+                    return Ok(HttpResponse::Ok().json(outcome?.to_json()));
+                }
+            }
+            () = server.stopping.cancelled() => return Err(Problem::stopping()),
+        }
+    }
+    let summary: ThreadSummary = thread.summary().await?;
+    let mut json = thread.state_at(summary.last_seq).await?.outcome_json();
+    json["last_position"] = json!(summary.last_position);
+    Ok(HttpResponse::Ok().json(json))
+}

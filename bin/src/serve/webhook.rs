@@ -1,0 +1,207 @@
+//! Webhooks: events are posted to an address, signed, in order, at least once.
+//!
+//! Each webhook has a place in the log of its own, kept durably under its name. What cannot be delivered is tried again
+//! after ever longer waits; nothing behind it is sent meanwhile, so that the order holds. After a limit the webhook is
+//! dead until the server is started again, and says so.
+
+mod config;
+mod signature;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use rethread::{Position, RecordedEvent, Runtime};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::config::{Webhook, read};
+use super::cloud_event::cloud_event;
+use crate::exit::Failure;
+use crate::output;
+
+/// How long an attempt may take.
+const ATTEMPT_MAX: Duration = Duration::from_secs(15);
+/// The waits between attempts: the first, and the longest.
+const WAIT_FIRST: Duration = Duration::from_millis(500);
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// The place is kept at least once in so many events, and so long.
+const KEEP_EVENTS: u64 = 100;
+const KEEP_AFTER: Duration = Duration::from_secs(1);
+
+/// What a webhook has done since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct Deeds {
+    pub(crate) delivered: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// The next position that it looks at.
+    pub(crate) next: AtomicU64,
+    /// 1 once it has given up.
+    pub(crate) dead: AtomicU64,
+}
+
+/// A webhook at work.
+pub(crate) struct AtWork {
+    pub(crate) name: String,
+    pub(crate) deeds: Arc<Deeds>,
+    task: JoinHandle<()>,
+}
+
+impl AtWork {
+    /// Waits until its place is kept, after the server was asked to stop.
+    pub(crate) async fn ended(self) {
+        let _ = self.task.await;
+    }
+}
+
+/// Starts the webhooks. Each begins where it kept its place, or where the log ends when it has none.
+pub(crate) async fn start(
+    webhooks: Vec<Webhook>,
+    runtime: &Runtime,
+    stopping: &CancellationToken,
+) -> Result<Vec<AtWork>, Failure> {
+    let mut at_work = Vec::new();
+    for webhook in webhooks {
+        let client = rethread_llm::http::shared(ATTEMPT_MAX).map_err(Failure::other)?;
+        let cursor = format!("webhook/{}", webhook.name);
+        let next = match runtime.cursor(&cursor).await? {
+            Some(next) => next,
+            None if webhook.from_the_beginning => Position(0),
+            None => runtime.store().next_position(),
+        };
+        // Kept at once, so that what happens before the first delivery is not passed over by a restart.
+        runtime.save_cursor(&cursor, next).await?;
+        let (name, deeds) = (webhook.name.clone(), Arc::<Deeds>::default());
+        deeds.next.store(next.0, Ordering::Relaxed);
+        let sender = Sender { webhook, client, cursor, runtime: runtime.clone(), deeds: deeds.clone() };
+        let stopping = stopping.clone();
+        at_work.push(AtWork { name, deeds, task: tokio::spawn(async move { sender.run(next, stopping).await }) });
+    }
+    Ok(at_work)
+}
+
+struct Sender {
+    webhook: Webhook,
+    client: reqwest::Client,
+    /// The name under which its place is kept.
+    cursor: String,
+    runtime: Runtime,
+    deeds: Arc<Deeds>,
+}
+
+/// Why it goes no further.
+enum Halt {
+    Stopped,
+    Dead(String),
+}
+
+impl Sender {
+    async fn run(self, from: Position, stopping: CancellationToken) {
+        let mut next = from;
+        let halted = self.deliver(&mut next, &stopping).await;
+        self.keep(next).await;
+        if let Halt::Dead(why) = halted {
+            self.deeds.dead.store(1, Ordering::Relaxed);
+            let name = output::tame(&self.webhook.name, 80);
+            let text = format!(
+                "webhook `{name}` has given up at position {next}: {}; it goes on from there when the server is started again",
+                output::tame(&why, 400)
+            );
+            tracing::error!("{text}");
+            output::say(&format!("{}: {text}", output::red("error")));
+        }
+    }
+
+    async fn deliver(&self, next: &mut Position, stopping: &CancellationToken) -> Halt {
+        let names: Vec<&str> = self.webhook.types.iter().map(String::as_str).collect();
+        let mut events = match self.runtime.events(*next, &names) {
+            Ok(events) => events,
+            Err(error) => return Halt::Dead(error.to_string()),
+        };
+        let (mut n_since, mut kept_at) = (0, Instant::now());
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stopping.cancelled() => return Halt::Stopped,
+                event = events.next() => event,
+                // Nothing comes just now: a good time.
+                () = tokio::time::sleep(KEEP_AFTER), if n_since > 0 => {
+                    self.keep(*next).await;
+                    (n_since, kept_at) = (0, Instant::now());
+                    continue;
+                }
+            };
+            let event = match event {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Halt::Dead(error.to_string()),
+                None => return Halt::Stopped,
+            };
+            if let Err(halt) = self.send_until_taken(&event, stopping).await {
+                return halt;
+            }
+            *next = event.record.position.next();
+            self.deeds.next.store(next.0, Ordering::Relaxed);
+            n_since += 1;
+            if n_since >= KEEP_EVENTS || kept_at.elapsed() >= KEEP_AFTER {
+                self.keep(*next).await;
+                (n_since, kept_at) = (0, Instant::now());
+            }
+        }
+    }
+
+    async fn send_until_taken(&self, event: &RecordedEvent, stopping: &CancellationToken) -> Result<(), Halt> {
+        let body = cloud_event(event).to_string();
+        let (began, mut wait) = (Instant::now(), WAIT_FIRST);
+        loop {
+            // Not called off by a stop: it may have been taken.
+            let why = match self.send(event, body.clone()).await {
+                Ok(()) => {
+                    self.deeds.delivered.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(why) => why,
+            };
+            self.deeds.failed.fetch_add(1, Ordering::Relaxed);
+            if began.elapsed() >= self.webhook.give_up_after {
+                let tried = output::duration(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+                return Err(Halt::Dead(format!("{why}, tried for {tried}")));
+            }
+            tracing::warn!(webhook = self.webhook.name, position = %event.record.position, why, "not delivered, tried again");
+            let left = self.webhook.give_up_after.saturating_sub(began.elapsed());
+            tokio::select! {
+                () = stopping.cancelled() => return Err(Halt::Stopped),
+                () = tokio::time::sleep(wait.min(left)) => {}
+            }
+            wait = (wait * 2).min(WAIT_MAX);
+        }
+    }
+
+    async fn send(&self, event: &RecordedEvent, body: String) -> Result<(), String> {
+        let id = event.record.id().to_string();
+        let seconds = self.runtime.now().unix_us() / 1_000_000;
+        let signature = self.webhook.secret.sign(&id, seconds, body.as_bytes());
+        let request = self
+            .client
+            .post(self.webhook.url.clone())
+            .timeout(ATTEMPT_MAX)
+            .header("Content-Type", "application/cloudevents+json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds.to_string())
+            .header("webhook-signature", signature)
+            .body(body);
+        match request.send().await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(format!("the answer was {}", response.status())),
+            // The address may hold a secret of its own.
+            Err(error) => Err(error.without_url().to_string()),
+        }
+    }
+
+    /// Keeps its place. What is not kept is delivered again after a crash.
+    async fn keep(&self, next: Position) {
+        if let Err(error) = self.runtime.save_cursor(&self.cursor, next).await {
+            tracing::warn!(webhook = self.webhook.name, %error, "its place could not be kept");
+        }
+    }
+}

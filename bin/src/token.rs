@@ -1,0 +1,103 @@
+//! `token`: who may use the server from elsewhere.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use rethread::Time;
+use serde_json::json;
+
+use crate::exit::{FAILED, Failure, NOT_FOUND};
+use crate::open::OpenArgs;
+use crate::output;
+use crate::serve::tokens::{Kept, Scope, Tokens};
+
+/// Create, list and revoke the tokens of `rethread serve`.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    /// Make a token and print it, this once: only its hash is kept
+    Create(CreateArgs),
+    /// List the tokens, without what is secret
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a token away: a running server refuses it at once
+    Revoke {
+        /// The token, as `token list` names it
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
+    /// What it allows
+    #[arg(long, value_enum)]
+    scope: Scope,
+    /// What it is for, for whoever reads the list
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure> {
+    let tokens = Tokens::beside(&open.data_dir);
+    match args.command {
+        TokenCommand::Create(args) => {
+            let (token, kept) = tokens.create(args.scope, args.note, now()).map_err(failed)?;
+            if args.json {
+                output::print_json(&json!({ "token": token, "id": kept.id, "scope": kept.scope }))?;
+            } else {
+                output::print(token)?;
+                if open.talks() {
+                    output::say(&format!(
+                        "keep it: it is not shown again; take it away with: rethread token revoke {}",
+                        kept.id
+                    ));
+                }
+            }
+        }
+        TokenCommand::List { json } => {
+            let all = tokens.list().map_err(failed)?;
+            if json {
+                output::print_json(&all.iter().map(described).collect())?;
+            } else if all.is_empty() && open.talks() {
+                output::say("no tokens");
+            }
+            for kept in all.iter().filter(|_| !json) {
+                let note = output::tame(kept.note.as_deref().unwrap_or_default(), 80);
+                output::print(format!("{}  {:<8} {}  {note}", kept.id, kept.scope.name(), kept.created_at).trim_end())?;
+            }
+        }
+        TokenCommand::Revoke { id } => {
+            if !tokens.revoke(&id).map_err(failed)? {
+                let message = format!("no token {}: see `rethread token list`", output::tame(&id, 80));
+                return Err(Failure::new(NOT_FOUND, message));
+            }
+            output::print(format!("{id} revoked"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(kept: &Kept) -> serde_json::Value {
+    json!({ "id": kept.id, "scope": kept.scope, "note": kept.note, "created_at": kept.created_at })
+}
+
+fn failed(error: impl ToString) -> Failure {
+    Failure::new(FAILED, error)
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix_us(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}

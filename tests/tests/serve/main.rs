@@ -1,0 +1,15 @@
+//! The server as its clients see it: the real program, real sockets.
+
+// All of it is test code, its helpers included.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod api;
+mod conflicts;
+mod eventsource;
+mod http;
+mod idempotency;
+mod place;
+mod security;
+mod stops;
+mod streams;
+mod webhooks;

@@ -1,0 +1,126 @@
+//! Who is let in, from where, and what for.
+
+use rethread_tests::binary::Scene;
+use serde_json::{Value, json};
+
+use crate::place::{Place, QUICK};
+
+fn token(scene: &Scene, scope: &str) -> String {
+    let made = scene.run(&format!("token create --scope {scope} --note for-the-test")).ok();
+    made.stdout.trim().to_owned()
+}
+
+#[test]
+fn a_token_allows_what_its_scope_says_until_it_is_revoked() {
+    let scene = Scene::new();
+    scene.run("serve --require-token --listen 127.0.0.1:0").code(3).says("rethread token create");
+    let (read, operate, admin) = (token(&scene, "read"), token(&scene, "operate"), token(&scene, "admin"));
+    let place = Place::on(scene, "--require-token");
+    let ask = |method: &str, path: &str, token: &str| {
+        let request = place.request(method, path).header("Authorization", &format!("Bearer {token}"));
+        if method == "POST" { request.json(&json!({ "definition": QUICK })).send() } else { request.send() }
+    };
+    let nobody = place.get("/v1/threads");
+    nobody.problem(401, "unauthorized");
+    assert_eq!(nobody.header("www-authenticate"), Some("Bearer realm=\"rethread\""));
+    place.get("/health/live").is(200);
+    place.get("/v1/openapi.json").is(200);
+    place.get("/metrics").problem(401, "unauthorized");
+    ask("GET", "/v1/threads", "rethread_wrong").problem(401, "unauthorized");
+    ask("GET", "/v1/threads", &read).is(200);
+    ask("POST", "/v1/threads", &read).problem(403, "forbidden");
+    let thread = ask("POST", "/v1/threads", &operate).is(201).value()["thread_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/threads/{thread}");
+    while ask("GET", &path, &read).value()["status"] != "completed" {}
+    ask("DELETE", &path, &operate).problem(403, "forbidden");
+    let elsewhere = json!({ "definition": QUICK, "workspace": "/" });
+    let request = place.request("POST", "/v1/threads").header("Authorization", &format!("Bearer {operate}"));
+    request.json(&elsewhere).send().problem(403, "forbidden");
+    ask("DELETE", &path, &admin).is(200);
+
+    let all = place.scene.run("token list --json").ok().json();
+    assert_eq!(all.as_array().map(Vec::len), Some(3));
+    assert!(!all.to_string().contains(read.trim_start_matches("rethread_")), "{all}");
+    let of_read = all.as_array().unwrap().iter().find(|kept| kept["scope"] == "read").unwrap();
+    place.scene.run(&format!("token revoke {}", of_read["id"].as_str().unwrap())).ok();
+    place.scene.run("token revoke nothing").code(5);
+    ask("GET", "/v1/threads", &read).problem(401, "unauthorized");
+    ask("GET", "/v1/threads", &operate).is(200);
+}
+
+#[test]
+fn a_page_keeps_its_token_in_a_cookie_that_scripts_cannot_read() {
+    let scene = Scene::new();
+    let token = token(&scene, "read");
+    let place = Place::on(scene, "--require-token");
+    place.post("/v1/session", &json!({ "token": "rethread_wrong" })).problem(401, "unauthorized");
+    let session = place.post("/v1/session", &json!({ "token": token })).is(200);
+    let cookie = session.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    place.request("GET", "/v1/threads").header("Cookie", &format!("other=1; {cookie}")).send().is(200);
+    let ended = place.request("DELETE", "/v1/session").header("Cookie", cookie).send().is(204);
+    assert!(ended.header("set-cookie").unwrap().contains("Max-Age=0"));
+}
+
+#[test]
+fn elsewhere_than_on_this_machine_a_token_is_needed() {
+    let scene = Scene::new();
+    scene.run("serve --listen 0.0.0.0:0").code(3).says("is not a loopback address").says("rethread token create");
+    let token = token(&scene, "read");
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    let address = format!("127.0.0.1:{}", place.address.port()).parse().unwrap();
+    let request = || crate::http::Request::new(address, "GET", "/v1/threads");
+    request().send().problem(401, "unauthorized");
+    request().header("Authorization", &format!("Bearer {token}")).send().is(200);
+}
+
+#[test]
+fn names_and_origins_that_are_not_its_own_get_nothing() {
+    let place = Place::with("--allow-host threads.example --allow-origin https://page.example");
+    let port = place.address.port();
+    let host = |host: &str| place.request("GET", "/v1/threads").header("Host", host).send();
+    for good in
+        ["localhost", &format!("localhost:{port}"), "127.0.0.1", "[::1]:80", "threads.example", "THREADS.example:80"]
+    {
+        host(good).is(200);
+    }
+    for bad in ["evil.example", "localhost.evil.example", "192.0.2.1", "127.0.0.1.evil.example", "", "[::1"] {
+        let answer = host(bad);
+        assert!([400, 421].contains(&answer.status), "{bad}: {}", answer.body);
+    }
+    let origin = |origin: &str| place.request("GET", "/v1/threads").header("Origin", origin).send();
+    origin(&format!("http://127.0.0.1:{port}")).is(200);
+    origin("https://page.example").is(200);
+    for bad in ["http://evil.example", "null", "http://127.0.0.1:1", "https://page.example.evil.example", "file://"] {
+        origin(bad).problem(403, "foreign-origin");
+    }
+}
+
+#[test]
+fn every_answer_keeps_browsers_from_more_than_showing_it() {
+    let place = Place::new();
+    for path in ["/", "/v1/threads", "/nothing", "/v1/openapi.json"] {
+        let answer = place.get(path);
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe-inline") && !policy.contains('*'), "{path}: {policy}");
+    }
+}
+
+#[test]
+fn what_threads_hold_is_data_and_never_a_page() {
+    let place = Place::new();
+    let hostile = "<script>alert(1)</script>\u{2028}\n</data>";
+    let started = place.post("/v1/threads", &json!({ "definition": QUICK, "input": hostile })).is(201).value();
+    let path = format!("/v1/threads/{}", started["thread_id"].as_str().unwrap());
+    let events = place.get(&format!("{path}/events"));
+    assert_eq!(events.header("content-type"), Some("application/json"));
+    assert_eq!(events.value()["events"][0]["data"]["input"], Value::from(hostile));
+    let blob = place.get(&format!("/v1/log/blobs/{}", started["workflow_hash"].as_str().unwrap())).is(200);
+    assert_eq!(blob.header("content-disposition"), Some("attachment"));
+}

@@ -1,0 +1,71 @@
+//! How a server ends.
+
+use rethread_tests::binary::Scene;
+use serde_json::json;
+
+use crate::place::{GREETING, Place, QUICK};
+
+#[test]
+fn a_signal_tells_subscribers_finishes_and_exits_with_0() {
+    let place = Place::new();
+    let (thread, id) = place.asking();
+    let mut stream = place.follow(&format!("/v1/threads/{thread}/events"));
+    assert_eq!(stream.event().unwrap().unwrap().name, "THREAD_STARTED");
+    let Place { scene, server, .. } = place;
+    server.signal("TERM");
+    let mut last = String::new();
+    while let Some(line) = stream.line().unwrap() {
+        if !line.is_empty() {
+            last = line;
+        }
+    }
+    assert!(last.starts_with("id: "), "the last line tells where to go on: {last}");
+    server.end().ok().silent().says("stopping");
+    let place = Place::on(scene, "");
+    place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "yes" })).is(200);
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let place = Place::new();
+    place.start(&GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 60000"));
+    place.server.signal("TERM");
+    let Place { mut server, .. } = place;
+    server.wait_until_said("stopping");
+    server.signal("TERM");
+    let ended = server.end();
+    assert!([Some(130), Some(0)].contains(&ended.code), "{ended}");
+}
+
+#[test]
+fn a_thread_goes_on_after_the_server_was_killed() {
+    let place = Place::new();
+    let thread = place.start(GREETING);
+    let place = place.kill_and_restart();
+    assert_eq!(place.at_rest(&thread)["status"], "waiting");
+}
+
+#[test]
+fn a_server_that_only_shows_runs_and_changes_nothing() {
+    let place = Place::new();
+    let (thread, id) = place.asking();
+    let Place { scene, server, .. } = place;
+    server.kill();
+    let place = Place::on(scene, "--read-only");
+    assert_eq!(place.get(&format!("/v1/threads/{thread}")).is(200).value()["status"], "waiting");
+    assert_eq!(place.get("/v1/info").value()["read_only"], true);
+    place.post("/v1/threads", &json!({ "definition": QUICK })).problem(403, "read-only");
+    place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": 1 })).problem(403, "read-only");
+    place.request("DELETE", &format!("/v1/threads/{thread}")).send().problem(403, "read-only");
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_before_the_log_is_touched() {
+    let place = Place::new();
+    let other = Scene::new();
+    let words = format!("serve --listen {}", place.address);
+    other.run(&words).code(1).says("choose another with --listen");
+    assert!(!other.data_dir().exists());
+    place.scene.run("serve --listen 127.0.0.1:0").code(7).says("rethread serve at http://127.0.0.1:");
+}

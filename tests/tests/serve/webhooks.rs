@@ -1,0 +1,121 @@
+//! Events that are posted to an address.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use rethread_tests::binary::{HANG, Scene};
+use serde_json::Value;
+
+use crate::place::{Place, QUICK};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// What was posted.
+struct Post {
+    headers: Vec<(String, String)>,
+    event: Value,
+}
+
+/// Takes what is posted and answers with these statuses, then with 200 for ever.
+fn receiver(statuses: impl IntoIterator<Item = u16>) -> (String, Receiver<Post>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?key=hunter2", listener.local_addr().unwrap());
+    let (sender, posts) = channel();
+    let mut statuses: VecDeque<u16> = statuses.into_iter().collect();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut reader = BufReader::new(socket.unwrap());
+            loop {
+                let (mut line, mut headers) = (String::new(), Vec::new());
+                if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                    break;
+                }
+                loop {
+                    line.clear();
+                    reader.read_line(&mut line).unwrap();
+                    let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+                    headers.push((name.to_ascii_lowercase(), value.to_owned()));
+                }
+                let length = headers.iter().find(|(name, _)| name == "content-length").unwrap().1.parse().unwrap();
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                let status = statuses.pop_front().unwrap_or(200);
+                write!(reader.get_mut(), "HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").unwrap();
+                if status == 200
+                    && sender.send(Post { headers, event: serde_json::from_slice(&body).unwrap() }).is_err()
+                {
+                    return;
+                }
+            }
+        }
+    });
+    (url, posts)
+}
+
+fn configured(url: &str, more: &str) -> Scene {
+    let scene = Scene::new();
+    scene.write("secret.txt", SECRET);
+    scene.write("rethread.toml", format!("[webhooks.audit]\nurl = \"{url}\"\nsecret_file = \"secret.txt\"\n{more}"));
+    scene
+}
+
+#[test]
+fn every_event_is_posted_in_order_signed_and_goes_on_after_a_restart() {
+    let (url, posts) = receiver([500, 503]);
+    let place = Place::on(configured(&url, ""), "");
+    let first = place.at_rest(&place.start(QUICK))["last_position"].as_u64().unwrap();
+    let mut seen: Vec<Value> = Vec::new();
+    while seen.last().is_none_or(|event| event["position"] != format!("{first:020}")) {
+        let post = posts.recv_timeout(HANG).unwrap();
+        let header = |wanted: &str| post.headers.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
+        assert_eq!(header("content-type"), "application/cloudevents+json");
+        assert_eq!(header("webhook-id"), post.event["eventid"]);
+        assert!(header("webhook-signature").starts_with("v1,"));
+        assert!(header("webhook-timestamp").parse::<u64>().unwrap() > 1_700_000_000);
+        seen.push(post.event);
+    }
+    let Place { scene, server, .. } = place;
+    server.signal("TERM");
+    server.end().ok();
+    let place = Place::on(scene, "");
+    let last = place.at_rest(&place.start(QUICK))["last_position"].as_u64().unwrap();
+    while seen.last().is_none_or(|event| event["position"] != format!("{last:020}")) {
+        seen.push(posts.recv_timeout(HANG).unwrap().event);
+    }
+    let positions: Vec<u64> = seen.iter().map(|event| event["position"].as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(positions, (0..=last).collect::<Vec<_>>(), "a stop in good order repeats nothing");
+    let metrics = place.get("/metrics").body;
+    assert!(metrics.contains("rethread_webhook_dead{webhook=\"audit\"} 0"), "{metrics}");
+    assert!(!metrics.contains("hunter2"));
+}
+
+#[test]
+fn one_that_never_answers_well_dies_loudly_and_alone() {
+    let (url, _posts) = receiver(std::iter::repeat_n(500, 1_000));
+    let more = "types = [\"THREAD_COMPLETED\"]\ngive_up_after_s = 1\n";
+    let mut place = Place::on(configured(&url, more), "");
+    let thread = place.start(QUICK);
+    place.at_rest(&thread);
+    let said = place.server.wait_until_said("has given up");
+    assert!(said.contains("webhook `audit`") && said.contains("500") && !said.contains("hunter2"), "{said}");
+    let metrics = place.get("/metrics").is(200).body;
+    assert!(metrics.contains("rethread_webhook_dead{webhook=\"audit\"} 1"), "{metrics}");
+    let again = place.start(QUICK);
+    assert_eq!(place.at_rest(&again)["status"], "completed");
+}
+
+#[test]
+fn a_configuration_that_makes_no_sense_is_refused_with_the_reason() {
+    let serve = |scene: &Scene| scene.run("serve --listen 127.0.0.1:0").code(3);
+    serve(&configured("ftp://example", "")).says("must begin with https://");
+    serve(&configured("http://example", "types = [\"NO\"]")).says("no event is called NO");
+    serve(&configured("http://example", "colour = 1")).says("colour");
+    let scene = configured("http://example", "");
+    scene.write("secret.txt", "hunter2");
+    let said = serve(&scene);
+    assert!(!said.stderr.contains("hunter2"), "{said}");
+    said.says("whsec_");
+    Scene::new().run("serve --listen 127.0.0.1:0 --webhook http://example").code(3).says("RETHREAD_WEBHOOK_SECRET");
+}
