@@ -64,6 +64,12 @@ impl ThreadHandle {
         self.wait(Until::AtRest).await
     }
 
+    /// What it has come to by now, whether or not it goes on.
+    pub async fn present(&self) -> Result<Outcome, RuntimeError> {
+        let loaded = self.load(None).await?;
+        Ok(Outcome::new(loaded.state, loaded.last_position))
+    }
+
     async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
         let inner = self.runtime.inner();
         loop {

@@ -22,6 +22,7 @@ mod llm;
 mod moment;
 mod open;
 mod output;
+mod remote;
 mod replay;
 mod resume;
 mod run;

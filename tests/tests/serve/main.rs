@@ -9,6 +9,7 @@ mod eventsource;
 mod http;
 mod idempotency;
 mod place;
+mod remote;
 mod security;
 mod stops;
 mod streams;
