@@ -19,6 +19,7 @@ use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
+use crate::monitor::{Monitor, Watching};
 use crate::processor::{ProcessorContext, Processors};
 use crate::recovery;
 use crate::runtime::Runtime;
@@ -74,6 +75,7 @@ pub struct RuntimeBuilder {
     strategies: Strategies,
     equipment: Plan,
     workspace_in_prompt: bool,
+    monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
     arbiters: usize,
     recover: bool,
@@ -100,6 +102,7 @@ impl RuntimeBuilder {
             strategies: Strategies::default(),
             equipment: Plan::default(),
             workspace_in_prompt: true,
+            monitors: Vec::new(),
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
@@ -220,6 +223,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whom to call when a model answered, a tool call ended, tokens were used or a conversation was summarised. There
+    /// may be several.
+    pub fn monitor(mut self, monitor: impl Monitor) -> Self {
+        self.monitors.push(Arc::new(monitor));
+        self
+    }
+
     /// A strategy of agent loops: what an `llm` node with `strategy: {custom: {name: …}}` of this name asks what comes
     /// next. [`RuntimeBuilder::start`] fails when another has the name.
     pub fn strategy(mut self, name: impl Into<String>, strategy: impl Strategy) -> Self {
@@ -274,7 +284,7 @@ impl RuntimeBuilder {
         };
         let workspace = Workspace::open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
         let mut equipment = self.equipment;
-        let store = match self.store {
+        let store: Arc<dyn Store> = match self.store {
             Where::Given(store) => store,
             Where::Folder(folder) => {
                 equipment.folder = Some(folder.join("processes"));
@@ -283,8 +293,11 @@ impl RuntimeBuilder {
                 Arc::new(on_a_thread("rethread-open", open).await??)
             }
         };
+        let watch = |monitor: &Arc<dyn Monitor>| Watching::begin(store.clone(), monitor.clone());
+        let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
         let inner = Inner::new(Parts {
             store,
+            monitors,
             tools: self.tools,
             models: Models::new(self.profiles, self.clients),
             handler: self.handler,

@@ -105,7 +105,7 @@ impl ModelCounts {
 /// More tokens than these messages can be: a token has a byte at least. Loading a tokenizer takes 100 ms, and most
 /// conversations never need it.
 pub(crate) fn at_most(messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
-    let tools = tools.map_or(0, |tools| tools.canonical_json().len() as u64 + AROUND_PART);
+    let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
     messages.iter().flat_map(|message| &message.content).map(bytes_of).sum::<u64>() + tools + AROUND_PART
 }
 

@@ -30,6 +30,7 @@ use crate::interaction::UserInteractionHandler;
 use crate::llm_executor::LlmExecutor;
 use crate::metrics::Counters;
 use crate::models::Models;
+use crate::monitor::Watching;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
 use crate::strategy::Strategies;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) outputs: Arc<Outputs>,
     /// What runs behind the tools; absent until it is started.
     equipment: OnceLock<(Equipment, Handle)>,
+    pub(crate) monitors: Vec<Arc<Watching>>,
     /// Whether models are told in which folder their tools work.
     workspace_in_prompt: bool,
     counting: Counting,
@@ -90,6 +92,7 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
     pub(crate) workspace_in_prompt: bool,
+    pub(crate) monitors: Vec<Arc<Watching>>,
 }
 
 impl Inner {
@@ -99,6 +102,7 @@ impl Inner {
             outputs: Arc::new(Outputs::new(parts.store.clone())),
             equipment: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
+            monitors: parts.monitors,
             store: parts.store,
             tools: parts.tools,
             models: parts.models,

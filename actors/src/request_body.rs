@@ -2,6 +2,7 @@
 //! offer then, and what was kept of the model's profile.
 
 use rethread_events::event::Event;
+use rethread_events::fault::ErrorKind;
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use serde_json::Value;
@@ -53,6 +54,8 @@ struct Attempt {
     seq: Seq,
     number: u32,
     profile: Option<Hash>,
+    /// Whether the model refused the form of answer that was asked for, and was asked once more without it.
+    without_form: bool,
 }
 
 fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
@@ -60,7 +63,10 @@ fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Request
     let attempt = last_attempt(inner, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
     let state = load::at(&*inner.store, thread, attempt.seq)?.state;
     let wanted = state.model_request_of(call).ok_or_else(|| none("no call of a model is open there"))?;
-    let request = request_of(&wanted, inner.catalogue_of(&wanted)?);
+    let mut request = request_of(&wanted, inner.catalogue_of(&wanted)?);
+    if attempt.without_form {
+        request.response_format = None;
+    }
     let choice = &wanted.execution.model;
     let named = choice.profile.as_ref().map(ToString::to_string).or_else(|| choice.provider.clone());
     let made = RequestBody {
@@ -110,13 +116,19 @@ fn last_attempt(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Option<
         for record in page {
             let event = RecordedEvent::decode(record)?;
             let seq = event.record.seq;
-            let first = |profile: Option<Hash>| Some(Attempt { seq, number: 1, profile });
+            let of = |number, profile| Some(Attempt { seq, number, profile, without_form: false });
+            let first = |profile: Option<Hash>| of(1, profile);
             match event.event {
                 Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
                 Event::LlmCallRetried(e) if e.call == call => {
-                    found = Some(Attempt { seq, number: e.attempt, profile: e.model_profile });
+                    found = of(e.attempt, e.model_profile);
+                }
+                Event::LlmTryFailed(e) if e.call == call && e.error.kind == ErrorKind::InvalidRequest => {
+                    if let Some(found) = &mut found {
+                        found.without_form = true;
+                    }
                 }
                 Event::LlmCallCompleted(e) if e.call == call => return Ok(found),
                 Event::LlmCallFailed(e) if e.call == call => return Ok(found),

@@ -13,6 +13,7 @@ use rethread_tools::mcp::ServerReport;
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::monitor::MonitorStats;
 use crate::thread_actor::Halt;
 use crate::thread_handle::ThreadHandle;
 
@@ -34,6 +35,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.inner.begin_shutdown();
+        self.inner.monitors.iter().for_each(|monitor| monitor.stop());
         if let Some(own) = self.system.get_mut().take() {
             own.system.stop();
         }
@@ -59,6 +61,11 @@ impl Runtime {
         &self.inner().store
     }
 
+    /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
+    pub fn mcp_reports(&self) -> &[ServerReport] {
+        self.inner().mcp_reports()
+    }
+
     /// The tools that threads can use. The registry may go on changing.
     pub fn tools(&self) -> &Registry {
         &self.inner().tools
@@ -74,9 +81,9 @@ impl Runtime {
         self.inner().observing
     }
 
-    /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
-    pub fn mcp_reports(&self) -> &[ServerReport] {
-        self.inner().mcp_reports()
+    /// How far each monitor is, in the order in which they were given.
+    pub fn monitor_stats(&self) -> Vec<MonitorStats> {
+        self.inner().monitors.iter().map(|monitor| monitor.stats()).collect()
     }
 
     /// The thread with this id. It is looked for when it is used.
@@ -85,7 +92,8 @@ impl Runtime {
     }
 
     /// Stops: nothing new begins; running calls may end within the grace time and are left to recovery after it;
-    /// background processes and MCP servers are ended; everything that was acknowledged is in the log, which is then closed. Calling it again waits for nothing.
+    /// background processes and MCP servers are ended; everything that was acknowledged is in the log, which is then
+    /// closed. Calling it again waits for nothing.
     ///
     /// # Errors
     /// When the log could not be closed in good order; it is recovered when it is next opened.
@@ -110,6 +118,7 @@ impl Runtime {
             own.system.stop();
             let _ = own.thread.join();
             inner.activity.close();
+            inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
             inner.store.close()
         })
         .await??;

@@ -261,8 +261,8 @@ pub(crate) fn summary(event: &Event) -> String {
         },
         Event::PlanRequested(e) => match (e.replan, e.attempt) {
             (0, 1) => e.node.to_string(),
-            (n, 1) => format!("{}, the plan is made anew for time {n}", e.node),
-            (_, n) => format!("{}, attempt {n}", e.node),
+            (n, 1) => format!("{}, new plan {n}", e.node),
+            (_, attempt) => format!("{}, attempt {attempt}", e.node),
         },
         Event::PlanMade(e) => cut(&format!("{}: {}", e.steps.len(), e.steps.join("; "))),
         Event::PlanStepStarted(e) => format!("{}: {}", e.index + 1, cut(&e.step)),

@@ -46,8 +46,8 @@ struct Talk {
     tools: HashMap<(ThreadId, CallId), String>,
     /// What models say just now.
     texts: BTreeMap<ThreadId, Speech>,
-    /// Who asked a model that has not answered.
-    asked: BTreeSet<ThreadId>,
+    /// The calls of models that have not answered.
+    asked: BTreeSet<(ThreadId, CallId)>,
     input_tokens: u64,
     output_tokens: u64,
 }
@@ -145,16 +145,16 @@ impl Talk {
                 None
             }
             Event::LlmCallRequested(_) => {
-                self.asked.insert(thread);
+                self.asked.insert((thread, CallId(event.record.seq)));
                 None
             }
-            Event::LlmCallFailed(_) => {
-                self.asked.remove(&thread);
+            Event::LlmCallFailed(e) => {
+                self.asked.remove(&(thread, e.call));
                 self.texts.remove(&thread);
                 None
             }
             Event::LlmCallCompleted(e) => {
-                self.asked.remove(&thread);
+                self.asked.remove(&(thread, e.call));
                 self.texts.remove(&thread);
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
                 self.output_tokens += e.usage.output_tokens.unwrap_or(0);
@@ -213,7 +213,7 @@ impl Talk {
             Event::ThreadPaused(_) => line(output::yellow("paused"), &about),
             Event::Warning(_) => line(output::yellow("warning"), &about),
             Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) if !label.is_empty() => {
-                self.asked.remove(&thread);
+                self.asked.retain(|(of, _)| *of != thread);
                 self.texts.remove(&thread);
                 None
             }
@@ -241,7 +241,7 @@ impl Talk {
             names.sort_unstable();
             status.push_str(&format!(", running {}", output::tame(&names.join(", "), STATUS_CHARS_MAX)));
         }
-        let n_silent = self.asked.iter().filter(|thread| !self.texts.contains_key(*thread)).count();
+        let n_silent = self.asked.iter().filter(|(thread, _)| !self.texts.contains_key(thread)).count();
         match n_silent {
             0 => {}
             1 => status.push_str(", waiting for the model"),

@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod family;
 mod fork;
+mod gc;
 mod graph;
 mod inbox;
 mod interrupt;
@@ -24,6 +25,7 @@ mod open;
 mod output;
 mod remote;
 mod replay;
+mod rerun;
 mod resume;
 mod run;
 mod serve;
@@ -81,6 +83,8 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Find the first event after which an expression holds
     Bisect(bisect::BisectArgs),
+    /// Run a thread again with its recorded answers, and say what differs
+    Rerun(rerun::RerunArgs),
     /// Show a thread's family: its forks and branches
     Tree(tree::TreeArgs),
     /// Start a new thread that goes on from a moment of another
@@ -105,6 +109,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
+    /// Delete threads that ended, by age, status or size
+    Gc(gc::GcArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -159,6 +165,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Explain(args) => explain::explain(open, args).await,
         Command::Diff(args) => diff::diff(open, args).await,
         Command::Bisect(args) => bisect::bisect(open, args).await,
+        Command::Rerun(args) => rerun::rerun(open, args).await,
         Command::Tree(args) => tree::tree(open, args).await,
         Command::Fork(args) => fork::fork(open, args).await,
         Command::Cancel(args) => control::cancel(open, args).await,
@@ -170,6 +177,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Import(args) => archive::import(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),
+        Command::Gc(args) => gc::gc(open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),

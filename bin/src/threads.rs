@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
+use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
 use crate::branches::{self, Branch};
@@ -216,6 +217,9 @@ pub(crate) fn describe(state: &State) -> String {
     for checkpoint in state.checkpoints() {
         line("checkpoint", format!("{} at {}", output::tame(&checkpoint.label, 80), checkpoint.seq));
     }
+    if let Some(plan) = state.plan() {
+        line("plan", plan_in_words(plan));
+    }
     for pending in state.pending() {
         // The list of the branches says which of them run.
         if pending["kind"] != "branch" {
@@ -232,12 +236,26 @@ pub(crate) fn describe(state: &State) -> String {
     lines.join("\n")
 }
 
+fn plan_in_words(plan: &PlanRun) -> String {
+    let n = plan.steps.len();
+    let what = match plan.step().and_then(|index| Some((index, plan.steps.get(index as usize)?))) {
+        Some((index, step)) => format!("step {} of {n}: {}", index + 1, output::tame(step, 200)),
+        None if plan.steps.is_empty() => "being made".into(),
+        None => format!("{n} steps, none of them under way"),
+    };
+    match plan.n_replans {
+        0 => what,
+        n => format!("{what} (new plan {n})"),
+    }
+}
+
 fn pending_in_words(pending: &Value) -> String {
     let text = |key: &str| pending[key].as_str().unwrap_or_default().to_owned();
     match pending["kind"].as_str() {
         Some("interaction") => format!("a person, question {}: {}", text("id"), output::tame(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
+        Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
         _ => format!("node {}", text("id")),
     }

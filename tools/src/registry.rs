@@ -97,27 +97,25 @@ pub struct UnknownTools {
 pub struct Catalogue {
     /// The tools, sorted by name, each once.
     pub specs: Arc<[ToolSpec]>,
-    /// BLAKE3 of [`Catalogue::canonical_json`].
+    /// BLAKE3 of [`Catalogue::json`].
     pub hash: Hash,
 }
 
 impl Catalogue {
     fn new(specs: Vec<ToolSpec>) -> Self {
-        let hash = *blake3::hash(canonical(&specs).as_bytes()).as_bytes();
+        let hash = *blake3::hash(json(&specs).as_bytes()).as_bytes();
         Self { specs: specs.into(), hash: Hash::from_bytes(hash) }
     }
 
-    /// The list of tools as JSON with the keys of every object sorted and no white space: the same bytes for the
-    /// same tools, whoever wrote their schemas.
-    pub fn canonical_json(&self) -> String {
-        canonical(&self.specs)
+    /// The list of tools as JSON without white space. The keys of schemas keep the order in which they were written: a
+    /// model reads it, and what is built again from this text is what the model was sent, byte for byte.
+    pub fn json(&self) -> String {
+        json(&self.specs)
     }
 }
 
-fn canonical(specs: &[ToolSpec]) -> String {
-    let mut value = serde_json::json!(specs);
-    value.sort_all_objects();
-    value.to_string()
+fn json(specs: &[ToolSpec]) -> String {
+    serde_json::json!(specs).to_string()
 }
 
 impl Registry {

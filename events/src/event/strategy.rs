@@ -20,11 +20,11 @@ pub enum LoopStrategy {
     /// Call the model, run the tools that it asks for, call it again, until it asks for none.
     React {},
     /// A plan first, then its steps one after the other, then the answer.
-    PlanAndExecute(PlanStrategy),
+    PlanAndExecute(Box<PlanStrategy>),
     /// Several models.
-    MultiLlm(PanelStrategy),
+    MultiLlm(Box<PanelStrategy>),
     /// The application decides.
-    Custom(CustomDecider),
+    Custom(Box<CustomDecider>),
 }
 
 /// Plan first, then execute.

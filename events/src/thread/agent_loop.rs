@@ -128,7 +128,7 @@ impl AgentLoop {
             Stage::ToAsk if self.iteration >= self.request.max_iterations => {
                 let n = self.request.max_iterations;
                 let message = match self.course {
-                    Course::React => {
+                    Course::React | Course::Several => {
                         format!("the model asked for tools in each of {n} calls and gave no answer (max_iterations)")
                     }
                     Course::Plan(_) | Course::Custom(_) => {
@@ -137,6 +137,7 @@ impl AgentLoop {
                 };
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
+            Stage::ToAsk if self.course == Course::Several => panel::first(self, around),
             Stage::ToAsk => {
                 let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
                 Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
@@ -171,7 +172,7 @@ impl AgentLoop {
         if let Some(aside) = &event.aside {
             return self.aside_requested(seq, at, aside);
         }
-        let is_held = !matches!(self.gate(at), Gate::Open);
+        let is_held = !matches!(self.gate(at), Gate::Open) || self.course == Course::Several;
         if !matches!(self.stage, Stage::ToAsk) || is_held || event.iteration != self.iteration + 1 {
             return Err(Unfit("no model call is due"));
         }

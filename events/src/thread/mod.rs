@@ -28,6 +28,7 @@ mod nodes;
 mod path;
 mod processors;
 mod questions;
+pub mod rerun;
 mod state;
 mod status;
 mod summaries;
@@ -46,7 +47,7 @@ use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
-pub use agent_loop::{AnswerForm, StrategyRun, Turn};
+pub use agent_loop::{AnswerForm, PlanRun, StrategyRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
 pub use calls::{ModelCall, ToolRun};

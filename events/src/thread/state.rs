@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use super::agent_loop::AgentLoop;
+use super::agent_loop::{AgentLoop, Course, PlanRun};
 use super::branches::{Branch, Fan};
 use super::calls::ToolRun;
 use super::conversation::{Conversation, Mark};
@@ -497,6 +497,17 @@ impl State {
     pub fn node_run(&self) -> Option<&NodeRun> {
         match &self.phase {
             Phase::InNode(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The plan that the node it is in follows.
+    pub fn plan(&self) -> Option<&PlanRun> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => match &agent_loop.course {
+                Course::Plan(run) => Some(run),
+                Course::React | Course::Several | Course::Custom(_) => None,
+            },
             _ => None,
         }
     }

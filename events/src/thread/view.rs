@@ -32,6 +32,9 @@ impl State {
             "globals": self.globals(),
             "messages": messages,
             "pending": self.pending(),
+            "plan": self.plan().map(|plan| {
+                json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans })
+            }),
             "usage": self.usage_json(),
             "iterations": self.totals().n_iterations,
             "path": self.path(),

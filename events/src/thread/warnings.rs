@@ -13,7 +13,8 @@ pub(super) fn behind(state: &State, event: &Event, around: &Surroundings<'_>) ->
 }
 
 fn over_limit(state: &State, around: &Surroundings<'_>) -> Option<Event> {
-    let request = state.model_request()?;
+    let call = state.last_call()?;
+    let request = state.model_request_of(call)?;
     let limit = request.execution.summary.as_ref()?.token_limit;
     if !around.models.is_longer(&request, limit) {
         return None;
@@ -23,6 +24,5 @@ fn over_limit(state: &State, around: &Surroundings<'_>) -> Option<Event> {
         "the model is called with {tokens} tokens, the limit is {limit}: summaries do not make what the user said, and \
          what the model has not read yet, shorter; shorten it with a context_processor, or raise summary.token_limit"
     );
-    let call = state.last_call();
-    Some(Warning { code: WarningCode::ContextOverLimit, call, detail }.into())
+    Some(Warning { code: WarningCode::ContextOverLimit, call: Some(call), detail }.into())
 }

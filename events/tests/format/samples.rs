@@ -140,25 +140,25 @@ pub(crate) fn strategies() -> Vec<LoopStrategy> {
     let member = Member { name: "fast".into(), description: Some("small talk".into()), model: model() };
     vec![
         LoopStrategy::React {},
-        LoopStrategy::PlanAndExecute(PlanStrategy {
+        LoopStrategy::PlanAndExecute(Box::new(PlanStrategy {
             max_steps: 10,
             max_replans: 2,
             max_step_iterations: Some(5),
             prompt: Some("Plan it.".into()),
             planner: Some(Planner { model: model(), relay: true }),
-        }),
-        LoopStrategy::MultiLlm(PanelStrategy {
+        })),
+        LoopStrategy::MultiLlm(Box::new(PanelStrategy {
             members: vec![member],
             combine: Combine::Judge,
             by: model(),
             min_answers: 1,
             prompt: Some("The shortest.".into()),
-        }),
-        LoopStrategy::Custom(CustomDecider {
+        })),
+        LoopStrategy::Custom(Box::new(CustomDecider {
             name: "careful".into(),
             config: Ordered::from_iter([("times".to_owned(), json!(2).into())]),
             timeout_ms: 60_000,
-        }),
+        })),
     ]
 }
 

@@ -171,6 +171,29 @@ fn the_research_example_goes_round_until_the_judge_is_content() {
 }
 
 #[test]
+fn the_plan_example_makes_a_new_plan_and_tells_of_its_steps() {
+    let scene = Scene::new();
+    let ran = example(&scene, "plan.yaml", &[]).ok();
+    assert_eq!(ran.stdout.trim(), "This is a program written in Rust.");
+    for part in [
+        "plan 2: List the folder.; Read",
+        "step 1: List the folder.",
+        "✗ step 2, failed: no file",
+        "chosen plain: it is a",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {ran}");
+    }
+    let events = scene.run("events last --type PLAN_STEP_STARTED,PLAN_REQUESTED").ok().stdout;
+    assert!(events.contains("work, new plan 1") && events.contains("2: Read what it says about itself."), "{events}");
+    // In the middle of it, the state says how far the plan is.
+    let state = scene.run("replay last --to 15 --json").ok().json();
+    assert_eq!(state["plan"]["step"], 1);
+    assert_eq!(state["plan"]["steps"][1], "Read what it says about itself.");
+    let shown = scene.run("replay last --to 15").ok().stdout;
+    assert!(shown.contains("step 2 of 2: Read what it says about itself."), "{shown}");
+}
+
+#[test]
 fn every_example_can_be_drawn() {
     let scene = Scene::new();
     for entry in std::fs::read_dir(root().join("docs/examples")).unwrap() {

@@ -1,7 +1,7 @@
 //! The command line as a shell and a script see it: what is printed where, in which shape, with which exit code.
 
 // All of it is test code, its helpers included.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use expect_test::Expect;
 use rethread_tests::binary::Scene;
@@ -11,8 +11,12 @@ mod control;
 mod debugging;
 mod explain;
 mod families;
+mod gc;
+mod guide;
 mod inbox;
 mod people;
+mod rerun;
+mod sent;
 mod shapes;
 mod usage;
 

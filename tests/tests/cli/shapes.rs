@@ -69,7 +69,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
         &keys(&replayed),
         &expect![
             "thread_id seq status workflow workflow_hash started_at last_at node variables scopes globals messages \
-             pending usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
+             pending plan usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
              family"
         ],
     );

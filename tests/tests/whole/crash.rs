@@ -9,6 +9,7 @@ use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
 use crate::interaction::approval;
 use crate::people;
+use crate::strategies;
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// Tools that begin only when their request is durable.
@@ -223,6 +224,22 @@ fn a_run_with_summaries_survives_a_crash_at_every_append() {
         world.end().await;
     });
     check_crashes(&workflow);
+}
+
+#[test]
+fn a_plan_and_its_steps_survive_a_crash_at_every_append() {
+    check_crashes(&strategies::planned());
+}
+
+#[test]
+fn several_models_survive_a_crash_at_every_append() {
+    check_crashes(&strategies::judged());
+    check_crashes(&strategies::merged());
+}
+
+#[test]
+fn a_strategy_of_the_application_survives_a_crash_at_every_append() {
+    check_crashes(&strategies::thought_over());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use rethread::tools::{Registry, built_in};
 use rethread::{Outcome, Runtime, Status};
 use serde_json::Value;
 
+use crate::strategies::SecondThoughts;
 use crate::support::block_on;
 
 /// A workflow and what the page says of it.
@@ -63,7 +64,10 @@ async fn run(runtime: &Runtime, example: &Example, folder: &Path) -> Outcome {
         assert_eq!(open.len(), 1, "{}", example.yaml);
         runtime.thread(open[0].thread).respond(open[0].request.id, answer.clone()).await.unwrap();
     }
-    thread.at_rest().await.unwrap()
+    let outcome = thread.at_rest().await.unwrap();
+    let again = thread.rerun(None).await.unwrap();
+    assert_eq!(again.diverged(), None, "it runs again as it ran: {}", example.yaml);
+    outcome
 }
 
 #[test]
@@ -73,8 +77,8 @@ fn every_workflow_of_the_page_runs_to_the_end_that_it_states() {
         fs::write(folder.path().join("notes.txt"), "milk, eggs\n").unwrap();
         let tools = Registry::new();
         built_in::register_reading(&tools).unwrap();
-        let runtime =
-            Runtime::builder().in_memory().tools(tools).workspace(folder.path()).arbiters(1).start().await.unwrap();
+        let builder = Runtime::builder().in_memory().tools(tools).workspace(folder.path()).arbiters(1);
+        let runtime = builder.strategy("second_thoughts", SecondThoughts).start().await.unwrap();
         let examples = examples();
         assert!(examples.len() >= 20, "the page shows {}", examples.len());
         for example in &examples {
@@ -136,6 +140,14 @@ fn the_limits_of_the_page_are_those_of_the_code() {
         ("events/src/thread/nodes/processor.rs", "TIMEOUT_MS_DEFAULT: u64 = 60_000", "context processor | 60 s"),
         ("events/src/thread/nodes/llm.rs", "MAX_ITERATIONS_DEFAULT: u32 = 50", "`llm` node | 50 when absent"),
         ("events/src/thread/nodes/llm.rs", "CONCURRENT_TOOLS_DEFAULT: u32 = 8", "at once | 8 when absent"),
+        ("events/src/workflow/validate/strategy.rs", "PLAN_STEPS_MAX: u64 = 100", "10 when absent, 100 at most"),
+        ("events/src/thread/nodes/llm/strategy.rs", "MAX_STEPS_DEFAULT: u32 = 10", "10 when absent, 100 at most"),
+        ("events/src/workflow/validate/strategy.rs", "REPLANS_MAX: u64 = 100", "2 when absent, 100 at most"),
+        ("events/src/thread/nodes/llm/strategy.rs", "MAX_REPLANS_DEFAULT: u32 = 2", "2 when absent, 100 at most"),
+        ("events/src/workflow/validate/strategy.rs", "MEMBERS_MAX: usize = 16", "`multi_llm` | 2 to 16"),
+        ("events/src/thread/agent_loop/panel/words.rs", "SHOWN_CHARS_MAX: usize = 20_000", "20 000 characters each"),
+        ("events/src/thread/agent_loop/custom.rs", "DECISIONS_PER_ITERATION: u32 = 4", "4 for each"),
+        ("events/src/thread/nodes/llm/strategy.rs", "DECISION_TIMEOUT_MS_DEFAULT: u64 = 60_000", "60 s, 4 for each"),
         ("events/src/thread/processors.rs", "CONTEXT_ITEMS_MAX: usize = 100_000", "processor leaves | 100 000"),
         ("events/src/thread/mod.rs", "RECOVERIES_MAX: u32 = 100", "restarts | 100 |"),
         ("events/src/expression.rs", "FUEL: u64 = 100_000", "100 000 steps"),

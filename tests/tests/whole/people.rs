@@ -163,7 +163,8 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
     );
     let profiles = || Profiles::from_toml("[profiles.friend]\nprovider = 'human'\nmodel = 'some-chat'\n").unwrap();
     block_on(async {
-        let world = World::with(store.clone(), &Tally::default(), |builder| builder.profiles(profiles())).await;
+        let told = |builder: RuntimeBuilder| builder.profiles(profiles()).workspace_in_prompt(false);
+        let world = World::with(store.clone(), &Tally::default(), told).await;
         let (thread, outcome) = world.run(&by_profile, "7 €").await;
         assert_eq!(outcome.status, Status::Waiting);
         let id = thread.id();
@@ -173,11 +174,6 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
         let looks = Runtime::builder().store(store.clone()).observing().start().await.unwrap();
         let asked = looks.inbox().await.unwrap().open.remove(0);
         expect![[r###"
-            ## Instructions
-
-            ## Current Workspace
-            /tmp
-
             ## User
 
             How much is 7 €?
@@ -185,7 +181,7 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
             ## Tools
 
             - `look`: For tests.
-              arguments: {"properties":{"text":{"default":"","type":"string"}},"type":"object"}
+              arguments: {"type":"object","properties":{"text":{"type":"string","default":""}}}
 
             You may use tools. To use tools, answer with nothing but this JSON:
             {"tool_calls": [{"name": "…", "arguments": {…}}]}

@@ -80,14 +80,14 @@ fn a_catalogue_is_the_same_for_the_same_set() {
     assert!(Arc::ptr_eq(&one, &two), "it was kept");
     assert_eq!(one.specs.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(
-        one.canonical_json(),
-        r#"[{"description":"The tool a.","name":"a","parameters":{"properties":{},"type":"object"}},{"description":"The tool b.","name":"b","parameters":{"properties":{},"type":"object"}}]"#
+        one.json(),
+        r#"[{"name":"a","description":"The tool a.","parameters":{"type":"object","properties":{}}},{"name":"b","description":"The tool b.","parameters":{"type":"object","properties":{}}}]"#
     );
-    assert_eq!(one.hash.to_string(), blake3::hash(one.canonical_json().as_bytes()).to_hex().as_str());
+    assert_eq!(one.hash.to_string(), blake3::hash(one.json().as_bytes()).to_hex().as_str());
 }
 
 #[test]
-fn the_order_of_keys_in_a_schema_does_not_change_the_hash() {
+fn a_hash_names_a_catalogue_as_a_model_reads_it_down_to_the_order_of_keys() {
     let hash = |parameters: Value| {
         let registry = Registry::new();
         registry.register(Tool::new("a", "", parameters, |_, _| async { Ok("".into()) })).unwrap();
@@ -96,7 +96,7 @@ fn the_order_of_keys_in_a_schema_does_not_change_the_hash() {
     let one = hash(json!({ "type": "object", "properties": { "x": { "type": "string", "minLength": 1 } } }));
     let two = hash(json!({ "properties": { "x": { "minLength": 1, "type": "string" } }, "type": "object" }));
     let other = hash(json!({ "properties": { "x": { "minLength": 2, "type": "string" } }, "type": "object" }));
-    assert_eq!(one, two);
+    assert_ne!(one, two);
     assert_ne!(one, other);
 }
 

@@ -186,7 +186,9 @@ impl AgentLoop {
     fn custom_mut(&mut self) -> Result<&mut CustomRun, Unfit> {
         match &mut self.course {
             Course::Custom(run) => Ok(run),
-            Course::React | Course::Plan(_) => Err(Unfit("the loop follows no strategy of the application")),
+            Course::React | Course::Several | Course::Plan(_) => {
+                Err(Unfit("the loop follows no strategy of the application"))
+            }
         }
     }
 
@@ -197,7 +199,7 @@ impl AgentLoop {
                 CustomStage::Deciding(open) => Some(open),
                 CustomStage::ToDecide | CustomStage::Decided => None,
             },
-            Course::React | Course::Plan(_) => None,
+            Course::React | Course::Several | Course::Plan(_) => None,
         }
     }
 
@@ -207,7 +209,7 @@ impl AgentLoop {
                 CustomStage::Deciding(open) => Some(open),
                 CustomStage::ToDecide | CustomStage::Decided => None,
             },
-            Course::React | Course::Plan(_) => None,
+            Course::React | Course::Several | Course::Plan(_) => None,
         }
     }
 
@@ -237,7 +239,7 @@ impl AgentLoop {
             Course::Custom(run) => {
                 run.stage == CustomStage::ToDecide && run.has_decided_enough(self.request.max_iterations)
             }
-            Course::React | Course::Plan(_) => false,
+            Course::React | Course::Several | Course::Plan(_) => false,
         }
     }
 

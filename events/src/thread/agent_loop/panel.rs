@@ -15,7 +15,7 @@ use super::super::calls::ModelCall;
 use super::super::conversation::Entry;
 use super::super::effects::ModelRequest;
 use super::strategy::Seat;
-use super::{AgentLoop, Stage, Unfit};
+use super::{AgentLoop, Course, Stage, Unfit};
 use crate::event::{
     Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
     LlmExecutionRequest, LoopStrategy, PanelStrategy,
@@ -235,8 +235,10 @@ impl Panel {
             ..(*said.execution).clone()
         });
         let mut messages = vec![Arc::new(Message::text(Role::System, words::INSTRUCTIONS))];
-        let n_before = said.n_before;
-        messages.extend(said.messages.into_iter().filter(|message| message.role != Role::System));
+        // The node's own instructions are not for the model that chooses.
+        let n_instructions = said.messages.iter().take_while(|message| message.role == Role::System).count();
+        let n_before = said.n_before - n_instructions + messages.len();
+        messages.extend(said.messages.into_iter().skip(n_instructions));
         messages.push(Arc::new(Message::text(Role::User, prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
     }
@@ -253,6 +255,14 @@ impl Panel {
     }
 }
 
+/// An answer that joins the conversation.
+pub(in super::super) struct Joining {
+    /// The call behind whose reading it stands.
+    pub(in super::super) behind: CallId,
+    /// The answer, and what goes with it.
+    pub(in super::super) messages: Vec<Arc<Message>>,
+}
+
 fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -262,6 +272,11 @@ pub(super) fn of(request: &LlmExecutionRequest) -> Option<&PanelStrategy> {
         LoopStrategy::MultiLlm(strategy) => Some(strategy),
         LoopStrategy::React {} | LoopStrategy::PlanAndExecute(_) | LoopStrategy::Custom(_) => None,
     }
+}
+
+/// The first call of several models.
+pub(super) fn first(agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+    Panel::new(of(&agent_loop.request)?).next(agent_loop, around)
 }
 
 impl AgentLoop {
@@ -276,6 +291,11 @@ impl AgentLoop {
     pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), Unfit> {
         let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
         let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+        if self.course == Course::Several && matches!(self.stage, Stage::ToAsk) {
+            let strategy = of(&self.request).ok_or(Unfit("it is no question for several models"))?;
+            self.stage = Stage::Panel(Box::new(Panel::new(strategy)));
+            self.course = Course::React;
+        }
         let panel = self.panel_mut()?;
         match aside {
             Aside::Candidate { index } => match panel.candidates.get_mut(*index as usize) {
@@ -339,11 +359,8 @@ impl AgentLoop {
         }
     }
 
-    /// One of the models was picked, or its answer: what joins the conversation, and behind which call's reading.
-    pub(in super::super) fn candidate_chosen(
-        &mut self,
-        event: &CandidateChosen,
-    ) -> Result<Option<(CallId, Vec<Arc<Message>>)>, Unfit> {
+    /// One of the models was picked, or its answer, which joins the conversation.
+    pub(in super::super) fn candidate_chosen(&mut self, event: &CandidateChosen) -> Result<Option<Joining>, Unfit> {
         let member = of(&self.request).and_then(|strategy| strategy.members.get(event.index as usize)).cloned();
         let panel = self.panel_mut()?;
         let (Some(member), Some(first)) = (member, panel.first) else {
@@ -366,7 +383,7 @@ impl AgentLoop {
         // From here on it is the first call of the loop.
         self.n_asides = self.n_asides.saturating_sub(1);
         self.iteration += 1;
-        Ok(Some((first, self.take_answer(&message, finish_reason))))
+        Ok(Some(Joining { behind: first, messages: self.take_answer(&message, finish_reason) }))
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.

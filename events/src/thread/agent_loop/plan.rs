@@ -64,6 +64,15 @@ pub enum PlanStage {
 }
 
 impl PlanRun {
+    /// The place of the step that is being done, or comes next.
+    pub fn step(&self) -> Option<u32> {
+        match self.stage {
+            PlanStage::Step(index) => Some(index),
+            PlanStage::Next(index) => Some(index).filter(|index| (*index as usize) < self.steps.len()),
+            PlanStage::ToPlan { .. } | PlanStage::Planning { .. } | PlanStage::Finishing => None,
+        }
+    }
+
     pub(super) fn new(own: Seat) -> Self {
         Self { stage: PlanStage::ToPlan { failed: None }, n_replans: 0, steps: Vec::new(), own }
     }
@@ -147,7 +156,7 @@ impl AgentLoop {
     fn plan_mut(&mut self) -> Result<&mut PlanRun, Unfit> {
         match &mut self.course {
             Course::Plan(run) => Ok(run),
-            Course::React | Course::Custom(_) => Err(Unfit("the loop follows no plan")),
+            Course::React | Course::Several | Course::Custom(_) => Err(Unfit("the loop follows no plan")),
         }
     }
 

@@ -9,7 +9,6 @@ use bincode::{Decode, Encode};
 use super::super::judging::of_profile;
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::custom::CustomRun;
-use super::panel::Panel;
 use super::plan::{self, PlanRun};
 use super::{AgentLoop, Stage};
 use crate::event::{Event, LlmExecutionRequest, LoopStrategy, ModelChoice};
@@ -21,6 +20,8 @@ use crate::json::Json;
 pub enum Course {
     /// Nothing stands between: the loop ends with the first answer that asks for no tool.
     React,
+    /// Several models are to be asked first.
+    Several,
     /// A plan and its steps.
     Plan(Box<PlanRun>),
     /// The application decides.
@@ -108,7 +109,7 @@ pub(super) fn begin(request: &LlmExecutionRequest) -> (Stage, Course) {
     match &request.strategy {
         LoopStrategy::React {} => (Stage::ToAsk, Course::React),
         LoopStrategy::PlanAndExecute(_) => (Stage::ToAsk, Course::Plan(Box::new(PlanRun::new(Seat::of(request))))),
-        LoopStrategy::MultiLlm(panel) => (Stage::Panel(Box::new(Panel::new(panel))), Course::React),
+        LoopStrategy::MultiLlm(_) => (Stage::ToAsk, Course::Several),
         LoopStrategy::Custom(_) => {
             let run = CustomRun::new(Seat::of(request), request.tools.clone());
             (Stage::ToAsk, Course::Custom(Box::new(run)))
@@ -120,7 +121,7 @@ impl AgentLoop {
     /// What the strategy says before the loop goes on.
     pub(in super::super) fn gate(&self, now: Time) -> Gate {
         match &self.course {
-            Course::React => Gate::Open,
+            Course::React | Course::Several => Gate::Open,
             Course::Plan(run) => plan::gate(self, run),
             Course::Custom(run) => super::custom::gate(self, run, now),
         }
@@ -166,7 +167,7 @@ impl AgentLoop {
             }
         }
         match &mut self.course {
-            Course::React => {}
+            Course::React | Course::Several => {}
             Course::Plan(run) => run.own.use_profile(profile, relay),
             Course::Custom(run) => run.own.use_profile(profile, relay),
         }

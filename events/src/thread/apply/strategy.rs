@@ -40,8 +40,8 @@ impl State {
     }
 
     pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), Unfit> {
-        if let Some((first, messages)) = self.loop_of(&e.node)?.candidate_chosen(e)? {
-            self.conversation_mut().answer(seq, first, messages);
+        if let Some(answer) = self.loop_of(&e.node)?.candidate_chosen(e)? {
+            self.conversation_mut().answer(seq, answer.behind, answer.messages);
         }
         Ok(())
     }

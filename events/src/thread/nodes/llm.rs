@@ -52,6 +52,7 @@ pub(super) fn begin(
     // Where several models are asked, the node's own may be none of them.
     let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
     let strategy = strategy::plan(state, node, llm, &model, around)?;
+    let model = strategy::of_loop(model, &strategy);
     let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?;
     Ok(LlmExecutionRequest {
         node: node.id.clone(),

@@ -470,3 +470,61 @@ fn a_fork_onto_a_profile_takes_all_of_the_models_with_it() {
     }
     laws::hold(&fork);
 }
+
+#[test]
+fn a_conversation_that_is_too_long_is_summarised_before_the_models_are_asked() {
+    let yaml = "
+version: '1'
+name: several
+summary: {token_limit: 300}
+nodes:
+  - {id: talk, llm: {profile_id: p, user_prompt: talk, tool_mode: auto, available_tools: [read]}}
+  - {id: ask, llm: {user_prompt: and now?, strategy: {multi_llm: {profiles: [one, two], combine: judge, by: three}}}}
+";
+    let mut bench = Bench::new(yaml, "go");
+    bench.asks(&["read"]);
+    bench.tool_says(&"of the tool ".repeat(60));
+    bench.says(&"in some words ".repeat(60));
+    let request = bench.state().model_request().unwrap();
+    assert_eq!(request.execution.model.profile, Some("three".into()), "the model that judges writes it");
+    bench.says("it talked");
+    bench.says("a");
+    bench.says("b");
+    bench.says(r#"{"choice": 2, "reason": "so"}"#);
+    bench.note_conversation();
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=talk attempt=1
+          2 LLM_EXECUTION_REQUEST node=talk
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_COMPLETED call=5
+          7 LLM_CALL_REQUESTED 2
+          8 LLM_CALL_COMPLETED call=7
+          9 LLM_EXECUTION_COMPLETED node=talk "in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words in some words "
+         10 NODE_COMPLETED node=talk
+         11 NODE_STARTED node=ask attempt=1
+         12 LLM_EXECUTION_REQUEST node=ask
+         13 CONTEXT_SUMMARY_REQUESTED node=ask from=1 to=4
+         14 CONTEXT_SUMMARY_COMPLETED call=13
+         15 CONTEXT_SUMMARIZED
+         16 LLM_CALL_REQUESTED of candidate 0
+         17 LLM_CALL_REQUESTED of candidate 1
+         18 LLM_CALL_COMPLETED call=16
+         19 LLM_CALL_COMPLETED call=17
+         20 LLM_CALL_REQUESTED for a choice
+         21 LLM_CALL_COMPLETED call=20
+         22 CANDIDATE_CHOSEN node=ask name=two index=1 "so"
+         23 LLM_EXECUTION_COMPLETED node=ask "b"
+         24 NODE_COMPLETED node=ask
+         25 THREAD_COMPLETED node=ask
+            user: talk
+            user: [Assistant Execution Summary]
+
+        it talked
+            user: and now?
+            assistant: b
+        => completed, waits for nothing
+    "#]]);
+}

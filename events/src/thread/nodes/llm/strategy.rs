@@ -25,19 +25,30 @@ pub(super) fn plan(
     let given = Given { state, node, own, around };
     Ok(match &llm.strategy {
         Strategy::React => LoopStrategy::React {},
-        Strategy::PlanAndExecute(plan) => LoopStrategy::PlanAndExecute(given.plan(plan)?),
-        Strategy::MultiLlm(multi) => LoopStrategy::MultiLlm(given.panel(multi)?),
+        Strategy::PlanAndExecute(plan) => LoopStrategy::PlanAndExecute(Box::new(given.plan(plan)?)),
+        Strategy::MultiLlm(multi) => LoopStrategy::MultiLlm(Box::new(given.panel(multi)?)),
         Strategy::Custom(custom) => {
             let context = state.context();
             let fill =
                 |(name, value): (&String, &crate::json::Json)| Ok((name.clone(), context.fill(&value.0)?.into()));
-            LoopStrategy::Custom(CustomDecider {
+            LoopStrategy::Custom(Box::new(CustomDecider {
                 name: custom.name.clone(),
                 config: custom.config.iter().map(fill).collect::<Result<_, _>>().map_err(in_prompt)?,
                 timeout_ms: custom.timeout_ms.unwrap_or(DECISION_TIMEOUT_MS_DEFAULT),
-            })
+            }))
         }
     })
+}
+
+/// The model of the loop: the node's own or, where it has none, the one that chooses among several.
+pub(super) fn of_loop(own: ModelChoice, strategy: &LoopStrategy) -> ModelChoice {
+    match strategy {
+        LoopStrategy::MultiLlm(panel) if own.profile.is_none() && own.provider.is_none() => panel.by.clone(),
+        LoopStrategy::React {}
+        | LoopStrategy::PlanAndExecute(_)
+        | LoopStrategy::MultiLlm(_)
+        | LoopStrategy::Custom(_) => own,
+    }
 }
 
 struct Given<'a> {

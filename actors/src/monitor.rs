@@ -1,0 +1,288 @@
+//! Hooks for whoever wants to be called: a convenience over the subscription.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::{FutureExt, StreamExt};
+use rethread_events::event::{
+    ContextSummarized, Event, LlmCallCompleted, LlmCallFailed, ToolExecutionCompleted, ToolExecutionFailed,
+    ToolExecutionRequest,
+};
+use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
+use rethread_events::message::Usage;
+use rethread_store::{Filter, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::StartError;
+use crate::recorded::RecordedEvent;
+
+/// Is called when something of interest has happened in any thread of a runtime, branches included.
+///
+/// Every hook is called after its event is durable, in the order of the log, so in order per thread, one at a time, on an
+/// OS thread of the monitor's own: it may block. It is called for what is recorded while the runtime runs; what was
+/// recorded before is not told again. Nobody waits for a hook: one that is slow falls behind and is told the rest from
+/// the log, which is its queue, so nothing is dropped while the runtime runs. A shutdown waits for it within its grace
+/// time; what is untold then is counted, see [`MonitorStats::behind`]. A hook that panics is counted, and the next one
+/// is called all the same.
+///
+/// What must not be missed, also across a crash, is followed with [`crate::Runtime::events`] and a named cursor.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use rethread::{Moment, Monitor, Runtime, TokenUsage};
+///
+/// #[derive(Default)]
+/// struct Meter(AtomicU64);
+///
+/// impl Monitor for Meter {
+///     fn on_token_usage(&self, _moment: &Moment, usage: &TokenUsage<'_>) {
+///         self.0.fetch_add(usage.usage.total_tokens.unwrap_or(0), Ordering::Relaxed);
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let meter = Arc::new(Meter::default());
+/// let runtime = Runtime::builder().in_memory().monitor(meter.clone()).start().await?;
+/// runtime.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait Monitor: Send + Sync + 'static {
+    /// A model answered in an agent loop, or will not. Verdicts and summaries are told by
+    /// [`Monitor::on_token_usage`].
+    fn on_llm_call(&self, moment: &Moment, call: LlmCall<'_>) {
+        let _ = (moment, call);
+    }
+
+    /// A tool call ended.
+    fn on_tool_call(&self, moment: &Moment, call: ToolCall<'_>) {
+        let _ = (moment, call);
+    }
+
+    /// A model answered, for whatever purpose, and used tokens.
+    fn on_token_usage(&self, moment: &Moment, usage: &TokenUsage<'_>) {
+        let _ = (moment, usage);
+    }
+
+    /// Stretches of a conversation were replaced by summaries.
+    fn on_context_summarized(&self, moment: &Moment, summarized: &ContextSummarized) {
+        let _ = (moment, summarized);
+    }
+}
+
+impl<M: Monitor + ?Sized> Monitor for Arc<M> {
+    fn on_llm_call(&self, moment: &Moment, call: LlmCall<'_>) {
+        (**self).on_llm_call(moment, call);
+    }
+
+    fn on_tool_call(&self, moment: &Moment, call: ToolCall<'_>) {
+        (**self).on_tool_call(moment, call);
+    }
+
+    fn on_token_usage(&self, moment: &Moment, usage: &TokenUsage<'_>) {
+        (**self).on_token_usage(moment, usage);
+    }
+
+    fn on_context_summarized(&self, moment: &Moment, summarized: &ContextSummarized) {
+        (**self).on_context_summarized(moment, summarized);
+    }
+}
+
+/// Where and when it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The place of the event in the thread.
+    pub seq: Seq,
+    /// Its place in the whole log.
+    pub position: Position,
+    /// When it was recorded.
+    pub at: Time,
+}
+
+/// How a call of a model ended.
+#[derive(Debug, Clone, Copy)]
+pub enum LlmCall<'a> {
+    /// With an answer.
+    Completed(&'a LlmCallCompleted),
+    /// Without one.
+    Failed(&'a LlmCallFailed),
+}
+
+/// How a tool call ended, and what was asked for; the request is absent only where it cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub enum ToolCall<'a> {
+    /// With an answer.
+    Completed(Option<&'a ToolExecutionRequest>, &'a ToolExecutionCompleted),
+    /// Without one.
+    Failed(Option<&'a ToolExecutionRequest>, &'a ToolExecutionFailed),
+}
+
+/// What an answer of a model took.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenUsage<'a> {
+    /// The call.
+    pub call: CallId,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The model, as the provider names it.
+    pub model: Option<&'a str>,
+    /// Tokens, as the provider counted them.
+    pub usage: &'a Usage,
+    /// Cost in billionths of a US dollar, where the price is known.
+    pub cost_nanousd: Option<u64>,
+}
+
+/// What a model was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The next step of an agent loop.
+    Answer,
+    /// A verdict on a condition.
+    Verdict,
+    /// A summary.
+    Summary,
+}
+
+/// How far a monitor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MonitorStats {
+    /// Hooks that were called.
+    pub called: u64,
+    /// Hooks among them that panicked.
+    pub panicked: u64,
+    /// How many events of the log, of whatever kind, it has not looked at yet; after a shutdown, what it never will.
+    pub behind: u64,
+}
+
+/// A monitor at work.
+pub(crate) struct Watching {
+    store: Arc<dyn Store>,
+    called: AtomicU64,
+    panicked: AtomicU64,
+    /// The position behind the last event that was told.
+    next: AtomicU64,
+    /// The position behind the last event of the log, when it was closed.
+    end: AtomicU64,
+    /// No more hooks are called.
+    stop: CancellationToken,
+}
+
+impl Watching {
+    /// Begins to call the hooks for what is recorded from now on.
+    pub(crate) fn begin(store: Arc<dyn Store>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, StartError> {
+        let from = store.next_position();
+        let watching = Arc::new(Self {
+            store: store.clone(),
+            called: AtomicU64::new(0),
+            panicked: AtomicU64::new(0),
+            next: AtomicU64::new(from.0),
+            end: AtomicU64::new(u64::MAX),
+            stop: CancellationToken::new(),
+        });
+        // All of it, so that it is known how far the monitor is.
+        let records = store.subscribe(from, Filter::default());
+        let own = watching.clone();
+        let spawned = std::thread::Builder::new().name("rethread-monitor".into()).spawn(move || {
+            let stop = own.stop.clone();
+            let mut records = records.take_until(stop.cancelled_owned().boxed());
+            while let Some(record) = futures::executor::block_on(records.next()) {
+                if own.stop.is_cancelled() {
+                    return;
+                }
+                match record.map_err(Into::into).and_then(RecordedEvent::decode) {
+                    Ok(event) => own.tell(&*monitor, &event),
+                    Err(error) => return tracing::error!(%error, "a monitor cannot read the log any more"),
+                }
+            }
+        });
+        spawned.map_err(StartError::Thread)?;
+        Ok(watching)
+    }
+
+    fn tell(&self, monitor: &dyn Monitor, recorded: &RecordedEvent) {
+        let record = &recorded.record;
+        let (thread, seq, position, at) = (record.thread, record.seq, record.position, record.recorded_at);
+        let moment = Moment { thread, seq, position, at };
+        let usage = |call, purpose, model: &Option<String>, usage: &Usage, cost_nanousd| {
+            self.call(|| {
+                let model = model.as_deref();
+                monitor.on_token_usage(&moment, &TokenUsage { call, purpose, model, usage, cost_nanousd });
+            });
+        };
+        match &recorded.event {
+            Event::LlmCallCompleted(e) => {
+                self.call(|| monitor.on_llm_call(&moment, LlmCall::Completed(e)));
+                usage(e.call, Purpose::Answer, &e.model, &e.usage, e.cost_nanousd);
+            }
+            Event::LlmCallFailed(e) => self.call(|| monitor.on_llm_call(&moment, LlmCall::Failed(e))),
+            Event::ToolExecutionCompleted(e) => {
+                let request = self.request(thread, e.call);
+                self.call(|| monitor.on_tool_call(&moment, ToolCall::Completed(request.as_ref(), e)));
+            }
+            Event::ToolExecutionFailed(e) => {
+                let request = self.request(thread, e.call);
+                self.call(|| monitor.on_tool_call(&moment, ToolCall::Failed(request.as_ref(), e)));
+            }
+            Event::ConditionEvaluationCompleted(e) => {
+                usage(e.call, Purpose::Verdict, &e.model, &e.usage, e.cost_nanousd);
+            }
+            Event::ContextSummaryCompleted(e) => {
+                usage(e.call, Purpose::Summary, &e.model, &e.usage, e.cost_nanousd);
+            }
+            Event::ContextSummarized(e) => self.call(|| monitor.on_context_summarized(&moment, e)),
+            _ => {}
+        }
+        self.next.store(position.0 + 1, Ordering::Release);
+    }
+
+    fn call(&self, hook: impl FnOnce()) {
+        self.called.fetch_add(1, Ordering::Relaxed);
+        if catch_unwind(AssertUnwindSafe(hook)).is_err() {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+            tracing::error!("a hook of a monitor panicked");
+        }
+    }
+
+    fn request(&self, thread: ThreadId, call: CallId) -> Option<ToolExecutionRequest> {
+        let record = self.store.read_stream(thread, call.0..call.0.next(), 1).ok()?.pop()?;
+        match RecordedEvent::decode(record).ok()?.event {
+            Event::ToolExecutionRequest(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Calls no more hooks; the one that runs ends by itself.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub(crate) fn stats(&self) -> MonitorStats {
+        let end = self.end.load(Ordering::Acquire).min(self.store.next_position().0);
+        MonitorStats {
+            called: self.called.load(Ordering::Relaxed),
+            panicked: self.panicked.load(Ordering::Relaxed),
+            behind: end.saturating_sub(self.next.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Waits until it has been told everything that was recorded, at most so long. Nothing more is recorded. Blocks.
+    pub(crate) fn finish(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let last = self.store.next_position().0;
+        while self.next.load(Ordering::Acquire) < last && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.end.store(last, Ordering::Release);
+        self.stop();
+        let behind = self.stats().behind;
+        if behind > 0 {
+            tracing::warn!(behind, "a monitor was not told all that was recorded");
+        }
+    }
+}

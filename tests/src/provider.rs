@@ -1,0 +1,181 @@
+//! A provider of models on this machine, over plain HTTP: it answers what it is told to, and keeps every body that it was
+//! sent, byte for byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// How a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// OpenAI Chat Completions.
+    OpenaiChat,
+    /// OpenAI Responses.
+    OpenaiResponses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini's own.
+    Gemini,
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OpenaiChat, Self::OpenaiResponses, Self::Anthropic, Self::Gemini];
+
+    /// The name that a profile gives it.
+    pub fn provider(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai_chat",
+            Self::OpenaiResponses => "openai_responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    fn of_path(path: &str) -> Option<Self> {
+        match path.split('?').next().unwrap_or_default() {
+            "/v1/chat/completions" => Some(Self::OpenaiChat),
+            "/v1/responses" => Some(Self::OpenaiResponses),
+            "/v1/messages" => Some(Self::Anthropic),
+            path if path.ends_with(":generateContent") => Some(Self::Gemini),
+            _ => None,
+        }
+    }
+
+    /// An answer in its words.
+    fn answer(self, number: usize, said: &Said) -> Value {
+        match (self, said) {
+            (Self::OpenaiChat, Said::Text(text)) => chat("stop", &json!({ "role": "assistant", "content": text })),
+            (Self::OpenaiChat, Said::Call(name, arguments)) => {
+                let function = json!({ "name": name, "arguments": arguments.to_string() });
+                let call = json!({ "id": format!("call_{number}"), "type": "function", "function": function });
+                chat("tool_calls", &json!({ "role": "assistant", "content": null, "tool_calls": [call] }))
+            }
+            (Self::OpenaiResponses, Said::Text(text)) => responses(&json!({
+                "type": "message", "id": format!("msg_{number}"), "role": "assistant", "status": "completed",
+                "content": [{ "type": "output_text", "text": text, "annotations": [] }],
+            })),
+            (Self::OpenaiResponses, Said::Call(name, arguments)) => responses(&json!({
+                "type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"),
+                "name": name, "arguments": arguments.to_string(), "status": "completed",
+            })),
+            (Self::Anthropic, Said::Text(text)) => anthropic("end_turn", &json!({ "type": "text", "text": text })),
+            (Self::Anthropic, Said::Call(name, arguments)) => {
+                let id = format!("toolu_{number}");
+                anthropic("tool_use", &json!({ "type": "tool_use", "id": id, "name": name, "input": arguments }))
+            }
+            (Self::Gemini, Said::Text(text)) => gemini(&json!({ "text": text })),
+            (Self::Gemini, Said::Call(name, arguments)) => {
+                gemini(&json!({ "functionCall": { "name": name, "args": arguments }, "thoughtSignature": "c2ln" }))
+            }
+        }
+    }
+}
+
+fn chat(reason: &str, message: &Value) -> Value {
+    json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "some-model",
+        "choices": [{ "index": 0, "message": message, "finish_reason": reason }],
+        "usage": { "prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11 },
+    })
+}
+
+fn responses(output: &Value) -> Value {
+    json!({
+        "id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "some-model",
+        "output": [output], "usage": { "input_tokens": 9, "output_tokens": 2, "total_tokens": 11 },
+    })
+}
+
+fn anthropic(reason: &str, content: &Value) -> Value {
+    json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "some-model", "content": [content],
+        "stop_reason": reason, "stop_sequence": null, "usage": { "input_tokens": 9, "output_tokens": 2 },
+    })
+}
+
+fn gemini(part: &Value) -> Value {
+    json!({
+        "candidates": [{ "content": { "role": "model", "parts": [part] }, "finishReason": "STOP", "index": 0 }],
+        "usageMetadata": { "promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11 },
+        "modelVersion": "some-model",
+    })
+}
+
+/// What the model says.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// A text.
+    Text(String),
+    /// A call of a tool.
+    Call(String, Value),
+}
+
+/// A provider that listens. Its thread ends with the process.
+#[derive(Debug)]
+pub struct Provider {
+    port: u16,
+    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Provider {
+    /// One that answers what `says` makes of a body and of how many came before it.
+    pub fn start(says: impl Fn(usize, &Value) -> Said + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let bodies = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+        let kept = bodies.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                // Who goes away in the middle is not answered.
+                let _ = serve(stream, &says, &kept);
+            }
+        });
+        Self { port, bodies }
+    }
+
+    /// The base URL for a profile that speaks so.
+    pub fn base_url(&self, wire: Wire) -> String {
+        match wire {
+            Wire::OpenaiChat | Wire::OpenaiResponses => format!("http://127.0.0.1:{}/v1", self.port),
+            Wire::Anthropic | Wire::Gemini => format!("http://127.0.0.1:{}", self.port),
+        }
+    }
+
+    /// The bodies that came, in order; none is given twice.
+    pub fn take_bodies(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.bodies.lock().unwrap())
+    }
+}
+
+fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<Vec<Vec<u8>>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut n_bytes) = (String::new(), 0);
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                n_bytes = value.trim().parse().unwrap();
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; n_bytes];
+    reader.read_exact(&mut body)?;
+    let request: Value = serde_json::from_slice(&body).unwrap();
+    let wire = Wire::of_path(&path).unwrap_or_else(|| panic!("nobody answers at {path}"));
+    let number = {
+        let mut kept = kept.lock().unwrap();
+        kept.push(body);
+        kept.len() - 1
+    };
+    let answer = wire.answer(number, &says(number, &request)).to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    write!(reader.get_mut(), "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())
+}
