@@ -108,11 +108,11 @@ impl ThreadHandle {
     }
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
-        let (store, id) = (self.runtime.store().clone(), self.id);
+        let (inner, id) = (self.runtime.inner().clone(), self.id);
         self.runtime
             .blocking(move || match seq {
-                None => load::present(&*store, id),
-                Some(seq) => load::at(&*store, id, seq),
+                None => load::present(&*inner.store, id),
+                Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
             })
             .await?
     }

@@ -1,5 +1,5 @@
-//! The shapes of answers that the library writes as JSON, for the OpenAPI document. A test reads real answers with
-//! them, so they cannot say anything else.
+//! The shapes of answers that the library writes as JSON, for the OpenAPI document. A test compares
+//! real answers with them.
 #![allow(dead_code, reason = "shapes, for the document")]
 
 use serde::Deserialize;

@@ -5,6 +5,7 @@
 
 mod api;
 mod conflicts;
+mod documented;
 mod eventsource;
 mod http;
 mod idempotency;
