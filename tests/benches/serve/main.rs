@@ -30,16 +30,15 @@ fn long(n_events: usize) -> String {
         r#"
 version: "1"
 name: long
-max_iterations: 1000000
 nodes:
   - id: round
     loop:
       times: {}
-      max_iterations: 1000000
-      nodes:
-        - {{id: list, tool: {{tool_name: list_folder, parameters: {{path: "."}}}}}}
+      body:
+        nodes:
+          - {{id: list, tool: {{tool_name: list_folder, parameters: {{path: "."}}}}}}
 "#,
-        (n_events / 7).max(1)
+        (n_events / 5).max(1)
     )
 }
 
