@@ -40,6 +40,7 @@ mod gc;
 mod inbox;
 mod inner;
 mod interaction;
+mod kept_states;
 mod llm_executor;
 mod load;
 mod metrics;

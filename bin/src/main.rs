@@ -23,6 +23,7 @@ mod llm;
 mod moment;
 mod open;
 mod output;
+mod remote;
 mod replay;
 mod rerun;
 mod resume;

@@ -49,7 +49,8 @@ fn amount(text: &str) -> Result<u64, String> {
 pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     if let Some(name) = &args.thread {
-        let runtime = open.work(&args.tools).await?;
+        let server = open.server().await?;
+        let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
         let named = open::find(&runtime, name).await?;
         let thread = family::root_of(&runtime, &named).await?;
         if thread.id() != named.id() && open.talks() {
@@ -66,7 +67,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
-        if raised != LimitRaised::default() {
+        if let Some(server) = server {
+            if raised != LimitRaised::default() || summary.status == Status::Paused {
+                server.resume(thread.id(), &raised).await?;
+            }
+        } else if raised != LimitRaised::default() {
             thread.raise(raised).await?;
         } else if summary.status == Status::Paused {
             thread.resume().await?;
@@ -74,11 +79,12 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
     }
-    if !open.data_dir.is_dir() {
+    let server = open.server().await?;
+    if server.is_none() && !open.data_dir.is_dir() {
         // Nothing was ever run here, so nothing is unfinished.
         return all_done(open, &[], args.form);
     }
-    let runtime = open.work(&args.tools).await?;
+    let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
     let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
     // Branches run with the thread whose branches they are.
@@ -86,10 +92,22 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let all = stream::iter(roots).map(|summary| {
         let thread = runtime.thread(summary.thread_id);
         async move {
-            if summary.status == Status::Paused {
-                thread.resume().await?;
+            let is_paused = summary.status == Status::Paused;
+            match server {
+                Some(server) => {
+                    if is_paused {
+                        server.resume(thread.id(), &LimitRaised::default()).await?;
+                    }
+                    server.at_rest(&thread).await?;
+                    Ok(thread.present().await?)
+                }
+                None => {
+                    if is_paused {
+                        thread.resume().await?;
+                    }
+                    Ok::<_, Failure>(thread.at_rest().await?)
+                }
             }
-            thread.at_rest().await
         }
     });
     let outcomes = tokio::select! {
@@ -107,7 +125,6 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                let error = Failure::from(error);
                 output::say(&format!("{}: {}", output::red("error"), error.message));
                 failure = Some(error.code);
             }

@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 const LINE_BYTES_MAX: u64 = 200 << 20;
 
 /// What an import did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Imported {
     /// Threads that were written.
     pub threads: Vec<ThreadId>,

@@ -5,10 +5,12 @@
 
 mod api;
 mod conflicts;
+mod documented;
 mod eventsource;
 mod http;
 mod idempotency;
 mod place;
+mod remote;
 mod security;
 mod stops;
 mod streams;
