@@ -77,7 +77,7 @@ fn filters_leave_what_they_say() {
     for limit in [1, 3, 50] {
         for oldest_first in [false, true] {
             let query = ThreadQuery { limit, oldest_first, ..ThreadQuery::default() };
-            let mut expect = |what: ThreadQuery, keep: &dyn Fn(usize) -> bool| {
+            let expect = |what: ThreadQuery, keep: &dyn Fn(usize) -> bool| {
                 let mut kept: Vec<_> = (0..ids.len()).filter(|n| keep(*n)).map(|n| ids[n]).collect();
                 if !oldest_first {
                     kept.reverse();

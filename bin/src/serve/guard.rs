@@ -17,6 +17,9 @@ use super::tokens::Scope;
 
 /// How long an answer may take to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The same of what reads or writes much of the log.
+const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
+const LONG: [&str; 2] = ["/v1/log/verify", "/v1/import"];
 
 /// What whoever sent the request may do.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +42,8 @@ pub(crate) async fn guard(
     let answered = match admit(&server, &request, access) {
         Ok(allowed) => {
             request.extensions_mut().insert(Allowed(allowed));
-            in_time(next.call(request)).await
+            let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
+            in_time(next.call(request), limit).await
         }
         Err(problem) => Ok(request.into_response(problem.error_response())),
     };
@@ -55,11 +59,12 @@ pub(crate) async fn guard(
 
 async fn in_time<B: MessageBody + 'static>(
     answer: impl Future<Output = Result<ServiceResponse<B>, Error>>,
+    limit: Duration,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    match tokio::time::timeout(ANSWER_MAX, answer).await {
+    match tokio::time::timeout(limit, answer).await {
         Ok(answer) => Ok(answer?.map_into_boxed_body()),
         Err(_) => {
-            let seconds = ANSWER_MAX.as_secs();
+            let seconds = limit.as_secs();
             let detail = format!(
                 "there was no answer within {seconds} seconds; what was asked for may have been done: look before you ask again"
             );
