@@ -105,12 +105,12 @@ enum Command {
     Export(archive::ExportArgs),
     /// Read threads that were exported
     Import(archive::ImportArgs),
+    /// Delete threads that ended, by age, status or size
+    Gc(gc::GcArgs),
     /// Serve threads over HTTP
     Serve(serve::ServeArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
-    /// Delete threads that ended, by age, status or size
-    Gc(gc::GcArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -175,9 +175,9 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Verify(args) => archive::verify(open, args).await,
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
+        Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),
-        Command::Gc(args) => gc::gc(open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),

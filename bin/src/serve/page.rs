@@ -1,6 +1,9 @@
-//! The inspector: a page that this binary serves, with nothing from elsewhere.
+//! The inspector: a page that this binary serves, with nothing from elsewhere. Its parts are files as they were written,
+//! in `page/`: the browser reads them as modules, and nothing builds them.
 
+use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
+use rethread::Hash;
 
 use super::problem::{Kind, Problem};
 use super::request;
@@ -9,30 +12,98 @@ use super::request;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page itself.
-const INDEX: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>rethread</title>\
-                     <h1>rethread</h1><p>The API is described at <a href=\"/v1/openapi.json\">/v1/openapi.json</a>.</p></html>\n";
+const PAGE: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
 
-/// What the page is made of besides: name, media type, bytes.
-const ASSETS: [(&str, &str, &[u8]); 0] = [];
+/// A part of the page.
+#[derive(Debug)]
+struct Part {
+    name: &'static str,
+    media_type: &'static str,
+    bytes: &'static [u8],
+}
 
-pub(crate) async fn index() -> HttpResponse {
-    HttpResponse::Ok()
-        .content_type("text/html; charset=utf-8")
-        .insert_header(("Content-Security-Policy", POLICY))
-        .insert_header(("Cache-Control", "no-cache"))
-        .body(INDEX)
+macro_rules! parts {
+    ($($media_type:ident $name:literal;)*) => {
+        &[$(Part {
+            name: $name,
+            media_type: $media_type,
+            bytes: include_bytes!(concat!("page/", $name)),
+        }),*]
+    };
+}
+
+const PARTS: &[Part] = parts! {
+    PAGE "index.html";
+    SCRIPT "answers.mjs";
+    SCRIPT "api.mjs";
+    SCRIPT "app.mjs";
+    SCRIPT "commands.mjs";
+    SCRIPT "conversation.mjs";
+    SCRIPT "describe.mjs";
+    SCRIPT "dialog.mjs";
+    SCRIPT "diff.mjs";
+    SCRIPT "dom.mjs";
+    SCRIPT "events_tab.mjs";
+    SCRIPT "fork_dialog.mjs";
+    SCRIPT "format.mjs";
+    SCRIPT "graph_tab.mjs";
+    PICTURE "icon.svg";
+    SCRIPT "inbox_model.mjs";
+    SCRIPT "inbox_view.mjs";
+    SCRIPT "json_view.mjs";
+    SCRIPT "keys.mjs";
+    SCRIPT "layout.mjs";
+    SCRIPT "live.mjs";
+    SCRIPT "messages_tab.mjs";
+    SCRIPT "question.mjs";
+    SCRIPT "route.mjs";
+    SCRIPT "sign_in.mjs";
+    SCRIPT "sse.mjs";
+    SCRIPT "start_dialog.mjs";
+    SCRIPT "state_tab.mjs";
+    SCRIPT "streamed.mjs";
+    STYLE "style.css";
+    STYLE "thread.css";
+    SCRIPT "thread_model.mjs";
+    SCRIPT "thread_view.mjs";
+    SCRIPT "threads_model.mjs";
+    SCRIPT "threads_view.mjs";
+    SCRIPT "timeline.mjs";
+    SCRIPT "timeline_tab.mjs";
+    SCRIPT "virtual.mjs";
+    SCRIPT "window.mjs";
+};
+
+pub(crate) async fn index(request: HttpRequest) -> Result<HttpResponse, Problem> {
+    part(&request, "index.html")
 }
 
 pub(crate) async fn asset(request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let name = request::named(&request, "file");
-    let Some((_, media_type, bytes)) = ASSETS.iter().find(|(known, _, _)| *known == name) else {
+    part(&request, &request::named(&request, "file"))
+}
+
+fn part(request: &HttpRequest, name: &str) -> Result<HttpResponse, Problem> {
+    let Some(part) = PARTS.iter().find(|part| part.name == name) else {
         return Err(Problem::new(Kind::NotFound, "the page has no such part: load it again")
             .at("path", request::cut(request.path())));
     };
-    Ok(HttpResponse::Ok()
-        .content_type(*media_type)
+    // What a browser has already is not sent again.
+    let tag = format!("\"{}\"", Hash::of(part.bytes));
+    let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| is_among(&tag, known));
+    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    response
         .insert_header(("Content-Security-Policy", POLICY))
         .insert_header(("Cache-Control", "no-cache"))
-        .body(*bytes))
+        .insert_header(("ETag", tag));
+    Ok(if is_known { response.finish() } else { response.content_type(part.media_type).body(part.bytes) })
 }
+
+fn is_among(tag: &str, known: &HeaderValue) -> bool {
+    known.to_str().unwrap_or_default().split(',').any(|one| one.trim() == tag)
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,13 @@ use serde_json::Value;
 
 mod control;
 mod debugging;
+mod equipment;
 mod explain;
 mod families;
 mod gc;
 mod guide;
 mod inbox;
+mod limits;
 mod people;
 mod rerun;
 mod sent;

@@ -140,6 +140,8 @@ fn the_help_lists_the_commands() {
         export       Write threads as JSON lines
         import       Read threads that were exported
         gc           Delete threads that ended, by age, status or size
+        serve        Serve threads over HTTP
+        token        Create, list and revoke the tokens of `rethread serve`
         validate     Check a workflow file
         graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files

@@ -18,6 +18,7 @@ mod golden;
 mod handler;
 mod interaction;
 mod limits;
+mod long;
 mod monitor;
 mod named;
 mod outputs;

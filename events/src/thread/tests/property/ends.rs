@@ -8,7 +8,7 @@ const ROUNDS_MAX: usize = 4_000;
 
 impl Family {
     /// Lets the world do its part until every thread has ended.
-    pub(super) fn to_its_end(&mut self, yaml: &str) {
+    pub(super) fn run_to_the_end(&mut self, yaml: &str) {
         for round in 0..ROUNDS_MAX {
             let names: Vec<_> = self.threads.keys().cloned().collect();
             if names.iter().all(|name| self.of(name).state().is_ended()) {

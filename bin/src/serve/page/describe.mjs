@@ -1,0 +1,82 @@
+// An event on one line.
+
+import { line, value, duration, tokens } from './format.mjs';
+
+const said = (message) => (message?.content ?? [])
+  .map((part) => {
+    switch (part.type) {
+      case 'text':
+      case 'reasoning':
+      case 'refusal': return part.text ?? '';
+      case 'tool_call': return `→ ${part.name} ${JSON.stringify(part.arguments)}`;
+      default: return part.type;
+    }
+  })
+  .join(' ');
+
+/** The first text of a message, or what it asks for. */
+export const message_line = (message, max = 160) =>
+  line(typeof message?.content === 'string' ? message.content : said(message), max);
+
+/** What an event says beyond its name. */
+export function describe({ type, data = {} }) {
+  const failed = data.error?.message ? line(data.error.message) : null;
+  switch (type) {
+    case 'THREAD_STARTED': return line(`${data.workflow?.name ?? ''}: ${value(data.input, 120)}`);
+    case 'THREAD_FORKED': return `from ${data.parent} at ${data.seq}`;
+    case 'THREAD_PAUSED':
+    case 'THREAD_CANCELLED': return line(data.reason ?? '');
+    case 'THREAD_COMPLETED': return `at ${data.node}`;
+    case 'CHECKPOINT_CREATED': return line(data.label);
+    case 'VARIABLES_UPDATED': return line(Object.keys(data.variables ?? {}).join(', '));
+    case 'MESSAGE_ADDED': return `${data.message?.role}: ${message_line(data.message)}`;
+    case 'WARNING': return line(data.detail);
+    case 'NODE_STARTED': return data.attempt > 1 ? `${data.node}, try ${data.attempt}` : line(data.node);
+    case 'NODE_COMPLETED': return `${line(data.node, 80)}, ${duration(data.duration_ms)}`;
+    case 'ROUTE_TAKEN': return line(`${data.from} → ${data.to}${data.condition ? ` because ${data.condition}` : ''}`);
+    case 'CONDITION_EVALUATION_REQUESTED': return line(data.condition);
+    case 'CONDITION_EVALUATION_COMPLETED': return failed ?? `${data.verdict}: ${line(data.answer, 120)}`;
+    case 'FORK_STARTED': return `${data.n_needed} needed`;
+    case 'BRANCH_STARTED': return `${data.index}: ${data.child}`;
+    case 'BRANCH_ENDED': return failed ?? `${data.index}: ${value(data.output, 120)}`;
+    case 'LOOP_ITERATION_STARTED': return `${data.node}, round ${data.index + 1}`;
+    case 'LLM_EXECUTION_REQUEST': return line(`${data.model?.model ?? data.model?.profile ?? ''}: ${data.prompt}`);
+    case 'LLM_CALL_REQUESTED': return `call ${data.iteration}${data.aside ? `, ${data.aside.purpose}` : ''}`;
+    case 'LLM_EXECUTION_PROGRESS': return line(data.text ?? data.reasoning ?? '');
+    case 'LLM_CALL_COMPLETED': {
+      const used = data.usage?.total_tokens;
+      return line(`${used === undefined || used === null ? '' : `${tokens(used)} tokens: `}${said(data.message)}`);
+    }
+    case 'LLM_EXECUTION_COMPLETED': return line(data.content);
+    case 'TOOL_EXECUTION_REQUEST': return line(`${data.name} ${JSON.stringify(data.arguments)}`);
+    case 'TOOL_EXECUTION_PROGRESS': return line(data.message);
+    case 'TOOL_EXECUTION_COMPLETED': return line(`${duration(data.duration_ms)}: ${said(data)}`);
+    case 'USER_INTERACTION_REQUESTED': return line(data.prompt ?? data.tool_call?.name ?? '');
+    case 'USER_INTERACTION_RESPONDED': return value(data.input_data, 160);
+    case 'USER_INTERACTION_FAILED': return line(`${data.reason}${data.detail ? `: ${data.detail}` : ''}`);
+    case 'PLAN_MADE': return line((data.steps ?? []).join('; '));
+    case 'PLAN_STEP_STARTED': return line(data.step);
+    default: return failed ?? line(data.node ?? '');
+  }
+}
+
+/** What an event is about, for its colour: `node`, `llm`, `tool`, `person`, `branch`, `bad` or `thread`. */
+export function family(type) {
+  if (/_FAILED$|^WARNING$|^BUDGET_EXCEEDED$/.test(type)) return 'bad';
+  if (/^(LLM_|CONDITION_|CONTEXT_SUMMAR|CANDIDATE|PLAN_|STRATEGY_)/.test(type)) return 'llm';
+  if (/^(TOOL_|CONTEXT_PROCESS)/.test(type)) return 'tool';
+  if (/^USER_/.test(type)) return 'person';
+  if (/^(FORK_|BRANCH_|JOIN_)/.test(type)) return 'branch';
+  if (/^(NODE_|ROUTE_|LOOP_|SUB_)/.test(type)) return 'node';
+  return 'thread';
+}
+
+/** Choices of events to look at: a label, and the names; no names for all. */
+export const CHOICES = {
+  '': ['All events', []],
+  people: ['People', ['USER_INTERACTION_REQUESTED', 'USER_INTERACTION_RESPONDED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED']],
+  models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED']],
+  tools: ['Tools', ['TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_PROGRESS', 'TOOL_EXECUTION_COMPLETED', 'TOOL_EXECUTION_FAILED']],
+  nodes: ['Nodes', ['NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED', 'ROUTE_TAKEN', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED', 'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED', 'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED']],
+  trouble: ['Failures and warnings', ['THREAD_FAILED', 'THREAD_CANCELLED', 'THREAD_RECOVERED', 'WARNING', 'BUDGET_EXCEEDED', 'NODE_FAILED', 'LLM_TRY_FAILED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_FAILED', 'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_FAILED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_FAILED', 'PLAN_STEP_FAILED', 'STRATEGY_DECISION_FAILED']],
+};

@@ -1,0 +1,101 @@
+// The conversation, with what is being said right now.
+
+import { fill, h, say, throttled } from './dom.mjs';
+import { same } from './diff.mjs';
+import { parts, with_future } from './conversation.mjs';
+import { count } from './format.mjs';
+import { long_text } from './json_view.mjs';
+import { tree } from './json_view.mjs';
+
+// So many of the last messages are shown at first.
+const SHOWN = 200;
+
+export function messages_tab(app, model) {
+  let [closed, at, wanted, most, following] = [false, null, 0, SHOWN, true];
+  const said = h('div.said');
+  const now = h('div.now', { 'aria-live': 'polite', 'aria-busy': 'false' });
+  const end = h('div.end');
+  const element = h('div.messages', { tabindex: '0', 'aria-label': 'Conversation', role: 'region' }, said, now, end);
+  element.addEventListener('scroll', () => {
+    following = element.scrollTop + element.clientHeight > element.scrollHeight - 40;
+  }, { passive: true });
+
+  function turn({ message, future }) {
+    return h(`article.turn.${role(message)}${future ? '.future' : ''}`, { 'aria-label': `${message.role}${future ? ', later than the moment shown' : ''}` },
+      h('header', {}, message.role), parts(message).map(part));
+  }
+
+  const role = (message) => (['system', 'user', 'assistant', 'tool'].includes(message.role) ? message.role : 'other');
+
+  function part({ kind, text, name }) {
+    if (kind === 'call') return h('div.part.call', {}, h('span.label', {}, `asks for ${name}`), long_text(text, 'pre'));
+    if (kind === 'result' || kind === 'error') {
+      return h(`details.part.${kind}`, { open: text.length < 2_000 }, h('summary', {}, `${kind === 'error' ? 'error' : 'result'}${name ? ` of ${name}` : ''}`), long_text(text, 'pre'));
+    }
+    if (kind === 'reasoning') return h('details.part.reasoning', {}, h('summary', {}, 'reasoning'), long_text(text, 'p.words'));
+    return h(`div.part.${kind}`, {}, long_text(text, 'p.words'));
+  }
+
+  async function draw() {
+    const mine = (wanted += 1);
+    try {
+      const state = await model.state(null);
+      const then = at === null ? state : await model.state(at);
+      if (closed || mine !== wanted) return;
+      const turns = with_future(state.messages, then.messages, same);
+      const first = Math.max(0, turns.length - most);
+      const earlier = first > 0 && h('button.more', { type: 'button', onclick: () => { most += 1_000; draw(); } }, `${count(first)} earlier messages`);
+      fill(said, earlier, turns.length === 0 && h('p.empty', {}, 'Nothing was said yet.'), turns.slice(first).map(turn));
+      const output = then.output;
+      fill(end, output !== null && output !== undefined && typeof output !== 'string' && [h('h3', {}, 'Output'), tree(output, 2)]);
+      live();
+      if (at === null && following) element.scrollTop = element.scrollHeight;
+      else if (at !== null) said.querySelector('.future')?.scrollIntoView({ block: 'end' });
+    } catch (problem) {
+      if (!closed && mine === wanted && problem.name !== 'AbortError') fill(said, h('p.fault', {}, problem.message));
+    }
+  }
+  const soon = throttled(draw, 250);
+
+  const texts = new Map();
+  function live() {
+    const calls = [...model.streamed.calls.values()];
+    now.hidden = at !== null;
+    now.setAttribute('aria-busy', String(calls.length > 0));
+    for (const [call, shown] of texts) {
+      if (model.streamed.calls.has(call)) continue;
+      shown.element.remove();
+      texts.delete(call);
+    }
+    for (const { call, text, reasoning } of calls) {
+      let shown = texts.get(call);
+      if (!shown) {
+        const [words, thoughts] = [h('p.words'), h('p.words.reasoning')];
+        shown = { words, thoughts, element: h('article.turn.assistant.streaming', {}, h('header', {}, 'assistant, answering'), thoughts, words) };
+        texts.set(call, shown);
+        now.append(shown.element);
+      }
+      say(shown.thoughts, reasoning);
+      say(shown.words, text || (reasoning ? '' : '…'));
+    }
+    if (at === null && following) element.scrollTop = element.scrollHeight;
+  }
+
+  return {
+    element,
+    show(moment) {
+      at = moment;
+      draw();
+    },
+    heard(events) {
+      if (events.some((event) => !model.streamed_only(event)) || events.length === 0) soon();
+      // What is complete stands in the conversation once that is read: until then its text stays.
+      const done = events.some((event) => event.type === 'LLM_CALL_COMPLETED');
+      if (!done) live();
+    },
+    close() {
+      closed = true;
+      soon.cancel();
+    },
+  };
+}

@@ -1,0 +1,159 @@
+// A question that waits for a person, with a form that fits it.
+
+import { fill, h } from './dom.mjs';
+import { key, read, send } from './api.mjs';
+import { address } from './route.mjs';
+import { age, line, short } from './format.mjs';
+import { answer, form } from './answers.mjs';
+import { commands } from './dialog.mjs';
+import { long_text } from './json_view.mjs';
+import * as command from './commands.mjs';
+
+const DECISIONS = [['approve', 'Approve: it runs'], ['edit', 'Edit: it runs with other arguments'], ['reject', 'Reject: it does not run'], ['answer', 'Answer in its place']];
+let cards = 0;
+
+/** The card; `gone()` is told when the question is not open any more. */
+export function question_card(app, question) {
+  const id = `question-${(cards += 1)}`;
+  const kind = form(question);
+  const state = { decision: kind === 'approve' ? 'approve' : null, text: '', json: false };
+  let done = false;
+  const result = h('p.result', { role: 'status' });
+  const fields = h('div.fields');
+  const send_it = h('button.main', { type: 'submit' }, 'Send');
+  // A tool that does nothing but ask has said so in the prompt.
+  const shows_call = question.tool_call && (kind === 'approve' || question.tool_call.arguments?.question !== question.prompt);
+  const why = h('form', { 'aria-describedby': `${id}-prompt` }, fields, result,
+    h('footer', {}, send_it, h('button', { type: 'button', onclick: copy }, 'Command')));
+  const since = h('span', {}, `asked ${age(question.requested_at, app.now())} ago`);
+  const element = h('article.question', { 'aria-labelledby': `${id}-prompt`, 'data-question': question.id },
+    h('p.facts', {},
+      h('a', { href: address({ view: 'thread', id: question.thread_id, tab: 'messages' }) }, `${line(question.workflow ?? 'thread', 60)} ${short(question.thread_id)}`),
+      h('span', {}, `node ${line(question.node, 60)}`), since,
+      question.deadline && h('span', {}, `until ${question.deadline}`)),
+    h('h3.prompt', { id: `${id}-prompt` }, long_text(question.prompt ?? (question.tool_call ? `May ${question.tool_call.name} run?` : 'Your answer'))),
+    shows_call && h('div.part.call', {}, h('span.label', {}, `tool ${question.tool_call.name}`), long_text(JSON.stringify(question.tool_call.arguments, null, 2), 'pre')),
+    app.can('operate') ? why : h('p.quiet', {}, 'You may look, and not answer.'));
+
+  const area = (label, value, rows = 3) => {
+    state.text = value;
+    const input = h('textarea', { id: `${id}-text`, rows, spellcheck: 'false', value, oninput: () => { state.text = input.value; } });
+    return [h('label', { for: `${id}-text` }, label), input];
+  };
+
+  function decide(decision) {
+    state.decision = decision;
+    const extra = {
+      approve: () => [],
+      edit: () => area('Arguments', JSON.stringify(question.tool_call?.arguments ?? {}, null, 2), 6),
+      reject: () => area('Reason, which the model reads', ''),
+      answer: () => area('The result, which the model reads: a text, or JSON', ''),
+    }[decision]();
+    fill(fields, h('fieldset', {}, h('legend', {}, 'What shall become of it?'),
+      DECISIONS.map(([value, label]) => h('label.check', {}, h('input', { type: 'radio', name: id, value, checked: value === decision, onchange: () => { decide(value); fields.querySelector(`[value=${value}]`).focus(); } }), label))), extra);
+    send_it.textContent = { approve: 'Approve', edit: 'Approve with these', reject: 'Reject', answer: 'Send' }[decision];
+    send_it.classList.toggle('danger', decision === 'reject');
+  }
+
+  function plain() {
+    const json = h('input', { type: 'checkbox', id: `${id}-json`, onchange: () => { state.json = json.checked; } });
+    const choices = kind === 'choice' ? question.metadata.choices : [];
+    fill(fields,
+      choices.length > 0 && h('div.choices', { role: 'group', 'aria-label': 'Choices' }, choices.map((text) => h('button', { type: 'button', onclick: () => respond(text) }, line(text, 120)))),
+      area(choices.length > 0 ? 'Or something else' : 'Your answer', ''),
+      h('label.check', { for: `${id}-json` }, json, 'as JSON'));
+    send_it.textContent = 'Answer';
+  }
+
+  function informing() {
+    const reject = h('button', { type: 'button', onclick: () => respond({ decision: 'reject' }) }, 'Give no answer');
+    const properties = Object.entries(question.metadata?.schema?.properties ?? {});
+    const sample = Object.fromEntries(properties.map(([name, field]) => [name, field.default ?? field.enum?.[0] ?? { number: 0, integer: 0, boolean: false }[field.type] ?? '']));
+    // The address is text, for the eye to judge: what a tool's server names is not made a link of.
+    if (kind === 'link') fill(fields, h('p', {}, 'It asks to open this address, and to say when that is done: ', h('code', {}, String(question.metadata?.url ?? ''))), reject);
+    else fill(fields, area('Your answer, as JSON', JSON.stringify(sample, null, 2), 6), reject);
+    send_it.textContent = kind === 'link' ? 'It is done' : 'Answer';
+  }
+
+  function copy() {
+    try {
+      commands('As a command', [['This answer', command.respond(question, answer(question, state))]]);
+    } catch (error) {
+      told('bad', error.message);
+    }
+  }
+
+  function told(mood, ...text) {
+    result.dataset.mood = mood;
+    fill(result, ...text);
+  }
+
+  function closed(mood, ...text) {
+    done = true;
+    element.classList.add('closed');
+    why.querySelectorAll('input, textarea, button').forEach((field) => { field.disabled = true; });
+    told(mood, ...text);
+  }
+
+  async function respond(value) {
+    if (done) return;
+    send_it.disabled = true;
+    told('', 'Sending…');
+    try {
+      await send(`/v1/interactions/${question.id}/respond`, { answer: value }, key());
+      closed('good', 'Answered.');
+    } catch (problem) {
+      if (problem.kind === 'interaction-closed') {
+        closed('bad', h('strong', {}, 'Somebody else was faster. '), 'This answer was not used. ', await theirs());
+      } else {
+        told('bad', problem.message);
+      }
+    }
+    send_it.disabled = done;
+    app.inbox.refresh();
+  }
+
+  // What was answered instead, where it can be read.
+  async function theirs() {
+    try {
+      const call = Number(question.id.slice(question.thread_id.length + 1));
+      const { events } = await read(`/v1/threads/${question.thread_id}/events?from_seq=${call}&types=USER_INTERACTION_RESPONDED,USER_INTERACTION_FAILED&limit=20`);
+      const event = events.find(({ data }) => data.interaction === call);
+      if (!event) return '';
+      if (event.type === 'USER_INTERACTION_FAILED') return `It was closed: ${event.data.reason}.`;
+      return `The answer was: ${line(typeof event.data.input_data === 'string' ? event.data.input_data : JSON.stringify(event.data.input_data), 300)}`;
+    } catch {
+      return '';
+    }
+  }
+
+  why.addEventListener('submit', (event) => {
+    event.preventDefault();
+    try {
+      respond(answer(question, state));
+    } catch (error) {
+      told('bad', error.message);
+    }
+  });
+  why.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) why.requestSubmit();
+  });
+  if (kind === 'approve') decide('approve');
+  else if (kind === 'fields' || kind === 'link') informing();
+  else plain();
+
+  return {
+    element,
+    /** It is not open any more. What was typed and not sent is not thrown away before somebody has seen why. */
+    gone() {
+      if (!done && (state.text !== '' || element.contains(document.activeElement))) {
+        closed('bad', h('strong', {}, 'Somebody else was faster. '), 'The question is not open any more.');
+        theirs().then((text) => text && result.append(` ${text}`));
+      }
+      if (done) setTimeout(() => element.remove(), result.dataset.mood === 'good' ? 1_500 : 60_000);
+      else element.remove();
+    },
+    aged: () => { since.textContent = `asked ${age(question.requested_at, app.now())} ago`; },
+    focus: () => (fields.querySelector('textarea, input, button') ?? send_it).focus(),
+  };
+}

@@ -1,0 +1,229 @@
+// Events folded to bars: what ran when, beside what, and what it waited for.
+
+import { millis, line } from './format.mjs';
+
+/** The events that change a bar; others need not be read. */
+export const TYPES = [
+  'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_RECOVERED', 'THREAD_CANCELLED',
+  'THREAD_COMPLETED', 'THREAD_FAILED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
+  'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED',
+  'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
+  'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
+  'CONTEXT_PROCESSED', 'CONTEXT_PROCESSING_FAILED', 'LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED',
+  'LLM_TRY_FAILED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'STRATEGY_DECISION_REQUESTED',
+  'STRATEGY_DECISION_RETRIED', 'STRATEGY_DECIDED', 'STRATEGY_DECISION_FAILED', 'CONTEXT_SUMMARY_REQUESTED',
+  'CONTEXT_SUMMARY_COMPLETED', 'TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_COMPLETED',
+  'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
+];
+
+const named = (model) => model?.model ?? model?.profile ?? model?.provider ?? 'model';
+
+/**
+ * The bars of one thread, in the order in which they began. A bar: `{key, kind, label, seq, start, end, endSeq, status,
+ * depth, note, marks, child, fork}`; `end` is null while it is open, `fork` the event behind which a branch begins.
+ */
+export class Timeline {
+  bars = [];
+  #open = new Map();
+  #depth = 0;
+  #model = 'model';
+  #names = [];
+  #fork = 0;
+  start = null;
+  last = null;
+  ended = false;
+
+  constructor({ depth = 0 } = {}) {
+    this.#depth = depth;
+  }
+
+  /** Folds an event in. Events are to be given in the order of the thread. */
+  add(event) {
+    const { type, seq, data } = event;
+    const at = millis(event.time);
+    this.start ??= at;
+    this.last = Math.max(this.last ?? at, at);
+    const begin = (key, kind, label, more = {}) => this.#begin(key, { kind, label, seq, start: at, ...more });
+    const end = (key, status, note) => this.#end(key, status, note, seq, at);
+    const call = `call ${data.call}`;
+    switch (type) {
+      case 'NODE_STARTED':
+        end(`node ${data.node}`, 'failed');
+        begin(`node ${data.node}`, 'node', data.node, { note: data.attempt > 1 ? `try ${data.attempt}` : '' });
+        break;
+      case 'NODE_COMPLETED': this.#close_below(`node ${data.node}`, seq, at); end(`node ${data.node}`, 'done'); break;
+      case 'NODE_FAILED': end(`node ${data.node}`, 'failed', data.error.message); break;
+      case 'LOOP_STARTED': begin(`loop ${data.node}`, 'loop', `loop ${data.node}`); break;
+      case 'LOOP_ITERATION_STARTED':
+        end(`iteration ${data.node}`, 'done');
+        begin(`iteration ${data.node}`, 'loop', `round ${data.index + 1}`);
+        break;
+      case 'LOOP_ENDED':
+        end(`iteration ${data.node}`, data.error ? 'failed' : 'done');
+        end(`loop ${data.node}`, data.error ? 'failed' : 'done', data.error?.message);
+        break;
+      case 'SUB_WORKFLOW_STARTED': begin(`sub ${data.node}`, 'loop', `${data.workflow}`); break;
+      case 'SUB_WORKFLOW_COMPLETED': end(`sub ${data.node}`, 'done'); break;
+      case 'SUB_WORKFLOW_FAILED': end(`sub ${data.node}`, 'failed', data.error.message); break;
+      case 'LLM_EXECUTION_REQUEST': this.#model = named(data.model); break;
+      case 'LLM_CALL_REQUESTED':
+        begin(`call ${seq}`, 'llm', this.#model, { note: data.aside ? data.aside.purpose : '' });
+        break;
+      case 'LLM_CALL_COMPLETED': end(call, 'done', spent(data)); break;
+      case 'LLM_CALL_FAILED': end(call, 'failed', data.error.message); break;
+      case 'LLM_CALL_RETRIED':
+      case 'TOOL_CALL_RETRIED':
+      case 'STRATEGY_DECISION_RETRIED':
+      case 'CONTEXT_PROCESSING_RETRIED': this.#mark(call, seq, at, `attempt ${data.attempt}`); break;
+      case 'LLM_TRY_FAILED': this.#mark(call, seq, at, `try ${data.try_number} failed: ${data.error.message}`); break;
+      case 'CONDITION_EVALUATION_REQUESTED': begin(`call ${seq}`, 'llm', `judge: ${line(data.condition, 80)}`); break;
+      case 'CONDITION_EVALUATION_COMPLETED':
+        end(call, data.error ? 'failed' : 'done', data.error?.message ?? String(data.verdict ?? 'no verdict'));
+        break;
+      case 'CONTEXT_SUMMARY_REQUESTED': begin(`call ${seq}`, 'llm', 'summary'); break;
+      case 'CONTEXT_SUMMARY_COMPLETED': end(call, data.error ? 'failed' : 'done', data.error?.message); break;
+      case 'CONTEXT_PROCESSING_REQUESTED': begin(`call ${seq}`, 'tool', data.processor); break;
+      case 'CONTEXT_PROCESSED': end(call, 'done'); break;
+      case 'CONTEXT_PROCESSING_FAILED': end(call, 'failed', data.error.message); break;
+      case 'STRATEGY_DECISION_REQUESTED': begin(`call ${seq}`, 'tool', `strategy ${data.name}`); break;
+      case 'STRATEGY_DECIDED': end(call, 'done', data.next?.decision); break;
+      case 'STRATEGY_DECISION_FAILED': end(call, 'failed', data.error.message); break;
+      case 'TOOL_EXECUTION_REQUEST':
+        begin(`call ${seq}`, 'tool', data.name, { note: line(JSON.stringify(data.arguments), 120) });
+        break;
+      case 'TOOL_EXECUTION_COMPLETED': end(call, 'done'); break;
+      case 'TOOL_EXECUTION_FAILED': end(call, 'failed', data.error.message); break;
+      case 'USER_INTERACTION_REQUESTED':
+        begin(`ask ${seq}`, 'wait', line(data.prompt ?? data.tool_call?.name ?? 'a question', 120));
+        break;
+      case 'USER_INTERACTION_PROCESSED': end(`ask ${data.interaction}`, 'done', data.decision?.decision); break;
+      case 'USER_INTERACTION_FAILED': end(`ask ${data.interaction}`, 'failed', data.reason); break;
+      case 'FORK_STARTED':
+        this.#names = branch_names(data.branches);
+        this.#fork = seq;
+        break;
+      case 'BRANCH_STARTED':
+        begin(`branch ${data.child}`, 'branch', this.#names[data.index] ?? `branch ${data.index}`, { child: data.child, fork: this.#fork });
+        break;
+      case 'BRANCH_ENDED': end(`branch ${data.child}`, data.error ? 'failed' : 'done', data.error?.message); break;
+      case 'THREAD_PAUSED': begin('paused', 'wait', data.reason ? `paused: ${line(data.reason, 80)}` : 'paused'); break;
+      case 'THREAD_RESUMED': end('paused', 'done'); break;
+      case 'THREAD_RECOVERED': this.#marker(seq, at, 'came back after a crash'); break;
+      case 'CHECKPOINT_CREATED': this.#marker(seq, at, `checkpoint ${data.label}`); break;
+      case 'WARNING': this.#marker(seq, at, `warning: ${data.detail}`); break;
+      case 'THREAD_COMPLETED': this.#finish('done', seq, at); break;
+      case 'THREAD_FAILED': this.#finish('failed', seq, at, data.error.message); break;
+      case 'THREAD_CANCELLED': this.#finish('cancelled', seq, at); break;
+      default:
+    }
+  }
+
+  #begin(key, bar) {
+    const inside = ['node', 'loop'].map((kind) => this.#inner(kind)).reduce((a, b) => Math.max(a, b), this.#depth - 1);
+    const whole = { key: `${bar.seq} ${key}`, end: null, endSeq: null, status: 'open', note: '', marks: [], ...bar };
+    whole.depth = inside + 1;
+    this.bars.push(whole);
+    this.#open.set(key, whole);
+  }
+
+  // The depth of the innermost open bar of a kind.
+  #inner(kind) {
+    let depth = this.#depth - 1;
+    for (const bar of this.#open.values()) if (bar.kind === kind) depth = Math.max(depth, bar.depth);
+    return depth;
+  }
+
+  #end(key, status, note, seq, at) {
+    const bar = this.#open.get(key);
+    if (!bar) return;
+    Object.assign(bar, { end: at, endSeq: seq, status });
+    if (note) bar.note = line(note, 200);
+    this.#open.delete(key);
+  }
+
+  // What a node left open when it was completed, such as a call whose answer nobody needs, ends with it.
+  #close_below(key, seq, at) {
+    const node = this.#open.get(key);
+    if (!node) return;
+    for (const [other, bar] of this.#open) {
+      if (bar.depth > node.depth && bar.kind !== 'node' && bar.kind !== 'loop') this.#end(other, 'cancelled', '', seq, at);
+    }
+  }
+
+  #mark(key, seq, at, text) {
+    this.#open.get(key)?.marks.push({ seq, at, text });
+  }
+
+  #marker(seq, at, label) {
+    const more = { seq, start: at, end: at, endSeq: seq, status: 'done', note: '', marks: [], depth: this.#depth };
+    this.bars.push({ key: `${seq} mark`, kind: 'mark', label: line(label, 120), ...more });
+  }
+
+  #finish(status, seq, at, note) {
+    this.ended = true;
+    for (const key of [...this.#open.keys()]) this.#end(key, status, note, seq, at);
+  }
+}
+
+const spent = ({ usage, cached }) => {
+  const n = usage?.total_tokens ?? (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
+  return `${n} tokens${cached ? ', from the cache' : ''}`;
+};
+
+function branch_names(branches) {
+  if (branches?.named) return branches.named.map((branch) => branch.name);
+  return (branches?.each?.items ?? []).map((item, i) => `${i}: ${line(typeof item === 'string' ? item : JSON.stringify(item), 60)}`);
+}
+
+/**
+ * Time as it is drawn: stretches in which nothing but waiting went on, and which are longer than `most`, take `most`.
+ * Gives `{to, from, length}`: `to(time)` is the place of a time in milliseconds of drawn time, `from(place)` the time.
+ */
+export function squeezed(bars, start, end, most = Infinity) {
+  const work = bars.filter((bar) => bar.kind !== 'wait' && bar.kind !== 'node' && bar.kind !== 'loop' && bar.kind !== 'mark');
+  const busy = work.map((bar) => [bar.start, bar.end ?? end]);
+  const points = bars.flatMap((bar) => [bar.start, bar.end ?? end]).map((at) => [at, at]);
+  const spans = merged([[start, start], [end, end], ...busy, ...points]);
+  const cuts = [];
+  let drawn = 0;
+  for (let i = 0; i < spans.length; i += 1) {
+    const [from, to] = spans[i];
+    cuts.push({ at: from, drawn });
+    drawn += to - from;
+    cuts.push({ at: to, drawn });
+    if (i + 1 < spans.length) drawn += Math.min(most, spans[i + 1][0] - to);
+  }
+  const between = (value, x, y) => {
+    if (value <= cuts[0][x]) return cuts[0][y];
+    let [low, high] = [0, cuts.length - 1];
+    if (value >= cuts[high][x]) return cuts[high][y];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (cuts[middle][x] <= value) low = middle;
+      else high = middle;
+    }
+    const [a, b] = [cuts[low], cuts[high]];
+    return b[x] === a[x] ? a[y] : a[y] + ((value - a[x]) / (b[x] - a[x])) * (b[y] - a[y]);
+  };
+  return { to: (time) => between(time, 'at', 'drawn'), from: (place) => between(place, 'drawn', 'at'), length: drawn };
+}
+
+function merged(spans) {
+  spans.sort((a, b) => a[0] - b[0]);
+  const all = [];
+  for (const [from, to] of spans) {
+    const last = all.at(-1);
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+    else all.push([from, to]);
+  }
+  return all;
+}
+
+/** Round steps for a scale of `length` milliseconds: about `n` of them. */
+export function ticks(length, n = 6) {
+  if (!(length > 0)) return [0];
+  const raw = length / n;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const unit = [1, 2, 5, 10].find((times) => times * power >= raw) * power;
+  return Array.from({ length: Math.floor(length / unit) + 1 }, (_, i) => i * unit);
+}
