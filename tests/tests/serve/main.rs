@@ -8,6 +8,7 @@ mod conflicts;
 mod eventsource;
 mod http;
 mod idempotency;
+mod page;
 mod place;
 mod security;
 mod stops;
