@@ -16,6 +16,7 @@ mod import;
 
 pub use export::Exporter;
 pub use import::Imported;
+pub(crate) use import::import;
 
 /// Why an export was not written or an import not read.
 #[derive(Debug, thiserror::Error)]

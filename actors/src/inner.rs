@@ -27,6 +27,7 @@ use crate::definitions::Definitions;
 use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
+use crate::kept_states::KeptStates;
 use crate::llm_executor::LlmExecutor;
 use crate::metrics::Counters;
 use crate::models::Models;
@@ -58,6 +59,7 @@ pub(crate) struct Inner {
     workspace_in_prompt: bool,
     counting: Counting,
     pub(crate) bases: Bases,
+    pub(crate) kept_states: KeptStates,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -117,6 +119,7 @@ impl Inner {
             activity: Activity::default(),
             counting: Counting::default(),
             bases: Bases::default(),
+            kept_states: KeptStates::default(),
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),

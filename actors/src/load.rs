@@ -7,12 +7,13 @@ use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
+use crate::kept_states::KeptStates;
 
 /// How many records are read at a time.
 const PAGE: usize = 1_024;
 
 /// A state and where it stands in the log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) state: State,
     pub(crate) last_position: Position,
@@ -31,6 +32,46 @@ pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, Run
         return fold(store, thread, loaded, info.last_seq.next());
     }
     fold(store, thread, Loaded::empty(thread), info.last_seq.next())
+}
+
+/// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
+/// Gives each state that is worth keeping on the way.
+pub(crate) fn at_from(
+    store: &dyn Store,
+    thread: ThreadId,
+    seq: Seq,
+    kept: &KeptStates,
+) -> Result<Loaded, RuntimeError> {
+    let info = stream(store, thread)?;
+    if seq > info.last_seq {
+        return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
+    }
+    let mut loaded = match kept.before(thread, seq) {
+        Some(known) if is_of(store, thread, &known)? => known,
+        _ => Loaded::empty(thread),
+    };
+    let snapshot = store.snapshot(thread)?;
+    if let Some(snapshot) = snapshot.filter(|s| s.version == STATE_VERSION && s.seq <= seq)
+        && snapshot.seq >= loaded.state.next_seq()
+        && let Some(newer) = from_snapshot(store, thread, &snapshot)?
+    {
+        loaded = newer;
+    }
+    loop {
+        let end = KeptStates::stop_behind(loaded.state.next_seq()).min(seq.next());
+        loaded = fold(store, thread, loaded, end)?;
+        if end > seq {
+            return Ok(loaded);
+        }
+        kept.keep(thread, &loaded);
+    }
+}
+
+/// Whether the log still has the record that a state ends with: a thread may have been deleted and imported again.
+fn is_of(store: &dyn Store, thread: ThreadId, known: &Loaded) -> Result<bool, RuntimeError> {
+    let Some(last) = known.state.last_seq() else { return Ok(false) };
+    let records = store.read_stream(thread, last..last.next(), 1)?;
+    Ok(records.first().is_some_and(|record| record.hash == known.last_hash))
 }
 
 /// The state of a thread after event `seq`. Blocks. Folds from the beginning unless the snapshot is before `seq`.

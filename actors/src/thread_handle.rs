@@ -64,6 +64,12 @@ impl ThreadHandle {
         self.wait(Until::AtRest).await
     }
 
+    /// What it has come to by now, whether or not it goes on.
+    pub async fn present(&self) -> Result<Outcome, RuntimeError> {
+        let loaded = self.load(None).await?;
+        Ok(Outcome::new(loaded.state, loaded.last_position))
+    }
+
     async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
         let inner = self.runtime.inner();
         loop {
@@ -102,11 +108,11 @@ impl ThreadHandle {
     }
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
-        let (store, id) = (self.runtime.store().clone(), self.id);
+        let (inner, id) = (self.runtime.inner().clone(), self.id);
         self.runtime
             .blocking(move || match seq {
-                None => load::present(&*store, id),
-                Some(seq) => load::at(&*store, id, seq),
+                None => load::present(&*inner.store, id),
+                Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
             })
             .await?
     }

@@ -134,10 +134,15 @@ pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode
         }
         Box::new(BufReader::new(file))
     };
-    let runtime = open.start_bare().await?;
-    let imported = runtime.import(from).await;
-    open::close(runtime).await?;
-    let imported = imported?;
+    let imported = match open.server().await? {
+        Some(server) => server.import(from).await?,
+        None => {
+            let runtime = open.start_bare().await?;
+            let imported = runtime.import(from).await;
+            open::close(runtime).await?;
+            imported?
+        }
+    };
     if args.json {
         output::print_json(&serde_json::to_value(&imported).unwrap_or_default())?;
     } else {

@@ -38,14 +38,20 @@ pub(crate) struct PauseArgs {
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
-    thread.cancel(args.reason).await?;
+    match open.server().await? {
+        Some(server) => server.cancel(thread.id(), args.reason).await?,
+        None => thread.cancel(args.reason).await?,
+    }
     done(runtime, thread.id(), "cancelled", args.json).await
 }
 
 pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
-    thread.pause(args.reason).await?;
+    match open.server().await? {
+        Some(server) => server.pause(thread.id(), args.reason).await?,
+        None => thread.pause(args.reason).await?,
+    }
     done(runtime, thread.id(), "paused", args.json).await
 }
 

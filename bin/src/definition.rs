@@ -54,6 +54,16 @@ impl File {
         &self.workflow
     }
 
+    /// What the file is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What stands in the file.
+    pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.text)
+    }
+
     /// The workflow, when this runtime has all it needs.
     pub(crate) fn checked(self, runtime: &Runtime) -> Result<Workflow, Failure> {
         let mut faults = Faults(runtime.check(&self.workflow));

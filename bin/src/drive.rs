@@ -14,6 +14,7 @@ use crate::interrupt::interrupted;
 use crate::live::{Story, Watch};
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::Client;
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, Args)]
@@ -44,19 +45,21 @@ pub(crate) async fn drive(
     mut story: Story,
     form: Form,
 ) -> Result<Driven, Failure> {
+    let server = open.server().await?;
     // What the person would not decide now.
     let mut put_off = HashSet::new();
     loop {
         let watching = Watch::begin(open, form, runtime, story);
         let turn = tokio::select! {
-            outcome = thread.at_rest() => Turn::AtRest(Box::new(outcome?)),
-            question = asked_by_tool(runtime, thread.id()) => Turn::ToolAsks(Box::new(question?)),
+            outcome = at_rest(server, thread) => Turn::AtRest(Box::new(outcome?)),
+            // At a server, others may answer what nobody here does.
+            question = asked_by_tool(runtime, thread.id()), if server.is_none() || ask::may_ask(form) => Turn::ToolAsks(Box::new(question?)),
             () = interrupted() => Turn::Interrupted,
         };
         let (outcome, question) = match turn {
             Turn::Interrupted => {
                 watching.stop().await;
-                if open.talks() {
+                if open.talks() && server.is_none() {
                     output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
                 }
                 return Ok(Driven::Interrupted);
@@ -86,7 +89,7 @@ pub(crate) async fn drive(
         let id = question.asked.request.id;
         if outcome.is_none() && !ask::may_ask(form) {
             // The tool waits, and nobody is here to answer it.
-            take_back(&asks, id).await;
+            take_back(server, &asks, id).await;
             continue;
         }
         let said = tokio::select! {
@@ -103,12 +106,16 @@ pub(crate) async fn drive(
         };
         match (said, outcome) {
             (Said::Answer(answer), _) => {
-                if let Err(error) = asks.respond(id, answer).await {
-                    output::say(&format!("{}: {error}", output::red("error")));
+                let answered = match server {
+                    Some(server) => server.respond(asks.id(), id, &answer).await.map_err(Failure::from),
+                    None => asks.respond(id, answer).await.map_err(Failure::from),
+                };
+                if let Err(failure) = answered {
+                    output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
                 }
             }
             // A tool does not wait for another day.
-            (Said::NotNow | Said::Gone, None) => take_back(&asks, id).await,
+            (Said::NotNow | Said::Gone, None) => take_back(server, &asks, id).await,
             (Said::NotNow, Some(_)) => {
                 put_off.insert(question.asked.key());
             }
@@ -127,9 +134,23 @@ enum Turn {
     Interrupted,
 }
 
-async fn take_back(thread: &ThreadHandle, question: CallId) {
+async fn take_back(server: Option<&Client>, thread: &ThreadHandle, question: CallId) {
     // It may be closed already: then nothing is to be done.
-    let _ = thread.cancel_interaction(question).await;
+    match server {
+        Some(server) => drop(server.cancel_interaction(thread.id(), question).await),
+        None => drop(thread.cancel_interaction(question).await),
+    }
+}
+
+/// Waits until the thread has ended, waits for somebody, or is paused.
+async fn at_rest(server: Option<&Client>, thread: &ThreadHandle) -> Result<Outcome, Failure> {
+    match server {
+        Some(server) => {
+            server.at_rest(thread).await?;
+            Ok(thread.present().await?)
+        }
+        None => Ok(thread.at_rest().await?),
+    }
 }
 
 /// Waits until a tool of the thread, or of a branch of it, asks something while it runs.
@@ -196,7 +217,13 @@ pub(crate) async fn finish(
         Driven::AtRest(outcome) => outcome,
         Driven::Interrupted => {
             closed?;
-            output::say(&format!("interrupted; go on with: rethread resume {id}"));
+            match open.server().await? {
+                Some(server) => output::say(&format!(
+                    "left: the thread goes on at {}; watch it with: rethread events {id} --follow",
+                    server.address()
+                )),
+                None => output::say(&format!("interrupted; go on with: rethread resume {id}")),
+            }
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };

@@ -14,6 +14,7 @@ use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
+use crate::remote::Client;
 use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
@@ -76,8 +77,18 @@ fn prompt(text: &str) -> Result<(String, String), String> {
 pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
-    let runtime = if args.no_run { open.observe(&args.tools).await? } else { open.work(&args.tools).await? };
-    let workflow = workflow.map(|file| file.checked(&runtime)).transpose()?.map(Arc::new);
+    let server = open.server().await?;
+    let runtime = match server {
+        Some(_) => open.look().await?,
+        None if args.no_run => open.observe(&args.tools).await?,
+        None => open.work(&args.tools).await?,
+    };
+    // A server looks for itself whether it has what the workflow needs.
+    let checked = |file: definition::File| match server {
+        Some(_) => Ok(file.workflow().clone()),
+        None => file.checked(&runtime),
+    };
+    let workflow = workflow.map(checked).transpose()?.map(Arc::new);
     let parent = open::find(&runtime, &args.thread).await?;
     let answers = args.answers.into_iter().map(|(id, answer)| Ok((question(&id, &parent)?, answer)));
     let answers: Vec<_> = answers.collect::<Result<_, Failure>>()?;
@@ -97,13 +108,23 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         profile: of_all.into_iter().next_back().map(|(_, profile)| profile.into()),
         ..ForkChanges::default()
     };
-    let thread =
-        parent.fork(ForkRequest { at, changes, workflow }).await.map_err(|error| match (error, &args.workflow) {
-            (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
-            (error, _) => error.into(),
-        })?;
+    let thread = match server {
+        Some(server) => {
+            let body = json!({
+                "seq": at, "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
+                "definition": workflow.as_ref().map(|workflow| workflow.spec()),
+            });
+            runtime.thread(server.fork(parent.id(), &body).await?)
+        }
+        None => {
+            parent.fork(ForkRequest { at, changes, workflow }).await.map_err(|error| match (error, &args.workflow) {
+                (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
+                (error, _) => error.into(),
+            })?
+        }
+    };
     for ((_, call), answer) in answers {
-        answer_in(&thread, call, answer).await?;
+        answer_in(server, &thread, call, answer).await?;
     }
     if args.no_run {
         let id = thread.id();
@@ -130,11 +151,14 @@ fn question(id: &str, parent: &ThreadHandle) -> Result<(ThreadId, CallId), Failu
 }
 
 /// Answers a question of a fork, or of one of the branches that it took over: there it has the same seq.
-async fn answer_in(fork: &ThreadHandle, call: CallId, answer: Json) -> Result<(), Failure> {
+async fn answer_in(server: Option<&Client>, fork: &ThreadHandle, call: CallId, answer: Json) -> Result<(), Failure> {
     let open = fork.inbox().await?;
     let mut asked = open.iter().filter(|asked| asked.request.id == call);
     match (asked.next(), asked.next()) {
-        (Some(asked), None) => Ok(fork.sibling(asked.thread).respond(call, answer).await?),
+        (Some(asked), None) => match server {
+            Some(server) => Ok(server.respond(asked.thread, call, &answer).await?),
+            None => Ok(fork.sibling(asked.thread).respond(call, answer).await?),
+        },
         (None, _) => {
             let message = format!("no question with seq {call} waits in fork {}: fork where it was asked", fork.id());
             Err(Failure::new(NOT_FOUND, message))

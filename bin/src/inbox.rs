@@ -11,6 +11,7 @@ use crate::exit::{CONFLICT, Failure};
 use crate::family;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::Client;
 
 /// How much of a question is shown in the list.
 const PROMPT_CHARS_MAX: usize = 400;
@@ -126,7 +127,7 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
     let answer = answer(&args)?;
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);
-    let done = tell(&handle, interaction, answer).await;
+    let done = tell(open.server().await?, &handle, interaction, answer).await;
     let root = match &done {
         Ok(()) => family::root_of(&runtime, &handle).await.map(|root| root.id()),
         Err(_) => Ok(thread),
@@ -139,7 +140,10 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
     } else {
         output::print(format!("{} {status}", args.id))?;
         if open.talks() {
-            output::say(&format!("go on with it: rethread resume {}", root?));
+            match open.server().await? {
+                Some(server) => output::say(&format!("it goes on at {}", server.address())),
+                None => output::say(&format!("go on with it: rethread resume {}", root?)),
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -169,20 +173,40 @@ fn answer(args: &RespondArgs) -> Result<Answer, Failure> {
     Ok(Answer::Cancel)
 }
 
-async fn tell(thread: &ThreadHandle, interaction: CallId, answer: Answer) -> Result<(), Failure> {
-    let told = match answer {
-        Answer::Cancel => thread.cancel_interaction(interaction).await,
-        Answer::Value(value) => thread.respond(interaction, value).await,
+async fn tell(
+    server: Option<&Client>,
+    thread: &ThreadHandle,
+    interaction: CallId,
+    answer: Answer,
+) -> Result<(), Failure> {
+    let answer = match answer {
+        Answer::Cancel => None,
+        Answer::Value(value) => Some(value),
         Answer::Decision(decision) => {
             let open = thread.interactions().await.map_err(failure)?;
             if open.iter().any(|question| question.request.id == interaction && !question.is_approval()) {
                 let message = "the question is not about a tool call: answer it with --value or --text";
                 return Err(Failure::new(CONFLICT, message));
             }
-            thread.respond(interaction, decision).await
+            Some(decision)
         }
     };
-    told.map_err(failure)
+    let Some(server) = server else {
+        let told = match answer {
+            Some(answer) => thread.respond(interaction, answer).await,
+            None => thread.cancel_interaction(interaction).await,
+        };
+        return told.map_err(failure);
+    };
+    let told = match answer {
+        Some(answer) => server.respond(thread.id(), interaction, &answer).await,
+        None => server.cancel_interaction(thread.id(), interaction).await,
+    };
+    told.map_err(|error| {
+        let was_never_asked = matches!(error.kind.as_deref(), Some("no-interaction" | "no-thread"));
+        let failure = Failure::from(error);
+        if was_never_asked { Failure::new(CONFLICT, failure.message) } else { failure }
+    })
 }
 
 /// A question that nobody asked is one that cannot be answered, as a closed one is.

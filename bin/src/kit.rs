@@ -49,6 +49,17 @@ pub(crate) struct ToolArgs {
     pub(crate) more: MoreArgs,
 }
 
+impl ToolArgs {
+    /// The folder that tools work in, as its name is on this machine; none when it cannot be said in text.
+    pub(crate) fn folder(&self) -> Option<String> {
+        let folder = match &self.workspace {
+            Some(folder) => folder.canonicalize(),
+            None => std::env::current_dir(),
+        };
+        folder.ok()?.to_str().map(str::to_owned)
+    }
+}
+
 /// Where more tools come from, and how commands are held in.
 #[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "Tools")]

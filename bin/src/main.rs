@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod family;
 mod fork;
+mod gc;
 mod graph;
 mod inbox;
 mod interrupt;
@@ -22,7 +23,9 @@ mod llm;
 mod moment;
 mod open;
 mod output;
+mod remote;
 mod replay;
+mod rerun;
 mod resume;
 mod run;
 mod serve;
@@ -80,6 +83,8 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Find the first event after which an expression holds
     Bisect(bisect::BisectArgs),
+    /// Run a thread again with its recorded answers, and say what differs
+    Rerun(rerun::RerunArgs),
     /// Show a thread's family: its forks and branches
     Tree(tree::TreeArgs),
     /// Start a new thread that goes on from a moment of another
@@ -100,6 +105,8 @@ enum Command {
     Export(archive::ExportArgs),
     /// Read threads that were exported
     Import(archive::ImportArgs),
+    /// Delete threads that ended, by age, status or size
+    Gc(gc::GcArgs),
     /// Serve threads over HTTP
     Serve(serve::ServeArgs),
     /// Create, list and revoke the tokens of `rethread serve`
@@ -158,6 +165,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Explain(args) => explain::explain(open, args).await,
         Command::Diff(args) => diff::diff(open, args).await,
         Command::Bisect(args) => bisect::bisect(open, args).await,
+        Command::Rerun(args) => rerun::rerun(open, args).await,
         Command::Tree(args) => tree::tree(open, args).await,
         Command::Fork(args) => fork::fork(open, args).await,
         Command::Cancel(args) => control::cancel(open, args).await,
@@ -167,6 +175,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Verify(args) => archive::verify(open, args).await,
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
+        Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),
         Command::Validate(args) => definition::validate(&args),

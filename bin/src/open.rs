@@ -1,15 +1,17 @@
 //! Opening the log and making a runtime, the same for every command.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, ToolArgs};
 use crate::output::{self, Color};
+use crate::remote::{self, Client, RemoteStore};
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -21,6 +23,13 @@ pub(crate) struct OpenArgs {
     /// The runtime with tools, which is to be stopped whatever becomes of the command
     #[arg(skip)]
     pub(crate) equipped: Mutex<Option<Runtime>>,
+    /// The server, once it was looked for
+    #[arg(skip)]
+    pub(crate) found: OnceCell<Option<Client>>,
+    /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; the one that holds
+    /// the log on this machine is found by itself
+    #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
     /// The folder of the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
@@ -60,6 +69,17 @@ impl OpenArgs {
         self.config.as_deref().or_else(|| default.exists().then_some(default))
     }
 
+    /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.
+    pub(crate) async fn server(&self) -> Result<Option<&Client>, Failure> {
+        let look = || async {
+            match &self.server {
+                Some(server) => Client::new(server).map(Some),
+                None => remote::find(&self.data_dir).await,
+            }
+        };
+        Ok(self.found.get_or_try_init(look).await?.as_ref())
+    }
+
     fn profiles(&self) -> Result<Profiles, Failure> {
         let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
         Profiles::from_file(file).map_err(|error| Failure::new(INVALID, format!("{}: {error}", file.display())))
@@ -71,6 +91,10 @@ impl OpenArgs {
 
     /// A runtime that only looks: it needs a log to look at, and begins nothing.
     pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
+        if let Some(client) = self.server().await? {
+            let store = RemoteStore::connect(client.clone()).await?;
+            return Ok(Runtime::builder().store(Arc::new(store)).arbiters(1).observing().start().await?);
+        }
         if !self.data_dir.is_dir() {
             let message = format!(
                 "there is no log in {}: run a workflow first, or name the folder with --data-dir",

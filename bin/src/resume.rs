@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use rethread::{LimitRaised, Outcome, Status, ThreadFilter, nanousd};
+use rethread::{LimitRaised, Outcome, Status, ThreadFilter, ThreadHandle, nanousd};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
@@ -14,6 +14,7 @@ use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::Client;
 
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
@@ -49,7 +50,8 @@ fn amount(text: &str) -> Result<u64, String> {
 pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     if let Some(name) = &args.thread {
-        let runtime = open.work(&args.tools).await?;
+        let server = open.server().await?;
+        let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
         let named = open::find(&runtime, name).await?;
         let thread = family::root_of(&runtime, &named).await?;
         if thread.id() != named.id() && open.talks() {
@@ -66,30 +68,45 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
-        if raised != LimitRaised::default() {
-            thread.raise(raised).await?;
-        } else if summary.status == Status::Paused {
-            thread.resume().await?;
+        let paused = family::paused(&runtime, thread.id()).await?;
+        let whose = if raised == LimitRaised::default() {
+            paused
+        } else if paused.contains(&named.id()) || paused.is_empty() {
+            vec![named.id()]
+        } else {
+            paused
+        };
+        for id in whose {
+            go_on(server, &runtime.thread(id), &raised).await?;
         }
         let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
     }
-    if !open.data_dir.is_dir() {
+    let server = open.server().await?;
+    if server.is_none() && !open.data_dir.is_dir() {
         // Nothing was ever run here, so nothing is unfinished.
         return all_done(open, &[], args.form);
     }
-    let runtime = open.work(&args.tools).await?;
+    let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
     let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
     // Branches run with the thread whose branches they are.
     let roots = unfinished.into_iter().filter(|summary| summary.branch_of.is_none());
+    let runtime_of_all = &runtime;
     let all = stream::iter(roots).map(|summary| {
+        let runtime = runtime_of_all;
         let thread = runtime.thread(summary.thread_id);
         async move {
-            if summary.status == Status::Paused {
-                thread.resume().await?;
+            for id in family::paused(runtime, thread.id()).await? {
+                go_on(server, &runtime.thread(id), &LimitRaised::default()).await?;
             }
-            thread.at_rest().await
+            match server {
+                Some(server) => {
+                    server.at_rest(&thread).await?;
+                    Ok(thread.present().await?)
+                }
+                None => Ok::<_, Failure>(thread.at_rest().await?),
+            }
         }
     });
     let outcomes = tokio::select! {
@@ -107,7 +124,6 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                let error = Failure::from(error);
                 output::say(&format!("{}: {}", output::red("error"), error.message));
                 failure = Some(error.code);
             }
@@ -115,6 +131,15 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     }
     let code = all_done(open, &done, args.form)?;
     Ok(failure.map_or(code, ExitCode::from))
+}
+
+/// Ends the pause of one thread, with higher limits where some are given.
+async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
+    match server {
+        Some(server) => Ok(server.resume(thread.id(), raised).await?),
+        None if *raised == LimitRaised::default() => Ok(thread.resume().await?),
+        None => Ok(thread.raise(raised.clone()).await?),
+    }
 }
 
 fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCode, Failure> {

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{Json, Seq, StartThread};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
 use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::OpenArgs;
+use crate::remote::Client;
 use crate::{definition, interrupt};
 
 /// The largest input, in bytes.
@@ -42,19 +43,46 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
     interrupt::catch();
     let file = definition::read(&args.file)?;
     let input = input(&args)?;
+    if let Some(server) = open.server().await? {
+        return run_there(open, server, &file, input, args).await;
+    }
     let runtime = open.work(&args.tools).await?;
     let workflow = file.checked(&runtime)?;
-    let folder = match &args.tools.workspace {
-        Some(folder) => folder.canonicalize(),
-        None => std::env::current_dir(),
-    };
     let mut start = StartThread::new(workflow, input);
-    if let Ok(folder) = folder
-        && let Some(folder) = folder.to_str()
-    {
+    if let Some(folder) = args.tools.folder() {
         start = start.workspace(folder);
     }
     let thread = runtime.start(start).await?;
+    let story = Story::begin(&runtime, &thread, Seq(0)).await?;
+    let driven = drive(open, &runtime, &thread, story, args.form).await;
+    finish(open, runtime, &thread, driven, args.form).await
+}
+
+/// Has a server run it.
+async fn run_there(
+    open: &OpenArgs,
+    server: &Client,
+    file: &definition::File,
+    input: Json,
+    args: RunArgs,
+) -> Result<ExitCode, Failure> {
+    let mut body = json!({ "definition": file.text(), "input": input });
+    if server.shares_paths()
+        && let Some(folder) = args.tools.folder()
+    {
+        body["workspace"] = folder.into();
+    }
+    let started = server.start(&body).await.map_err(|error| {
+        let of_file = error.kind.as_deref() == Some("invalid-workflow");
+        let mut failure = Failure::from(error);
+        if of_file {
+            let lines: Vec<_> = failure.message.lines().map(|line| format!("{}:{line}", file.name())).collect();
+            failure.message = lines.join("\n");
+        }
+        failure
+    })?;
+    let runtime = open.look().await?;
+    let thread = runtime.thread(started);
     let story = Story::begin(&runtime, &thread, Seq(0)).await?;
     let driven = drive(open, &runtime, &thread, story, args.form).await;
     finish(open, runtime, &thread, driven, args.form).await

@@ -1,5 +1,6 @@
 //! `serve`: the log and its threads over HTTP.
 
+mod archive;
 mod cloud_event;
 mod control;
 mod counters;

@@ -7,12 +7,12 @@ use rethread_events::event::Event;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::thread::State;
 use rethread_events::workflow::Workflow;
-use rethread_store::{ForkPoint, Record, StoreError, Tag};
+use rethread_store::{ForkPoint, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
 use super::ArchiveError;
+use crate::definitions::Definitions;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 const LINE_BYTES_MAX: u64 = 200 << 20;
 
 /// What an import did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Imported {
     /// Threads that were written.
     pub threads: Vec<ThreadId>,
@@ -39,22 +39,28 @@ impl Runtime {
     /// With the number of the line. The threads before it are in the log, the one it belongs to is not.
     pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
         let inner = self.inner().clone();
-        self.blocking(move || Importer::new(&inner).read(from)).await?
+        self.blocking(move || import(&*inner.store, &inner.definitions, from)).await?
     }
 }
 
+/// The same into a log without a runtime. Blocks.
+pub(crate) fn import(
+    store: &dyn Store,
+    definitions: &Definitions,
+    from: impl BufRead,
+) -> Result<Imported, ArchiveError> {
+    Importer { store, definitions, line: 0, stream: Vec::new(), done: Imported::default() }.read(from)
+}
+
 struct Importer<'a> {
-    inner: &'a Inner,
+    store: &'a dyn Store,
+    definitions: &'a Definitions,
     line: u64,
     stream: Vec<Record>,
     done: Imported,
 }
 
-impl<'a> Importer<'a> {
-    fn new(inner: &'a Inner) -> Self {
-        Self { inner, line: 0, stream: Vec::new(), done: Imported::default() }
-    }
-
+impl Importer<'_> {
     fn read(mut self, mut from: impl BufRead) -> Result<Imported, ArchiveError> {
         let mut line = Vec::new();
         loop {
@@ -100,7 +106,7 @@ impl<'a> Importer<'a> {
         if value["hash"].as_str() != Some(&workflow.hash().to_string()) {
             return Err(self.wrong(format!("the definition has the hash {}, not {}", workflow.hash(), value["hash"])));
         }
-        Ok(self.inner.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?)
+        Ok(self.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?)
     }
 
     fn keep_blob(&self, value: &Value) -> Result<(), ArchiveError> {
@@ -112,7 +118,7 @@ impl<'a> Importer<'a> {
             Value::Null => None,
             id => Some(serde_json::from_value(id.clone()).map_err(|error| self.wrong(error))?),
         };
-        self.inner.store.put_blob(owner, text.as_bytes()).map_err(RuntimeError::from)?;
+        self.store.put_blob(owner, text.as_bytes()).map_err(RuntimeError::from)?;
         Ok(())
     }
 
@@ -123,7 +129,7 @@ impl<'a> Importer<'a> {
             return Ok(());
         };
         let thread = first.thread;
-        let store = &*self.inner.store;
+        let store = self.store;
         match store.stream(thread) {
             Ok(_) => {
                 let there = store.read_stream(thread, last.seq..last.seq.next(), 1).map_err(RuntimeError::from)?;

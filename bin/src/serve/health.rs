@@ -12,7 +12,7 @@ use super::server::Shared;
 #[utoipa::path(get, path = "/health/live", tag = "operation", operation_id = "live",
     responses((status = 200, description = "It lives", body = Health)))]
 pub(crate) async fn live() -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "status": "ok" }))
+    HttpResponse::Ok().json(json!({ "status": "ok", "pid": std::process::id() }))
 }
 
 /// The server takes work: it is not stopping, and its log can be read.

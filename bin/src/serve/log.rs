@@ -1,5 +1,7 @@
 //! `/v1/log`: the reading half of the store, for other programs of rethread that look at this log from elsewhere.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -121,7 +123,13 @@ pub(crate) struct RecordsQuery {
     /// At most so many, 2000 unless given.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
+    /// Of the whole log: wait up to so many milliseconds until there is one; 30000 at most.
+    #[param(minimum = 0, maximum = 30000)]
+    wait_ms: Option<u64>,
 }
+
+/// How long records may be waited for.
+const WAIT_MAX_MS: u64 = 30_000;
 
 fn records_body(records: &[Record], next: Position) -> HttpResponse {
     let records: Vec<_> = records.iter().map(record_json).collect();
@@ -137,9 +145,23 @@ fn records_body(records: &[Record], next: Position) -> HttpResponse {
 pub(crate) async fn records(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: RecordsQuery = request::query(&request)?;
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
+    let wait_ms = query.wait_ms.unwrap_or(0);
+    if wait_ms > WAIT_MAX_MS {
+        return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
+    }
     let store = server.runtime.store().clone();
+    let from = Position(query.from.unwrap_or(0));
+    // Before the look, so that what comes in between wakes it.
+    let listener = server.hub.listen(None);
+    if store.next_position() <= from && wait_ms > 0 {
+        tokio::select! {
+            () = listener.woken() => {}
+            () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
+            () = server.stopping.cancelled() => return Err(Problem::stopping()),
+        }
+    }
     let next = store.next_position();
-    let records = blocking(move || store.read_all(Position(query.from.unwrap_or(0)), limit)).await??;
+    let records = blocking(move || store.read_all(from, limit)).await??;
     Ok(records_body(&records, next))
 }
 

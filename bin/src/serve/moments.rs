@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::problem::{Document, Kind, Problem};
 use super::request;
-use super::schemas::{Checkpoints, Family, State};
+use super::schemas::{Checkpoints, Family, Runs, State};
 use super::server::Shared;
 
 /// Which moment is meant: one of the three, or none for the present.
@@ -106,6 +106,24 @@ pub(crate) async fn family(server: Shared, request: HttpRequest) -> Result<HttpR
         }));
     }
     Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "seq": seq, "members": members })))
+}
+
+/// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
+#[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "moments", operation_id = "thread_runs",
+    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    responses(
+        (status = 200, description = "One result for each node that was entered", body = Runs),
+        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn runs(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
+    let query: MomentQuery = request::query(&request)?;
+    let thread = server.runtime.thread(request::thread(&request)?);
+    let runs = match query.seq(&thread).await? {
+        Some(seq) => thread.runs_at(seq).await?,
+        None => thread.runs().await?,
+    };
+    Ok(HttpResponse::Ok().json(runs))
 }
 
 /// The moments of a thread that have names.

@@ -10,8 +10,8 @@ use utoipa::openapi::{Content, RefOr, ResponseBuilder};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    control, events, fork, graph, health, interactions, log, metrics, moments, schemas, session, surroundings, threads,
-    workflows,
+    archive, control, events, fork, graph, health, interactions, log, metrics, moments, schemas, session, surroundings,
+    threads, workflows,
 };
 
 #[derive(OpenApi)]
@@ -34,14 +34,14 @@ use super::{
     paths(
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
-        moments::state, moments::family, moments::checkpoints, graph::graph,
+        moments::state, moments::family, moments::runs, moments::checkpoints, graph::graph,
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,
         fork::fork,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,
-        log::about, log::records, log::streams, log::stream, log::records_of_stream, log::blob, log::values, log::verify,
+        log::about, log::records, log::streams, log::stream, log::records_of_stream, log::blob, log::values, log::verify, archive::import,
     ),
     components(schemas(Document, Fault, Place, schemas::Event)),
 )]

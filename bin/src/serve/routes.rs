@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    control, events, fork, graph, health, interactions, log, metrics, moments, openapi, page, session, surroundings,
-    threads, workflows,
+    archive, control, events, fork, graph, health, interactions, log, metrics, moments, openapi, page, session,
+    surroundings, threads, workflows,
 };
 
 /// Who may ask for something.
@@ -57,6 +57,7 @@ routes! {
     delete "/v1/threads/{thread}" Admin threads::delete;
     get "/v1/threads/{thread}/outcome" Read threads::outcome;
     get "/v1/threads/{thread}/state" Read moments::state;
+    get "/v1/threads/{thread}/runs" Read moments::runs;
     get "/v1/threads/{thread}/family" Read moments::family;
     get "/v1/threads/{thread}/checkpoints" Read moments::checkpoints;
     get "/v1/threads/{thread}/graph" Read graph::graph;
@@ -82,6 +83,7 @@ routes! {
     get "/health/live" Anybody health::live;
     get "/health/ready" Anybody health::ready;
     get "/metrics" Read metrics::metrics;
+    post "/v1/import" Admin archive::import;
     get "/v1/log" Read log::about;
     get "/v1/log/records" Read log::records;
     get "/v1/log/streams" Read log::streams;

@@ -1,5 +1,5 @@
-//! The shapes of answers that the library writes as JSON, for the OpenAPI document. A test reads real answers with
-//! them, so they cannot say anything else.
+//! The shapes of answers that the library writes as JSON, for the OpenAPI document. A test compares
+//! real answers with them.
 #![allow(dead_code, reason = "shapes, for the document")]
 
 use serde::Deserialize;
@@ -401,6 +401,8 @@ pub(crate) struct Visit {
 pub(crate) struct Health {
     /// `ok`.
     status: String,
+    /// The process, by which the server of a log is told from others.
+    pid: Option<u32>,
 }
 
 /// What the token of a session allows.
@@ -409,4 +411,30 @@ pub(crate) struct Health {
 pub(crate) struct Session {
     /// `read`, `operate` or `admin`.
     scope: String,
+}
+
+/// What an import did.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Imported {
+    /// Threads that were written.
+    threads: Vec<String>,
+    /// Threads that were there already, with the same events.
+    known: Vec<String>,
+    /// Events that were written.
+    n_events: u64,
+}
+
+/// What a thread did, node by node.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct Runs {
+    first_seq: u64,
+    last_seq: u64,
+    /// `open`, `completed`, `failed` or `cancelled`.
+    outcome: String,
+    /// One for each node that was entered, in that order: its calls, its times, what it used, what came of it.
+    #[schema(value_type = Vec<Object>)]
+    results: Vec<Value>,
+    /// How many results were there before those that are held.
+    n_dropped: u64,
 }

@@ -28,6 +28,8 @@ use crate::message::{FinishReason, Message, Role, Usage};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
 
+/// How the error begins where a person stands for the judge.
+pub(super) const PERSON_JUDGES: &str = "a person stands for the model that would judge the condition";
 /// How long one verdict may take when the workflow does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 /// How often a condition is asked about.
@@ -119,7 +121,7 @@ pub(super) fn request(
         None => own,
     };
     if around.models.is_person(&model) {
-        let message = format!("a person stands for the model that would judge the condition `{condition}`");
+        let message = format!("{PERSON_JUDGES} `{condition}`");
         let hint = "give the workflow a `judge` that is a model, or ask the person with a user_interaction node";
         return Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint));
     }

@@ -28,6 +28,7 @@ mod nodes;
 mod path;
 mod processors;
 mod questions;
+pub mod rerun;
 mod state;
 mod status;
 mod summaries;

@@ -46,7 +46,7 @@ fn a_failed_run_says_why_from_its_end_inwards() {
         "read: agent loop, \"Read all\"",
         "tool list_folder {\"path\":\".\"} →",
         "may: person, \"Go on?\" → true",
-        "✗ branch people: overloaded",
+        "✗ branch people: mock: overloaded",
         "waits to try again",
         "waiting for people",
         "in 2 branches, added up:",

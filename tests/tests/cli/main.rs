@@ -1,7 +1,7 @@
 //! The command line as a shell and a script see it: what is printed where, in which shape, with which exit code.
 
 // All of it is test code, its helpers included.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use expect_test::Expect;
 use rethread_tests::binary::Scene;
@@ -9,12 +9,18 @@ use serde_json::Value;
 
 mod control;
 mod debugging;
+mod equipment;
 mod explain;
 mod families;
+mod gc;
+mod guide;
 mod inbox;
+mod limits;
 mod people;
+mod rerun;
 mod sent;
 mod shapes;
+mod terminal;
 mod usage;
 
 const GREETING: &str = r#"

@@ -128,6 +128,7 @@ fn the_help_lists_the_commands() {
         explain      Tell what happened, where the time and the money went, and why it failed
         diff         Show what is different between two moments, of one thread or of two
         bisect       Find the first event after which an expression holds
+        rerun        Run a thread again with its recorded answers, and say what differs
         tree         Show a thread's family: its forks and branches
         fork         Start a new thread that goes on from a moment of another
         cancel       End a thread in good order
@@ -138,6 +139,9 @@ fn the_help_lists_the_commands() {
         verify       Check the whole log: that nothing is changed, missing or out of order
         export       Write threads as JSON lines
         import       Read threads that were exported
+        gc           Delete threads that ended, by age, status or size
+        serve        Serve threads over HTTP
+        token        Create, list and revoke the tokens of `rethread serve`
         validate     Check a workflow file
         graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files

@@ -5,11 +5,13 @@
 
 mod api;
 mod conflicts;
+mod documented;
 mod eventsource;
 mod http;
 mod idempotency;
 mod page;
 mod place;
+mod remote;
 mod security;
 mod stops;
 mod streams;

@@ -64,7 +64,10 @@ async fn run(runtime: &Runtime, example: &Example, folder: &Path) -> Outcome {
         assert_eq!(open.len(), 1, "{}", example.yaml);
         runtime.thread(open[0].thread).respond(open[0].request.id, answer.clone()).await.unwrap();
     }
-    thread.at_rest().await.unwrap()
+    let outcome = thread.at_rest().await.unwrap();
+    let again = thread.rerun(None).await.unwrap();
+    assert_eq!(again.diverged(), None, "it runs again as it ran: {}", example.yaml);
+    outcome
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::event::{AskedTool, Decision, Weight};
 use crate::runs::{NodeResult, Runs};
+use crate::thread::rerun::Rerun;
 
 /// Checks all laws on the log and the live state.
 pub(super) fn hold(bench: &Bench) {
@@ -30,6 +31,7 @@ pub(super) fn hold(bench: &Bench) {
     what_needs_approval_runs_with_it_only(bench);
     what_wrote_is_never_repeated(bench);
     the_results_of_nodes_add_up(bench);
+    it_runs_again_as_it_ran(bench);
 }
 
 fn stored_and_back(event: &Event) -> Event {
@@ -263,4 +265,19 @@ fn the_results_of_nodes_add_up(bench: &Bench) {
             assert!(open_calls.iter().any(|call| call.id == id), "call {id} is not open\n{out}");
         }
     }
+}
+
+/// Run again with its recorded answers, a thread does what it did: every event that the machine decided is decided again.
+fn it_runs_again_as_it_ran(bench: &Bench) {
+    let forked = |(_, event): &(Time, Event)| matches!(event, Event::ThreadForked(_));
+    let own = bench.log.iter().rposition(forked).unwrap_or(0);
+    let mut base = State::new(bench.state().thread());
+    for (at, event) in &bench.log[..own] {
+        base.apply(*at, event).unwrap();
+    }
+    let workflow = bench.thread.workflow().clone();
+    let events = bench.log[own..].to_vec();
+    let again = Rerun { base, recorded_on: workflow.clone(), workflow, events }.run();
+    assert_eq!(again.diverged, None, "{}", bench.out);
+    assert_eq!(again.n_events, (bench.log.len() - own) as u64);
 }

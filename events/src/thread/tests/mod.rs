@@ -32,6 +32,7 @@ mod property;
 mod recovery;
 mod relay;
 mod requests;
+mod rerun;
 mod routes;
 mod runs;
 mod scopes;

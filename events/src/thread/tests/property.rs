@@ -1,5 +1,6 @@
 //! Any interleaving of answers, failures, duplicates, late answers, orders and crashes: the laws hold.
 
+mod ends;
 mod workflows;
 
 use proptest::prelude::*;
@@ -373,6 +374,10 @@ fn the_laws_hold_for_every_thread_of_a_family() {
             }
             for (name, bench) in &family.threads {
                 assert_eq!(bench.log, again.threads[name].log, "thread {name} of {yaml}");
+            }
+            again.run_to_the_end(&yaml);
+            for bench in again.threads.values() {
+                laws::hold(bench);
             }
             let (n_branched, n_completed) = n_families.get();
             let is_complete = family.threads.len() > 1 && family.root().state().status() == Status::Completed;

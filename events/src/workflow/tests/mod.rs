@@ -4,6 +4,7 @@ mod faults;
 mod flow;
 mod form;
 mod hostile;
+mod limits;
 
 use expect_test::{Expect, expect};
 

@@ -39,6 +39,10 @@ async fn check_prefixes(runtime: &Runtime, thread: &ThreadHandle) {
             assert_eq!(state, thread.state_at(recorded.record.seq).await.unwrap(), "the state at {i}");
         }
     }
+    if let Some(last) = state.last_seq() {
+        let again = thread.rerun_to(last, None).await.unwrap();
+        assert_eq!(again.diverged(), None, "with its recorded answers it does again what it did");
+    }
     let open: Vec<_> = calls.iter().filter(|(_, n_ends)| **n_ends == 0).map(|(call, _)| *call).collect();
     if state.is_ended() {
         assert_eq!(open, [], "calls of an ended thread without a terminal event");

@@ -180,7 +180,13 @@ fn inner() -> impl Strategy<Value = String> {
 pub(super) fn definition() -> impl Strategy<Value = String> {
     let steps = (1..4_usize).prop_flat_map(|n| (0..n).map(|i| step(format!("n{i}"))).collect::<Vec<_>>());
     let back = prop_oneof![2 => Just(None), 1 => Just(Some("when: v % 2 == 1")), 1 => Just(Some("judge: again"))];
-    (steps, inner(), back, any::<bool>()).prop_map(|(steps, inner, back, timeout)| {
+    // A conversation of some words is too long already.
+    let limits = prop_oneof![
+        4 => Just(""),
+        1 => Just("summary: {token_limit: 60, provider: mock, model: writer, timeout_ms: 20000}\n"),
+        1 => Just("on_limit: pause\n"),
+    ];
+    (steps, inner(), back, any::<bool>(), limits).prop_map(|(steps, inner, back, timeout, limits)| {
         let n = steps.len();
         let listed: String = steps.concat();
         let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
@@ -190,7 +196,7 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         edges += &format!("  - {{from: n{}, to: last}}\n", n - 1);
         let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
         format!(
-            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
+            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}{limits}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
              end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n    \
              variables: {{v: 1}}\n    nodes:\n{inner}"
         )

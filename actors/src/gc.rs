@@ -1,0 +1,212 @@
+//! Retention: threads that ended long ago make room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_events::ids::{Seq, ThreadId, Time};
+use rethread_events::thread::Status;
+use rethread_store::{Store, StoreError};
+
+use crate::error::RuntimeError;
+use crate::family;
+use crate::runtime::Runtime;
+use crate::summary::{PAGE, ThreadSummary, summary};
+
+/// How many records are read at a time.
+const RECORDS: usize = 1_024;
+
+/// Which threads may go. A thread goes with its branches, when all of them have ended; one that a thread which stays
+/// inherits from stays, too.
+#[derive(Debug, Clone, Default)]
+pub struct Retention {
+    /// Those whose last event was before this time.
+    pub ended_before: Option<Time>,
+    /// Besides, the oldest, until the rest takes at most so many bytes: of events, before they are compressed.
+    pub keep_bytes: Option<u64>,
+    /// Only those that ended so; however they ended when empty.
+    pub status: Vec<Status>,
+    /// Only say what would go.
+    pub dry_run: bool,
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Default)]
+pub struct Collected {
+    /// The threads, without their branches, in the order in which they went.
+    pub threads: Vec<CollectedThread>,
+    /// Threads that may go and stay, because a thread that stays inherits from them.
+    pub inherited: Vec<ThreadId>,
+    /// Bytes of the events of all threads that stay; absent where nobody asked for a size.
+    pub bytes_left: Option<u64>,
+}
+
+/// A thread that went.
+#[derive(Debug, Clone)]
+pub struct CollectedThread {
+    /// What was known of it.
+    pub summary: ThreadSummary,
+    /// How many branches went with it.
+    pub n_branches: u64,
+    /// How many events, those of its branches included.
+    pub n_events: u64,
+    /// Their bytes, before they were compressed.
+    pub bytes: u64,
+}
+
+impl Runtime {
+    /// Deletes what may go, each thread as [`crate::ThreadHandle::delete`] does. Threads that have not ended are never
+    /// among them, nor what such a thread inherits from. Reads the events of all that may go, and of all there is when
+    /// `keep_bytes` is given.
+    ///
+    /// # Errors
+    /// When the log cannot be read or written. What went until then is gone.
+    pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
+        let store = self.store().clone();
+        self.blocking(move || collect(&*store, &retention)).await?
+    }
+}
+
+/// A thread with its branches.
+#[derive(Debug, Default)]
+struct Run {
+    members: Vec<ThreadSummary>,
+    /// Runs that inherit from this one.
+    heirs: BTreeSet<ThreadId>,
+}
+
+fn collect(store: &dyn Store, retention: &Retention) -> Result<Collected, RuntimeError> {
+    let runs = runs(store)?;
+    let mut sizes = BTreeMap::new();
+    let mut size = |id: ThreadId| -> Result<(u64, u64), RuntimeError> {
+        if let Some(known) = sizes.get(&id) {
+            return Ok(*known);
+        }
+        let mut sum = (0, 0);
+        for member in runs.get(&id).into_iter().flat_map(|run| &run.members) {
+            let (n, bytes) = own_size(store, member)?;
+            sum = (sum.0 + n, sum.1 + bytes);
+        }
+        sizes.insert(id, sum);
+        Ok(sum)
+    };
+    let mut left = 0;
+    if retention.keep_bytes.is_some() {
+        for id in runs.keys() {
+            left += size(*id)?.1;
+        }
+    }
+    let may_go = |run: &Run| {
+        let ended = run.members.iter().all(|member| member.status.is_ended());
+        let first = run.members.first();
+        ended && first.is_some_and(|first| retention.status.is_empty() || retention.status.contains(&first.status))
+    };
+    let is_old = |run: &Run| match (retention.ended_before, retention.keep_bytes) {
+        (Some(before), _) => last_at(run) < before,
+        // Without a time and a size all may go.
+        (None, keep) => keep.is_none(),
+    };
+    let mut going = BTreeSet::new();
+    let mut order = Vec::new();
+    let mut candidates: Vec<_> =
+        runs.iter().filter(|(_, run)| may_go(run)).map(|(id, run)| (last_at(run), *id)).collect();
+    candidates.sort_unstable();
+    // A thread is younger than what it inherits from, and goes first: what was kept for it may go then.
+    loop {
+        let mut changed = false;
+        for (_, id) in &candidates {
+            let Some(run) = runs.get(id).filter(|_| !going.contains(id)) else { continue };
+            let too_much = retention.keep_bytes.is_some_and(|keep| left > keep);
+            if (is_old(run) || too_much) && run.heirs.iter().all(|heir| going.contains(heir)) {
+                left = left.saturating_sub(if retention.keep_bytes.is_some() { size(*id)?.1 } else { 0 });
+                going.insert(*id);
+                order.push(*id);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let mut collected = Collected::default();
+    for (_, id) in candidates.iter().filter(|(_, id)| !going.contains(id)) {
+        if runs.get(id).is_some_and(is_old) {
+            collected.inherited.push(*id);
+        }
+    }
+    for id in order {
+        let (n_events, bytes) = size(id)?;
+        let Some(run) = runs.get(&id) else { continue };
+        let Some(first) = run.members.first() else { continue };
+        if !retention.dry_run {
+            match family::delete(store, id) {
+                Ok(()) => {}
+                // Somebody forked it, or deleted it, meanwhile.
+                Err(RuntimeError::Store(StoreError::InUse { .. })) => {
+                    collected.inherited.push(id);
+                    left += bytes;
+                    continue;
+                }
+                Err(RuntimeError::NoThread(_)) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        let n_branches = run.members.len() as u64 - 1;
+        collected.threads.push(CollectedThread { summary: first.clone(), n_branches, n_events, bytes });
+    }
+    collected.bytes_left = retention.keep_bytes.map(|_| left);
+    Ok(collected)
+}
+
+fn last_at(run: &Run) -> Time {
+    run.members.iter().map(|member| member.last_at).max().unwrap_or_default()
+}
+
+/// All threads with their branches, by the thread that is nobody's branch, which is the first of its members.
+fn runs(store: &dyn Store) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
+    let (mut all, mut after) = (BTreeMap::new(), None);
+    loop {
+        let page = store.streams(after, &[], PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.thread);
+        for info in &page {
+            all.insert(info.thread, summary(store, info)?);
+        }
+    }
+    let run_of = |mut id: ThreadId| {
+        // No deeper than there are threads, whatever the log says.
+        for _ in 0..all.len() {
+            match all.get(&id).and_then(|summary: &ThreadSummary| summary.branch_of) {
+                Some((owner, _)) if all.contains_key(&owner) => id = owner,
+                _ => break,
+            }
+        }
+        id
+    };
+    let mut runs: BTreeMap<ThreadId, Run> = BTreeMap::new();
+    for (id, summary) in &all {
+        let run = run_of(*id);
+        let members = &mut runs.entry(run).or_default().members;
+        let place = if run == *id { 0 } else { members.len() };
+        members.insert(place, summary.clone());
+        if let Some((parent, _)) = summary.forked_from {
+            let inherited = run_of(parent);
+            if inherited != run && all.contains_key(&inherited) {
+                runs.entry(inherited).or_default().heirs.insert(run);
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The events of a thread's own, and their bytes.
+fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), RuntimeError> {
+    let mut next = thread.forked_from.map_or(Seq(0), |(_, seq)| seq.next());
+    let (mut n, mut bytes) = (0, 0);
+    while next <= thread.last_seq {
+        let page = store.read_stream(thread.thread_id, next..thread.last_seq.next(), RECORDS)?;
+        let Some(last) = page.last() else { break };
+        next = last.seq.next();
+        n += page.len() as u64;
+        bytes += page.iter().map(|record| record.payload.len() as u64).sum::<u64>();
+    }
+    Ok((n, bytes))
+}

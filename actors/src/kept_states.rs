@@ -1,0 +1,57 @@
+//! States of long threads at some of their moments, kept in memory, so that going back and forth in a thread does not
+//! fold it from its beginning each time.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use rethread_events::ids::{Seq, ThreadId};
+
+use crate::load::Loaded;
+
+/// A state is kept every so many events: what is folded at most once the others are there.
+const EVERY: u64 = 5_000;
+/// The most states that are kept; those that were not used longest go first.
+const STATES_MAX: usize = 48;
+/// A state whose conversation and variables have more parts than this is not kept.
+const PARTS_MAX: usize = 50_000;
+
+/// The kept states, the last used at the end.
+#[derive(Debug, Default)]
+pub(crate) struct KeptStates {
+    states: Mutex<VecDeque<(ThreadId, Loaded)>>,
+}
+
+impl KeptStates {
+    /// Where a fold that stands at `next` stops to have its state kept.
+    pub(crate) fn stop_behind(next: Seq) -> Seq {
+        Seq((next.0 / EVERY + 1) * EVERY)
+    }
+
+    /// The latest state of a thread that is not behind `seq`.
+    pub(crate) fn before(&self, thread: ThreadId, seq: Seq) -> Option<Loaded> {
+        let mut states = self.states.lock();
+        let fits =
+            states.iter().enumerate().filter(|(_, (of, known))| *of == thread && known.state.next_seq() <= seq.next());
+        let (place, _) = fits.max_by_key(|(_, (_, known))| known.state.next_seq())?;
+        let known = states.remove(place)?;
+        let loaded = known.1.clone();
+        states.push_back(known);
+        Some(loaded)
+    }
+
+    pub(crate) fn keep(&self, thread: ThreadId, loaded: &Loaded) {
+        let state = &loaded.state;
+        if state.conversation().entries.len() + state.variables().len() + state.path().len() > PARTS_MAX {
+            return;
+        }
+        let mut states = self.states.lock();
+        states.retain(|(of, known)| *of != thread || known.state.next_seq() != state.next_seq());
+        if states.len() >= STATES_MAX {
+            states.pop_front();
+        }
+        states.push_back((thread, loaded.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

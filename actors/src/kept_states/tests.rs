@@ -1,0 +1,62 @@
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, Position, Time};
+use rethread_events::thread::State;
+
+use super::*;
+
+fn thread(n: u8) -> ThreadId {
+    ThreadId::from_bytes([n; 16])
+}
+
+/// A state after so many events; what they were does not matter here.
+fn state(of: u8, n: u64) -> Loaded {
+    let mut state = State::new(thread(of));
+    let warning = serde_json::json!({ "code": "late_answer", "call": null, "detail": "late" });
+    let started = serde_json::json!({
+        "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
+        "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+    });
+    state.apply(Time::from_unix_us(0), &Event::from_data("THREAD_STARTED", started).unwrap()).unwrap();
+    for _ in 1..n {
+        state.apply(Time::from_unix_us(0), &Event::from_data("WARNING", warning.clone()).unwrap()).unwrap();
+    }
+    Loaded { state, last_position: Position(n), last_hash: Hash::ZERO, snapshot: None }
+}
+
+#[test]
+fn the_latest_state_that_is_not_behind_a_moment_is_found() {
+    let kept = KeptStates::default();
+    for n in [2, 4, 8] {
+        kept.keep(thread(1), &state(1, n));
+    }
+    kept.keep(thread(2), &state(2, 3));
+    let found = |seq| kept.before(thread(1), Seq(seq)).map(|loaded| loaded.state.next_seq().0);
+    assert_eq!(
+        (found(0), found(1), found(2), found(5), found(7), found(99)),
+        (None, Some(2), Some(2), Some(4), Some(8), Some(8))
+    );
+    assert!(kept.before(thread(3), Seq(9)).is_none());
+}
+
+#[test]
+fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
+    let kept = KeptStates::default();
+    kept.keep(thread(1), &state(1, 1));
+    kept.keep(thread(1), &state(1, 2));
+    for n in 0..STATES_MAX as u64 - 2 {
+        kept.keep(thread(2), &state(2, n + 1));
+        kept.keep(thread(2), &state(2, n + 1));
+    }
+    assert!(kept.before(thread(1), Seq(0)).is_some());
+    kept.keep(thread(3), &state(3, 1));
+    assert!(kept.before(thread(1), Seq(0)).is_some(), "it was used");
+    assert_eq!(kept.before(thread(1), Seq(5)).map(|loaded| loaded.state.next_seq()), Some(Seq(1)), "the other went");
+    assert_eq!(kept.states.lock().len(), STATES_MAX);
+}
+
+#[test]
+fn a_fold_stops_where_states_are_kept() {
+    assert_eq!(KeptStates::stop_behind(Seq(0)), Seq(EVERY));
+    assert_eq!(KeptStates::stop_behind(Seq(EVERY - 1)), Seq(EVERY));
+    assert_eq!(KeptStates::stop_behind(Seq(EVERY)), Seq(2 * EVERY));
+}

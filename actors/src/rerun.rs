@@ -1,0 +1,160 @@
+//! Threads that are run again with their recorded answers.
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::State;
+use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
+use rethread_events::workflow::Workflow;
+use rethread_store::{MemoryStore, Store};
+
+use crate::archive::{self, ArchiveError};
+use crate::definitions::Definitions;
+use crate::error::RuntimeError;
+use crate::family;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::thread_handle::ThreadHandle;
+
+/// How many records are read at a time.
+const PAGE: usize = 1_024;
+
+/// What came of threads that were run again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reran {
+    /// Each thread: of a family the one that was named first, then its branches.
+    pub threads: Vec<Rerunned>,
+}
+
+impl Reran {
+    /// The first place where a thread parts from its log; `None` when all were reproduced.
+    pub fn diverged(&self) -> Option<&Divergence> {
+        self.threads.iter().find_map(|thread| thread.diverged.as_ref())
+    }
+
+    /// How many events were reproduced.
+    pub fn n_events(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.n_events).sum()
+    }
+}
+
+/// Runs all threads of an export again, with the answers of models, tools and people that were recorded: a regression
+/// test that costs no tokens, no disk and no runtime. With `workflow` they are run on that definition and not on the one
+/// that they ran on. Blocks; holds one thread of the export in memory, and the export.
+///
+/// ```
+/// use std::io::BufReader;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let greeting = |prompt: &str| {
+///     let text = format!("
+///         version: '1'
+///         name: greeting
+///         nodes: [{{id: greet, llm: {{provider: mock, model: m, user_prompt: '{prompt}', extra: {{script: {{answers: [{{text: Hello}}]}}}}}}}}]
+///     ");
+///     rethread::parse_workflow(text.as_bytes())
+/// };
+/// // Once, and kept beside the tests:
+/// let runtime = rethread::Runtime::builder().in_memory().start().await?;
+/// let thread = runtime.start_thread(greeting("Greet {{ input }}")?, "Ada").await?;
+/// thread.outcome().await?;
+/// let file = tempfile::NamedTempFile::new()?;
+/// runtime.export(thread.id(), file.reopen()?).await?;
+///
+/// // In each test:
+/// let export = || file.reopen().map(BufReader::new);
+/// assert!(rethread::rerun(export()?, None)?.diverged().is_none());
+/// let again = rethread::rerun(export()?, Some(greeting("Greet {{ input }} again")?))?;
+/// let diverged = again.diverged().unwrap();
+/// assert!(diverged.why.contains("`prompt` was \"Greet Ada\" and is \"Greet Ada again\""), "{}", diverged.why);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When the export cannot be read, or lacks the definition of a thread. A thread that parts from its log is no error.
+pub fn rerun(export: impl BufRead, workflow: Option<Workflow>) -> Result<Reran, ArchiveError> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let definitions = Definitions::new(store.clone());
+    let workflow = workflow.map(Arc::new);
+    let imported = archive::import(&*store, &definitions, export)?;
+    let mut threads = Vec::new();
+    for thread in imported.threads {
+        threads.push(again(&*store, &definitions, thread, workflow.clone(), None)?);
+    }
+    Ok(Reran { threads })
+}
+
+impl ThreadHandle {
+    /// Runs the thread and its branches again with the recorded answers, on the definition that they ran on or on
+    /// another, and says where they part from the log. Only what is their own: what a fork inherits is its parent's.
+    /// Nothing is written, no model and no tool is called. Holds the events of one thread in memory.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or a definition is not in it.
+    pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<Reran, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let work = move || {
+            let store = &*inner.store;
+            let (mut threads, mut todo) = (Vec::new(), vec![id]);
+            while let Some(thread) = todo.pop() {
+                match again(store, &inner.definitions, thread, workflow.clone(), None) {
+                    Ok(done) => threads.push(done),
+                    // A branch that never began.
+                    Err(RuntimeError::NoThread(_)) if thread != id => continue,
+                    Err(error) => return Err(error),
+                }
+                todo.extend(family::all_branches(store, thread)?.into_iter().rev());
+            }
+            Ok(Reran { threads })
+        };
+        self.runtime().blocking(work).await?
+    }
+
+    /// The same for the thread alone, up to its event `last`.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::rerun`], and when it has no such event.
+    pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<Reran, RuntimeError> {
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let work = move || again(&*inner.store, &inner.definitions, id, workflow, Some(last));
+        Ok(Reran { threads: vec![self.runtime().blocking(work).await??] })
+    }
+}
+
+fn again(
+    store: &dyn Store,
+    definitions: &Definitions,
+    thread: ThreadId,
+    workflow: Option<Arc<Workflow>>,
+    last: Option<Seq>,
+) -> Result<Rerunned, RuntimeError> {
+    let info = load::stream(store, thread)?;
+    if let Some(seq) = last.filter(|last| *last > info.last_seq) {
+        return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
+    }
+    let base = match info.fork_of {
+        Some(point) => load::at(store, thread, point.seq)?.state,
+        None => State::new(thread),
+    };
+    let mut events = Vec::new();
+    let mut next = base.next_seq();
+    while next <= info.last_seq {
+        let page = store.read_stream(thread, next..info.last_seq.next(), PAGE)?;
+        let Some(end) = page.last().map(|record| record.seq) else { break };
+        next = end.next();
+        for record in page {
+            let recorded = RecordedEvent::decode(record)?;
+            events.push((recorded.record.recorded_at, recorded.event));
+        }
+    }
+    let mut begun = base.clone();
+    if let Some((at, first)) = events.first() {
+        begun.apply(*at, first)?;
+    }
+    let recorded_on = definitions.of(thread, &begun)?;
+    let workflow = workflow.unwrap_or_else(|| recorded_on.clone());
+    Ok(Rerun { base, recorded_on, workflow, events }.run_to(last))
+}

@@ -1,0 +1,10 @@
+//! A log that a server holds, for the commands that look at it and tell its threads things.
+
+mod client;
+mod find;
+mod store;
+mod tell;
+
+pub(crate) use self::client::Client;
+pub(crate) use self::find::find;
+pub(crate) use self::store::RemoteStore;

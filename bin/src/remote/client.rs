@@ -1,0 +1,214 @@
+//! Requests to a server.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::Method;
+use rethread::ThreadId;
+use rethread::store::{Damage, StoreError};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use crate::exit::{CONFLICT, DAMAGED, FAILED, Failure, INVALID, NOT_FOUND};
+
+/// The variable with the token.
+pub(crate) const TOKEN: &str = "RETHREAD_TOKEN";
+/// How long it may take to reach the server.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long an answer may take; the server gives up before that.
+const ANSWER_MAX: Duration = Duration::from_secs(90);
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Requests run here, so that whoever must wait for one without an event loop of its own can.
+fn loop_of_requests() -> Result<&'static tokio::runtime::Runtime, RemoteError> {
+    static LOOP: OnceLock<Option<tokio::runtime::Runtime>> = OnceLock::new();
+    let made =
+        LOOP.get_or_init(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok());
+    made.as_ref().ok_or_else(|| RemoteError::unreachable("the system gives no thread for requests"))
+}
+
+/// A request was not done.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteError {
+    /// What kind of problem it is, as docs/HTTP.md lists them; absent when there was no answer.
+    pub(crate) kind: Option<String>,
+    pub(crate) message: String,
+}
+
+impl RemoteError {
+    fn unreachable(message: impl Into<String>) -> Self {
+        Self { kind: None, message: message.into() }
+    }
+
+    fn of(answer: &Value, status: u16) -> Self {
+        let kind = answer["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or("internal");
+        let detail = answer["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
+        let faults: Vec<_> = answer["faults"].as_array().into_iter().flatten().map(fault).collect();
+        let mut message = if faults.is_empty() { detail } else { faults.join("\n") };
+        if kind == "unauthorized" {
+            message = format!("{message}; give the token in the variable {TOKEN}");
+        }
+        Self { kind: Some(kind.to_owned()), message }
+    }
+}
+
+/// A fault of a workflow, as `validate` says it.
+fn fault(fault: &Value) -> String {
+    let text = |name: &str| fault[name].as_str().unwrap_or_default();
+    let place = match (fault["place"]["line"].as_u64(), fault["place"]["column"].as_u64()) {
+        (Some(line), Some(column)) => format!("{line}:{column}: "),
+        _ => String::new(),
+    };
+    let path = if text("path").is_empty() { String::new() } else { format!("{}: ", text("path")) };
+    let hint = if text("hint").is_empty() { String::new() } else { format!(" ({})", text("hint")) };
+    format!("{place}{path}{}{hint}", text("message"))
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        let code = match error.kind.as_deref() {
+            Some("invalid-request") => 2,
+            Some("invalid-workflow") => INVALID,
+            Some("not-found" | "no-thread" | "no-moment" | "no-interaction" | "no-workflow" | "no-such-part") => {
+                NOT_FOUND
+            }
+            Some("conflict" | "interaction-closed" | "in-use" | "unusable" | "key-reused" | "key-in-progress") => {
+                CONFLICT
+            }
+            Some("damaged") => DAMAGED,
+            _ => FAILED,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+/// Sends requests to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    base: Url,
+    token: Option<Arc<SecretString>>,
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// For the server at this address; the token comes from the environment.
+    pub(crate) fn new(base: &str) -> Result<Self, Failure> {
+        let invalid = |what: &str| Failure::new(2, format!("the server `{base}` {what}: expected http://HOST:PORT"));
+        let base = Url::parse(base).map_err(|_| invalid("is no address"))?;
+        if !["http", "https"].contains(&base.scheme()) || base.host_str().is_none() {
+            return Err(invalid("has another scheme, or no host"));
+        }
+        let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        let token = token.map(|token| Arc::new(SecretString::from(token)));
+        let http = rethread_llm::http::shared(CONNECT_MAX).map_err(Failure::other)?;
+        Ok(Self { base, token, http })
+    }
+
+    /// Where the server is.
+    pub(crate) fn address(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Whether the server may be given paths of this machine: it is on it, and asks for no token.
+    pub(crate) fn shares_paths(&self) -> bool {
+        let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here =
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        is_here && self.token.is_none()
+    }
+
+    async fn send(
+        self,
+        method: Method,
+        path: String,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Vec<u8>, RemoteError> {
+        let at = self.address().to_owned();
+        let failed = |error: reqwest::Error| {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                text = cause.to_string();
+                source = cause.source();
+            }
+            RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}"))
+        };
+        let url = self.base.join(&path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
+        let mut request = self.http.request(method, url).timeout(ANSWER_MAX);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        if let Some((media_type, body)) = body {
+            request = request.header("Content-Type", media_type).body(body);
+        }
+        let mut response = request.send().await.map_err(failed)?;
+        let status = response.status();
+        let mut bytes = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(failed)? {
+            if bytes.len() + piece.len() > ANSWER_BYTES_MAX {
+                return Err(RemoteError::unreachable(format!(
+                    "an answer of the server is larger than {ANSWER_BYTES_MAX} bytes"
+                )));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        if status.is_success() {
+            return Ok(bytes);
+        }
+        Err(RemoteError::of(&serde_json::from_slice(&bytes).unwrap_or_default(), status.as_u16()))
+    }
+
+    /// Asks and waits without holding up an event loop.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Vec<u8>, RemoteError> {
+        let sent = loop_of_requests()?.spawn(self.clone().send(method, path.to_owned(), body));
+        sent.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, RemoteError> {
+        json(&self.ask(Method::GET, path, None).await?)
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, RemoteError> {
+        json(&self.ask(Method::POST, path, Some(("application/json", body.to_string().into_bytes()))).await?)
+    }
+
+    /// Asks and blocks until the answer is there.
+    pub(crate) fn ask_blocking(&self, method: Method, path: &str) -> Result<Vec<u8>, RemoteError> {
+        let (sender, answer) = std::sync::mpsc::channel();
+        let sent = self.clone().send(method, path.to_owned(), None);
+        loop_of_requests()?.spawn(async move { sender.send(sent.await) });
+        answer.recv().unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))
+    }
+
+    pub(crate) fn get_blocking(&self, path: &str) -> Result<Value, RemoteError> {
+        json(&self.ask_blocking(Method::GET, path)?)
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<Value, RemoteError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| RemoteError::unreachable(format!("an answer of the server is not JSON: {error}")))
+}
+
+impl RemoteError {
+    /// The same in the words of a store that was asked for `what`.
+    pub(crate) fn of_store(self, client: &Client, what: &'static str, name: impl ToString) -> StoreError {
+        match self.kind.as_deref() {
+            Some("no-thread" | "no-such-part") => StoreError::NotFound { what, name: name.to_string() },
+            Some("damaged") => {
+                let thread = name.to_string().parse::<ThreadId>().ok();
+                StoreError::Damaged(Damage { thread, what: self.message, ..Damage::default() })
+            }
+            _ => {
+                StoreError::Io { path: client.address().into(), source: Arc::new(std::io::Error::other(self.message)) }
+            }
+        }
+    }
+}

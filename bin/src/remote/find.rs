@@ -1,0 +1,44 @@
+//! The server that holds a log on this machine, found by what it wrote into the log's lock.
+
+use std::path::Path;
+
+use super::client::Client;
+use crate::exit::Failure;
+
+/// How much of the lock is read.
+const LOCK_BYTES_MAX: u64 = 200;
+
+/// The server that holds the log in this folder now, when one does.
+///
+/// The lock itself is not touched: what stands in it may be from a server that is gone, so the one at that address must
+/// say that it is the process that wrote it.
+pub(crate) async fn find(data_dir: &Path) -> Result<Option<Client>, Failure> {
+    let Some((address, pid)) = named(data_dir) else { return Ok(None) };
+    let client = Client::new(&address)?;
+    match client.get("/health/live").await {
+        Ok(health) if health["pid"].as_u64() == Some(pid) => Ok(Some(client)),
+        _ => Ok(None),
+    }
+}
+
+/// What the lock says: the address, and the process.
+fn named(data_dir: &Path) -> Option<(String, u64)> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(data_dir.join("lock")).ok()?.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Option<(String, u64)> {
+    let (address, pid) = text.lines().next()?.strip_prefix("rethread serve at ")?.split_once(", pid ")?;
+    let mut url = url::Url::parse(address).ok()?;
+    // One that listens on all addresses is reached on this one, too.
+    if ["0.0.0.0", "[::]"].contains(&url.host_str()?) {
+        let own = if url.host_str()? == "0.0.0.0" { "127.0.0.1" } else { "[::1]" };
+        url.set_host(Some(own)).ok()?;
+    }
+    Some((url.to_string(), pid.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! The reading half of a store, over HTTP: what only looks at a log works as if it lay in a folder.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use reqwest::Method;
+use rethread::store::{
+    Append, Appended, Damage, Filter, ForkPoint, Kind, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
+    Tag, Verification,
+};
+use rethread::{Hash, Position, Seq, ThreadId, Time};
+use rethread_events::ids::TraceId;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::client::Client;
+use crate::exit::Failure;
+
+/// How many records or streams are asked for at most.
+const PAGE: usize = 2_000;
+/// How long the server waits for something to come before it says that nothing has.
+const WAIT_MS: u64 = 20_000;
+
+/// A log that a server holds. It cannot be written: threads are told things, and deleted, through the server.
+#[derive(Debug)]
+pub(crate) struct RemoteStore {
+    client: Client,
+    /// The last that was heard of.
+    next: Arc<AtomicU64>,
+}
+
+#[derive(Deserialize)]
+struct Records {
+    records: Vec<Stored>,
+    next_position: u64,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    position: Position,
+    thread: ThreadId,
+    seq: Seq,
+    kind: u16,
+    version: u16,
+    at: u64,
+    trace: TraceId,
+    cause: Option<Position>,
+    hash: Hash,
+    payload: String,
+}
+
+#[derive(Deserialize)]
+struct Streams {
+    streams: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    thread: ThreadId,
+    last_seq: Seq,
+    last_position: Position,
+    hash: Hash,
+    tag: u8,
+    first_at: u64,
+    last_at: u64,
+    fork_of: Option<ListedFork>,
+}
+
+#[derive(Deserialize)]
+struct ListedFork {
+    parent: ThreadId,
+    seq: Seq,
+}
+
+impl Stored {
+    fn record(self) -> Option<Record> {
+        Some(Record {
+            position: self.position,
+            thread: self.thread,
+            seq: self.seq,
+            kind: Kind(self.kind),
+            version: self.version,
+            recorded_at: Time::from_unix_us(self.at),
+            trace: self.trace,
+            cause: self.cause,
+            hash: self.hash,
+            payload: STANDARD.decode(self.payload).ok()?.into(),
+        })
+    }
+}
+
+impl From<Listed> for StreamInfo {
+    fn from(listed: Listed) -> Self {
+        Self {
+            thread: listed.thread,
+            last_seq: listed.last_seq,
+            last_position: listed.last_position,
+            hash: listed.hash,
+            tag: Tag(listed.tag),
+            first_at: Time::from_unix_us(listed.first_at),
+            last_at: Time::from_unix_us(listed.last_at),
+            fork_of: listed.fork_of.map(|point| ForkPoint { parent: point.parent, seq: point.seq }),
+        }
+    }
+}
+
+impl RemoteStore {
+    /// The log of this server, when it can be reached and looked at.
+    pub(crate) async fn connect(client: Client) -> Result<Self, Failure> {
+        let about = client.get("/v1/log").await?;
+        let next = about["next_position"]
+            .as_u64()
+            .ok_or_else(|| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
+        Ok(Self { client, next: Arc::new(AtomicU64::new(next)) })
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str, what: &'static str, name: impl ToString) -> Result<T, StoreError> {
+        let value = self.client.get_blocking(path).map_err(|error| error.of_store(&self.client, what, name))?;
+        serde_json::from_value(value).map_err(|error| unexpected(&error))
+    }
+
+    fn records(&self, path: &str, name: impl ToString) -> Result<Vec<Record>, StoreError> {
+        let read: Records = self.get(path, "thread", name)?;
+        taken(read, &self.next)
+    }
+
+    /// Pages of records until there are so many, or no more.
+    fn paged(
+        &self,
+        limit: usize,
+        mut page: impl FnMut(Option<&Record>, usize) -> Result<Vec<Record>, StoreError>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let mut found: Vec<Record> = Vec::new();
+        while found.len() < limit {
+            let wanted = PAGE.min(limit - found.len());
+            let records = page(found.last(), wanted)?;
+            let n = records.len();
+            found.extend(records);
+            if n < wanted {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn looks_only<T>(&self) -> Result<T, StoreError> {
+        let address = self.client.address();
+        Err(StoreError::Invalid(format!("the log of the server at {address} is only looked at from here")))
+    }
+}
+
+fn unexpected(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Invalid(format!("the server answers in a form that this version does not know: {error}"))
+}
+
+fn taken(read: Records, next: &AtomicU64) -> Result<Vec<Record>, StoreError> {
+    next.fetch_max(read.next_position, Ordering::Relaxed);
+    let records: Option<Vec<_>> = read.records.into_iter().map(Stored::record).collect();
+    records.ok_or_else(|| unexpected(&"a payload is not base64"))
+}
+
+impl Store for RemoteStore {
+    fn append(&self, _append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        futures::future::ready(self.looks_only()).boxed()
+    }
+
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.paged(limit, |last, wanted| {
+            let from = last.map_or(range.start, |last| last.seq.next());
+            if from >= range.end && last.is_some() {
+                return Ok(Vec::new());
+            }
+            let end = range.end;
+            let path = format!("/v1/log/streams/{thread}/records?from={from}&to={end}&limit={wanted}");
+            self.records(&path, thread)
+        })
+    }
+
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.paged(limit, |last, wanted| {
+            let from = last.map_or(from, |last| last.position.next());
+            self.records(&format!("/v1/log/records?from={from}&limit={wanted}"), from)
+        })
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        self.get::<Listed>(&format!("/v1/log/streams/{thread}"), "thread", thread).map(Into::into)
+    }
+
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+        let tags: Vec<_> = tags.iter().map(|tag| tag.0.to_string()).collect();
+        let tags = if tags.is_empty() { String::new() } else { format!("&tags={}", tags.join(",")) };
+        let mut found: Vec<StreamInfo> = Vec::new();
+        while found.len() < limit {
+            let wanted = PAGE.min(limit - found.len());
+            let after = found.last().map(|last| last.thread).or(after);
+            let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+            let page: Streams = self.get(&format!("/v1/log/streams?limit={wanted}{after}{tags}"), "thread", "")?;
+            let n = page.streams.len();
+            found.extend(page.streams.into_iter().map(StreamInfo::from));
+            if n < wanted {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Asks the server; when it does not answer, the last that was heard of.
+    fn next_position(&self) -> Position {
+        if let Ok(about) = self.client.get_blocking("/v1/log")
+            && let Some(next) = about["next_position"].as_u64()
+        {
+            self.next.fetch_max(next, Ordering::Relaxed);
+        }
+        Position(self.next.load(Ordering::Relaxed))
+    }
+
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+        let (client, next) = (self.client.clone(), self.next.clone());
+        let batches = futures::stream::unfold(Some(from), move |from| {
+            let (client, next) = (client.clone(), next.clone());
+            async move {
+                let from = from?;
+                let path = format!("/v1/log/records?from={from}&limit={PAGE}&wait_ms={WAIT_MS}");
+                let read = match client.get(&path).await {
+                    Ok(value) => serde_json::from_value(value).map_err(|error| unexpected(&error)),
+                    // It is stopping: there is nothing to follow any more.
+                    Err(error) if error.kind.as_deref() == Some("stopping") => return None,
+                    Err(error) => Err(error.of_store(&client, "log", "")),
+                };
+                match read.and_then(|read| taken(read, &next)) {
+                    Ok(records) => {
+                        let from = records.last().map_or(from, |last| last.position.next());
+                        Some((records.into_iter().map(Ok).collect(), Some(from)))
+                    }
+                    Err(error) => Some((vec![Err(error)], None)),
+                }
+            }
+        });
+        let wanted = move |record: &Result<Record, StoreError>| {
+            let wanted = record.as_ref().map_or(true, |record| {
+                (filter.threads.is_empty() || filter.threads.contains(&record.thread))
+                    && (filter.kinds.is_empty() || filter.kinds.contains(&record.kind))
+            });
+            futures::future::ready(wanted)
+        };
+        Subscription::new(batches.map(futures::stream::iter).flatten().filter(wanted).boxed())
+    }
+
+    fn put_blob(&self, _owner: Option<ThreadId>, _bytes: &[u8]) -> Result<Hash, StoreError> {
+        self.looks_only()
+    }
+
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        let asked = self.client.ask_blocking(Method::GET, &format!("/v1/log/blobs/{hash}"));
+        asked.map_err(|error| error.of_store(&self.client, "blob", hash))
+    }
+
+    fn put_snapshot(&self, _thread: ThreadId, _snapshot: Snapshot) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn snapshot(&self, _thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+        // A cache: whoever looks folds the events.
+        Ok(None)
+    }
+
+    fn put_value(&self, _name: &str, _value: &[u8]) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.values(name)?.into_iter().find(|(known, _)| known == name).map(|(_, value)| value))
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let prefix: String = url::form_urlencoded::byte_serialize(prefix.as_bytes()).collect();
+        let read: Value = self.get(&format!("/v1/log/values?prefix={prefix}"), "value", prefix.as_str())?;
+        let values = read["values"].as_object().into_iter().flatten();
+        let decode = |(name, value): (&String, &Value)| {
+            let value = value.as_str().and_then(|value| STANDARD.decode(value).ok());
+            value.map(|value| (name.clone(), value)).ok_or_else(|| unexpected(&"a value is not base64"))
+        };
+        values.map(decode).collect()
+    }
+
+    fn remove_value(&self, _name: &str) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    /// The server deletes it, with its branches.
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+        let asked = self.client.ask_blocking(Method::DELETE, &format!("/v1/threads/{thread}"));
+        asked.map(drop).map_err(|error| match error.kind.as_deref() {
+            Some("in-use") => StoreError::InUse { thread, forks: Vec::new() },
+            Some("conflict") => StoreError::Invalid(error.message),
+            _ => error.of_store(&self.client, "thread", thread),
+        })
+    }
+
+    fn import(&self, _: Option<ForkPoint>, _: Tag, _: Vec<Record>) -> Result<Appended, StoreError> {
+        self.looks_only()
+    }
+
+    /// What the server finds, the folds of the threads included.
+    fn verify(&self) -> Result<Verification, StoreError> {
+        let bytes = self.client.ask_blocking(Method::POST, "/v1/log/verify");
+        let bytes = bytes.map_err(|error| error.of_store(&self.client, "log", ""))?;
+        let found: Value = serde_json::from_slice(&bytes).map_err(|error| unexpected(&error))?;
+        let place = |fault: &Value| Damage {
+            thread: fault["thread"].as_str().and_then(|thread| thread.parse().ok()),
+            seq: fault["seq"].as_u64().map(Seq),
+            position: fault["position"].as_u64().map(Position),
+            file: fault["file"].as_str().map(Into::into),
+            what: fault["what"].as_str().unwrap_or_default().to_owned(),
+        };
+        Ok(Verification {
+            n_streams: found["streams"].as_u64().unwrap_or(0),
+            n_records: found["records"].as_u64().unwrap_or(0),
+            faults: found["faults"].as_array().into_iter().flatten().map(place).collect(),
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! What threads of a server are told.
+
+use std::io::{BufRead, Read as _};
+
+use reqwest::Method;
+use rethread::{CallId, Imported, Json, LimitRaised, ThreadHandle, ThreadId};
+use serde_json::{Value, json};
+
+use super::client::{Client, RemoteError};
+use crate::exit::{Failure, INVALID};
+
+/// How long an outcome is waited for at a time.
+const WAIT_MS: u64 = 25_000;
+/// The largest export that is sent, in bytes.
+const IMPORT_BYTES_MAX: u64 = 256 << 20;
+
+impl Client {
+    async fn tell(&self, thread: ThreadId, what: &str, body: &Value) -> Result<Value, RemoteError> {
+        self.post(&format!("/v1/threads/{thread}/{what}"), body).await
+    }
+
+    pub(crate) async fn pause(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
+        self.tell(thread, "pause", &json!({ "reason": reason })).await.map(drop)
+    }
+
+    pub(crate) async fn cancel(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
+        self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
+    }
+
+    /// Ends a pause, or goes on beyond a limit.
+    pub(crate) async fn resume(&self, thread: ThreadId, limits: &LimitRaised) -> Result<(), RemoteError> {
+        self.tell(thread, "resume", &json!(limits)).await.map(drop)
+    }
+
+    pub(crate) async fn respond(&self, thread: ThreadId, question: CallId, answer: &Json) -> Result<(), RemoteError> {
+        let path = format!("/v1/interactions/{}/respond", question.key(thread));
+        self.post(&path, &json!({ "answer": answer })).await.map(drop)
+    }
+
+    pub(crate) async fn cancel_interaction(&self, thread: ThreadId, question: CallId) -> Result<(), RemoteError> {
+        self.post(&format!("/v1/interactions/{}/cancel", question.key(thread)), &json!({})).await.map(drop)
+    }
+
+    /// Brings exported threads into its log.
+    pub(crate) async fn import(&self, mut from: Box<dyn BufRead + Send>) -> Result<Imported, Failure> {
+        let mut bytes = Vec::new();
+        from.by_ref().take(IMPORT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > IMPORT_BYTES_MAX {
+            let message =
+                format!("an export of more than {IMPORT_BYTES_MAX} bytes is not sent: import it where the log is");
+            return Err(Failure::new(INVALID, message));
+        }
+        let answer = self.ask(Method::POST, "/v1/import", Some(("application/x-ndjson", bytes))).await?;
+        serde_json::from_slice(&answer).map_err(|error| Failure::other(format!("the answer of the server: {error}")))
+    }
+
+    /// Starts a thread; gives its id.
+    pub(crate) async fn start(&self, body: &Value) -> Result<ThreadId, RemoteError> {
+        id(&self.post("/v1/threads", body).await?)
+    }
+
+    /// Forks a thread; gives the id of the new one.
+    pub(crate) async fn fork(&self, thread: ThreadId, body: &Value) -> Result<ThreadId, RemoteError> {
+        id(&self.tell(thread, "fork", body).await?)
+    }
+
+    /// Waits until the thread has ended, waits for somebody, or is paused.
+    pub(crate) async fn at_rest(&self, thread: &ThreadHandle) -> Result<(), RemoteError> {
+        loop {
+            let outcome = self.get(&format!("/v1/threads/{}/outcome?wait_ms={WAIT_MS}", thread.id())).await?;
+            if !matches!(outcome["status"].as_str(), Some("pending" | "running")) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn id(answer: &Value) -> Result<ThreadId, RemoteError> {
+    let id = answer["thread_id"].as_str().and_then(|id| id.parse().ok());
+    id.ok_or_else(|| RemoteError { kind: None, message: "the server names no thread in its answer".into() })
+}

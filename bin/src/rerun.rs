@@ -1,0 +1,231 @@
+//! `rerun`: threads run again with their recorded answers.
+
+mod junit;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rethread::{Divergence, ForkRequest, Reran, Seq, Workflow};
+use rethread_events::event::Event;
+use serde_json::{Value, json};
+
+use crate::drive::{self, Form};
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::kit::ToolArgs;
+use crate::live::Story;
+use crate::open::{self, OpenArgs};
+use crate::{definition, events, interrupt, output};
+
+/// Run a thread again with the recorded answers of models, tools and people, and say which event is the first that
+/// differs. Calls no model and no tool: a test that costs no tokens.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 all is as it was, 6 something differs, 3 an export cannot be read
+
+Examples:
+  rethread rerun last --workflow new.yaml          would the new definition have done the same?
+  rethread export last -o tests/runs/refund.jsonl  keep a run
+  rethread rerun --check tests/runs --junit out.xml  and run all of them again, in CI")]
+pub(crate) struct RerunArgs {
+    /// The thread: its id, a part of it, or `last`; or a file that `export` wrote
+    #[arg(value_name = "THREAD|EXPORT", required_unless_present = "check")]
+    what: Option<String>,
+    /// On the workflow in this file, and not on the one that it ran on
+    #[arg(long, value_name = "FILE")]
+    workflow: Option<PathBuf>,
+    /// Run it again up to this seq, and from there on with real calls: as a new thread, a fork
+    #[arg(long, value_name = "SEQ", conflicts_with = "check")]
+    live: Option<u64>,
+    /// Run every export in this folder again (`*.jsonl`)
+    #[arg(long, value_name = "FOLDER", conflicts_with = "what")]
+    check: Option<PathBuf>,
+    /// Write the result as JUnit XML, for CI
+    #[arg(long, value_name = "FILE", requires = "check")]
+    junit: Option<PathBuf>,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, Failure> {
+    let workflow = match &args.workflow {
+        Some(file) => Some(definition::read(file)?.workflow().clone()),
+        None => None,
+    };
+    if let Some(folder) = &args.check {
+        return check(open, folder, workflow.as_ref(), args.junit.as_deref(), args.form);
+    }
+    let what = args.what.as_deref().unwrap_or_default();
+    if args.live.is_none() && Path::new(what).is_file() {
+        return report(&of_export(Path::new(what), workflow)?, args.form);
+    }
+    let workflow = workflow.map(Arc::new);
+    let Some(from) = args.live else {
+        let runtime = open.look().await?;
+        let reran = match open::find(&runtime, what).await {
+            Ok(thread) => thread.rerun(workflow).await.map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        open::close(runtime).await?;
+        return report(&reran?, args.form);
+    };
+    interrupt::catch();
+    let runtime = open.work(&args.tools).await?;
+    let parent = open::find(&runtime, what).await?;
+    let reran = parent.rerun_to(Seq(from), workflow.clone()).await?;
+    if reran.diverged().is_some() {
+        open::close(runtime).await?;
+        return report(&reran, args.form);
+    }
+    let thread = parent.fork(ForkRequest { at: Some(Seq(from)), workflow, ..ForkRequest::default() }).await?;
+    if open.talks() {
+        output::say(&format!("the same up to seq {from}; {} goes on from there", thread.id()));
+    }
+    let story = Story::begin(&runtime, &thread, thread.first_own_seq().await?).await?;
+    let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
+    drive::finish(open, runtime, &thread, driven, args.form).await
+}
+
+fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<Reran, Failure> {
+    let open = File::open(file).map_err(|error| Failure::new(NOT_FOUND, format!("{}: {error}", file.display())))?;
+    let reran = rethread::rerun(BufReader::new(open), workflow).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::new(INVALID, format!("{}: {}", file.display(), failure.message))
+    })?;
+    if reran.threads.is_empty() {
+        return Err(Failure::new(INVALID, format!("{}: there is no thread in it", file.display())));
+    }
+    Ok(reran)
+}
+
+fn report(reran: &Reran, form: Form) -> Result<ExitCode, Failure> {
+    if form.json || form.jsonl {
+        output::print_json(&json_of(reran))?;
+    } else {
+        output::print(in_words(reran))?;
+    }
+    Ok(if reran.diverged().is_some() { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS })
+}
+
+fn json_of(reran: &Reran) -> Value {
+    let event = |event: &Event| json!({ "type": event.event_type().name, "data": event.data().unwrap_or_default() });
+    let of = |diverged: &Divergence| {
+        json!({
+            "thread_id": diverged.thread,
+            "seq": diverged.seq,
+            "expected": event(&diverged.expected),
+            "got": diverged.got.as_ref().map(event),
+            "why": diverged.why,
+        })
+    };
+    let threads: Vec<_> = reran
+        .threads
+        .iter()
+        .map(|thread| {
+            json!({
+                "thread_id": thread.thread, "events": thread.n_events, "decided": thread.n_decided,
+                "diverged": thread.diverged.as_ref().map(of),
+            })
+        })
+        .collect();
+    json!({ "same": reran.diverged().is_none(), "diverged": reran.diverged().map(of), "threads": threads })
+}
+
+fn in_words(reran: &Reran) -> String {
+    let Some(diverged) = reran.diverged() else {
+        let decided: u64 = reran.threads.iter().map(|thread| thread.n_decided).sum();
+        let n = reran.threads.len();
+        let threads = if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
+        return format!("the same: {} events in {threads}, {decided} of them decided again", reran.n_events());
+    };
+    let line = |event: &Event| {
+        let name = event.event_type().name;
+        output::tame(format!("{name}  {}", events::summary(event)).trim_end(), 160)
+    };
+    let got = diverged.got.as_ref().map_or_else(|| "nothing".to_owned(), line);
+    format!(
+        "differs at seq {} of {}\n  recorded  {}\n  now       {got}\n  {}",
+        diverged.seq,
+        diverged.thread,
+        line(&diverged.expected),
+        output::tame(&diverged.why, 1_000)
+    )
+}
+
+/// What came of one export.
+struct Checked {
+    name: String,
+    took: Duration,
+    came: Result<Reran, Failure>,
+}
+
+fn check(
+    open: &OpenArgs,
+    folder: &Path,
+    workflow: Option<&Workflow>,
+    junit: Option<&Path>,
+    form: Form,
+) -> Result<ExitCode, Failure> {
+    let cannot = |error| Failure::new(NOT_FOUND, format!("{}: {error}", folder.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Failure::new(NOT_FOUND, format!("there is no export (*.jsonl) in {}", folder.display())));
+    }
+    files.sort();
+    let mut all = Vec::new();
+    for file in &files {
+        let began = Instant::now();
+        let came = of_export(file, workflow.cloned());
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        all.push(Checked { name, took: began.elapsed(), came });
+    }
+    if let Some(to) = junit {
+        std::fs::write(to, junit::of(&all)).map_err(|error| Failure::other(format!("{}: {error}", to.display())))?;
+    }
+    let differ = all.iter().filter(|checked| matches!(&checked.came, Ok(reran) if reran.diverged().is_some())).count();
+    let unreadable = all.iter().filter(|checked| checked.came.is_err()).count();
+    if form.json || form.jsonl {
+        let of = |checked: &Checked| {
+            let mut json = match &checked.came {
+                Ok(reran) => json_of(reran),
+                Err(failure) => json!({ "same": false, "error": failure.message }),
+            };
+            json["name"] = json!(checked.name);
+            json
+        };
+        output::print_json(&all.iter().map(of).collect())?;
+    } else {
+        for checked in &all {
+            let name = output::tame(&checked.name, 80);
+            match &checked.came {
+                Ok(reran) if reran.diverged().is_none() => output::print(format!("same     {name}"))?,
+                Ok(reran) => {
+                    let words = in_words(reran).replace('\n', "\n         ");
+                    output::print(format!("differs  {name}\n         {words}"))?;
+                }
+                Err(failure) => output::print(format!("error    {name}: {}", output::tame(&failure.message, 400)))?,
+            }
+        }
+        if open.talks() {
+            let same = all.len() - differ - unreadable;
+            output::say(&format!("{same} the same, {differ} differ, {unreadable} cannot be read"));
+        }
+    }
+    Ok(match (differ, unreadable) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => ExitCode::from(INVALID),
+        _ => ExitCode::from(DAMAGED),
+    })
+}

@@ -1,0 +1,46 @@
+//! `/v1/import`: exported threads into the log.
+
+use std::io::Cursor;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::ArchiveError;
+
+use super::problem::{Document, Kind, Problem};
+use super::request;
+use super::schemas::Imported;
+use super::server::Shared;
+
+/// Brings threads into the log that `rethread export` wrote, as JSON lines. Threads that are there already with the same
+/// events are passed over. Nothing goes on by itself.
+#[utoipa::path(post, path = "/v1/import", tag = "log", operation_id = "import_threads",
+    request_body(content((String = "application/x-ndjson"))),
+    responses(
+        (status = 200, description = "They are in the log", body = Imported),
+        (status = 409, description = "The log has a thread with the same id and other events", body = Document, content_type = "application/problem+json"),
+        (status = 413, description = "The export is too large for this server", body = Document, content_type = "application/problem+json"),
+        (status = 415, description = "The body is no JSON lines", body = Document, content_type = "application/problem+json"),
+        (status = 422, description = "A line is not what an export holds", body = Document, content_type = "application/problem+json"),
+    ))]
+pub(crate) async fn import(
+    server: Shared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    if !["application/x-ndjson", "application/jsonl"].contains(&request::media_type(&request).as_str()) {
+        let detail = "the body must be an export, with the header `Content-Type: application/x-ndjson`";
+        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+    }
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    match server.runtime.import(Cursor::new(body)).await {
+        Ok(imported) => Ok(HttpResponse::Ok().json(imported)),
+        Err(ArchiveError::Runtime(error)) => Err(error.into()),
+        Err(ref error @ ArchiveError::Differs { line, thread }) => {
+            Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", thread).at("line", line))
+        }
+        Err(ref error @ ArchiveError::Line { line, .. }) => {
+            let detail = format!("{error}: the threads before it are in the log");
+            Err(Problem::new(Kind::Unusable, detail).at("line", line))
+        }
+        Err(error) => Err(Problem::new(Kind::Internal, error.to_string())),
+    }
+}

@@ -1,0 +1,304 @@
+//! Running a thread again with its recorded answers. Whatever came from outside (models, tools, people, branches, time)
+//! is taken from the log; whatever the machine decides is decided anew and compared. Costs no tokens and no IO.
+//!
+//! With the definition that the thread ran on, every thread reproduces; with another, the first event that differs says
+//! where the two part.
+
+mod recorded;
+mod why;
+
+use std::sync::Arc;
+
+use super::decide::decide;
+use super::{Input, State, Surroundings, Thread, bounds, is_built_in_processor};
+use crate::event::{Event, OperationType};
+use crate::ids::{Seq, ThreadId, Time};
+use crate::workflow::Workflow;
+use recorded::Recorded;
+
+/// What is needed to run a thread again.
+#[derive(Debug, Clone)]
+pub struct Rerun {
+    /// The state behind which its own events begin: an empty one, or what a fork inherits, folded as its own.
+    pub base: State,
+    /// The definition that it ran on.
+    pub recorded_on: Arc<Workflow>,
+    /// The definition to run it on.
+    pub workflow: Arc<Workflow>,
+    /// Its own events, each with its time: the first THREAD_STARTED or THREAD_FORKED. All of them, since what a person
+    /// brought for a model is read by looking ahead.
+    pub events: Vec<(Time, Event)>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rerunned {
+    /// The thread.
+    pub thread: ThreadId,
+    /// How many events were reproduced: decided again, or taken as they were recorded.
+    pub n_events: u64,
+    /// How many of them the machine decided again.
+    pub n_decided: u64,
+    /// Where it parts from the log; absent when it does not.
+    pub diverged: Option<Divergence>,
+}
+
+/// The first event that is another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divergence {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The place of the event.
+    pub seq: Seq,
+    /// What was recorded.
+    pub expected: Event,
+    /// What the machine does now; absent when it waits, or has ended.
+    pub got: Option<Event>,
+    /// The difference, in a sentence.
+    pub why: String,
+}
+
+impl Rerun {
+    /// Runs it. Costs about what it costs to fold the events twice.
+    pub fn run(self) -> Rerunned {
+        self.run_to(None)
+    }
+
+    /// The same up to an event.
+    pub fn run_to(self, last: Option<Seq>) -> Rerunned {
+        let same_definition = self.recorded_on.hash() == self.workflow.hash();
+        let mut again = Again {
+            recorded: Recorded::new(&self.events, &self.recorded_on),
+            machine: Thread::resume(self.base, self.workflow),
+            same_definition,
+            behind: None,
+            done: 0,
+            n_decided: 0,
+        };
+        let first = again.machine.next_seq();
+        let n = last.map_or(self.events.len(), |last| {
+            usize::try_from((last.0 + 1).saturating_sub(first.0)).unwrap_or(usize::MAX).min(self.events.len())
+        });
+        let mut diverged = None;
+        while again.done < n {
+            if let Err(divergence) = again.next(&self.events) {
+                diverged = Some(*divergence);
+                break;
+            }
+        }
+        Rerunned {
+            thread: again.machine.state().thread(),
+            n_events: again.done as u64,
+            n_decided: again.n_decided,
+            diverged,
+        }
+    }
+}
+
+struct Again<'a> {
+    recorded: Recorded<'a>,
+    machine: Thread,
+    same_definition: bool,
+    /// What the machine puts right behind its last event.
+    behind: Option<Event>,
+    done: usize,
+    n_decided: u64,
+}
+
+impl Again<'_> {
+    fn next(&mut self, events: &[(Time, Event)]) -> Result<(), Box<Divergence>> {
+        let Some((at, event)) = events.get(self.done) else { return Ok(()) };
+        if let Event::ThreadStarted(recorded) = event {
+            let (input, workspace) = (recorded.input.clone(), recorded.workspace.clone());
+            let mut now = Thread::started(self.machine.workflow(), input, workspace, *at);
+            if now.deadline.is_some() && recorded.deadline.is_some() {
+                // It counts from when the thread was asked for, a little before it was recorded.
+                now.deadline = recorded.deadline;
+            }
+            if self.same_definition && now != *recorded {
+                return Err(self.differs(event, Some(now.into())));
+            }
+            // With another definition the thread begins as that says; what follows from it is compared.
+            return self.take(*at, event, &now.into(), true);
+        }
+        self.recorded.go_to(self.done, self.machine.state());
+        let owed = self.owed(*at);
+        if owed.as_ref().is_some_and(|owed| is_same(owed, event)) {
+            self.take(*at, event, event, true)?;
+            if let Event::BudgetExceeded(exceeded) = event {
+                self.behind = bounds::after_exceeded(self.machine.state(), exceeded);
+            }
+            return Ok(());
+        }
+        if let Some(n) = self.closed_from_outside(events) {
+            for (at, event) in &events[self.done..self.done + n] {
+                self.take(*at, event, event, true)?;
+            }
+            return Ok(());
+        }
+        if self.comes_from_outside(event) {
+            return self.take(*at, event, event, false);
+        }
+        Err(self.differs(event, owed))
+    }
+
+    /// What the machine owes to itself at that time.
+    fn owed(&mut self, now: Time) -> Option<Event> {
+        let around = Surroundings { now, tools: &self.recorded, models: &self.recorded };
+        self.behind.take().or_else(|| self.machine.advance(&around))
+    }
+
+    /// Goes on: `applied` takes the place of the recorded event.
+    fn take(&mut self, at: Time, recorded: &Event, applied: &Event, decided: bool) -> Result<(), Box<Divergence>> {
+        let seq = self.machine.next_seq();
+        if let Err(unfit) = self.machine.state.apply(at, applied) {
+            let around = Surroundings { now: at, tools: &self.recorded, models: &self.recorded };
+            let got = self.machine.advance(&around);
+            let why = why::unfit(recorded, unfit.reason, got.as_ref());
+            let thread = self.machine.state().thread();
+            return Err(Box::new(Divergence { thread, seq, expected: recorded.clone(), got, why }));
+        }
+        self.done += 1;
+        self.n_decided += u64::from(decided);
+        Ok(())
+    }
+
+    fn differs(&self, expected: &Event, got: Option<Event>) -> Box<Divergence> {
+        let state = self.machine.state();
+        let why = why::differs(expected, got.as_ref(), state);
+        Box::new(Divergence {
+            thread: state.thread(),
+            seq: self.machine.next_seq(),
+            expected: expected.clone(),
+            got,
+            why,
+        })
+    }
+
+    /// How many of the next events are the end of what was open, brought about by a deadline or a person: all of them
+    /// are one decision, and happened at one time.
+    fn closed_from_outside(&self, events: &[(Time, Event)]) -> Option<usize> {
+        let rest = &events[self.done..];
+        let (now, _) = rest.first()?;
+        let at_once = rest.iter().take_while(|(at, _)| at == now);
+        let mut inputs = Vec::new();
+        for (_, event) in at_once {
+            match event {
+                Event::ThreadCancelled(e) => inputs.push(Input::Cancel { reason: e.reason.clone() }),
+                Event::ThreadFailed(e) => {
+                    let reason = e.error.message.strip_prefix("the thread was aborted");
+                    let reason = reason.map(|rest| rest.strip_prefix(": ").map(str::to_owned));
+                    inputs.extend(reason.map(|reason| Input::Abort { reason }));
+                    inputs.push(Input::Tick);
+                }
+                Event::NodeFailed(_) => inputs.push(Input::Tick),
+                _ => {}
+            }
+        }
+        let around = Surroundings { now: *now, tools: &self.recorded, models: &self.recorded };
+        inputs.into_iter().find_map(|input| {
+            let decided = decide(self.machine.state(), self.machine.workflow(), input, &around).ok()?;
+            let same = !decided.is_empty()
+                && decided.len() <= rest.len()
+                && decided.iter().zip(rest).all(|(decided, (_, recorded))| decided == recorded);
+            same.then_some(decided.len())
+        })
+    }
+
+    /// Whether an event can come from outside: an answer, a wish of a person, news of a call. Whether it fits is for the
+    /// fold to say.
+    fn comes_from_outside(&self, event: &Event) -> bool {
+        match event {
+            Event::ThreadForked(_)
+            | Event::ThreadPaused(_)
+            | Event::ThreadResumed(_)
+            | Event::ThreadRecovered(_)
+            | Event::LimitRaised(_)
+            | Event::CheckpointCreated(_)
+            | Event::VariablesUpdated(_)
+            | Event::MessageAdded(_)
+            | Event::Warning(_)
+            | Event::LlmCallRetried(_)
+            | Event::LlmTryFailed(_)
+            | Event::LlmExecutionProgress(_)
+            | Event::LlmCallCompleted(_)
+            | Event::LlmCallFailed(_)
+            | Event::ToolCallRetried(_)
+            | Event::ToolExecutionProgress(_)
+            | Event::ToolExecutionCompleted(_)
+            | Event::ToolExecutionFailed(_)
+            | Event::UserInteractionResponded(_)
+            | Event::UserInteractionFailed(_)
+            | Event::ConditionEvaluationCompleted(_)
+            | Event::ContextProcessingRetried(_)
+            | Event::ContextProcessingFailed(_)
+            | Event::ContextSummaryCompleted(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecided(_)
+            | Event::StrategyDecisionFailed(_)
+            | Event::BranchEnded(_) => true,
+            // A tool that runs asks when it likes.
+            Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
+            // What is built in is the machine's own work.
+            Event::ContextProcessed(_) => match self.machine.state().node_run().map(|run| &run.work) {
+                Some(super::Work::Processing(run)) => !is_built_in_processor(&run.processor),
+                _ => false,
+            },
+            Event::ThreadStarted(_)
+            | Event::ThreadCancelled(_)
+            | Event::ThreadCompleted(_)
+            | Event::ThreadFailed(_)
+            | Event::NodeStarted(_)
+            | Event::NodeCompleted(_)
+            | Event::NodeFailed(_)
+            | Event::RouteTaken(_)
+            | Event::LlmExecutionRequest(_)
+            | Event::LlmCallRequested(_)
+            | Event::LlmExecutionCompleted(_)
+            | Event::LlmExecutionFailed(_)
+            | Event::ToolExecutionRequest(_)
+            | Event::UserInteractionProcessed(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::ForkStarted(_)
+            | Event::BranchStarted(_)
+            | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
+            | Event::LoopIterationStarted(_)
+            | Event::LoopEnded(_)
+            | Event::SubWorkflowStarted(_)
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextProcessingRequested(_)
+            | Event::ContextSummarized(_)
+            | Event::ContextSummaryRequested(_)
+            | Event::BudgetExceeded(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
+            | Event::StrategyDecisionRequested(_) => false,
+        }
+    }
+}
+
+/// Whether two events are the same, but for what is counted outside.
+fn is_same(owed: &Event, recorded: &Event) -> bool {
+    match (owed, recorded) {
+        // Tokens are counted by the runtime, with the tokenizer of the model.
+        (Event::ContextSummaryRequested(a), Event::ContextSummaryRequested(b)) => {
+            let mut a = a.clone();
+            a.tokens = b.tokens;
+            a == *b
+        }
+        (Event::ContextSummarized(a), Event::ContextSummarized(b)) => {
+            let mut a = a.clone();
+            (a.tokens_before, a.tokens_after) = (b.tokens_before, b.tokens_after);
+            a == *b
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,283 @@
+//! The tools and models that there were, as far as the log says so.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use crate::event::{
+    Event, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner, SubWorkflowFailed,
+    ThreadFailed, ToolExecutionRequest,
+};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{Hash, NodeId, Time, ToolName};
+use crate::json::Json;
+use crate::thread::judging::PERSON_JUDGES;
+use crate::thread::{ModelAnswer, ModelRequest, Models, State, ToolFacts, Tools};
+use crate::tool::{PersonRole, Recovery};
+use crate::workflow::{LlmNode, Node, NodeKind, Strategy, StrategyModel, Workflow};
+
+/// What is said of a tool that was offered and never called.
+const NEVER_CALLED: ToolFacts = ToolFacts {
+    recovery: Recovery::AtMostOnce,
+    timeout_ms: 60_000,
+    retries: 0,
+    retry_delay_ms: 0,
+    person: PersonRole::None,
+};
+
+/// The surroundings of a thread that is run again. What is asked of them at an event is answered as that event shows.
+pub(super) struct Recorded<'a> {
+    events: &'a [(Time, Event)],
+    definition: &'a Workflow,
+    here: usize,
+    facts: BTreeMap<String, ToolFacts>,
+    relays: Vec<ModelChoice>,
+    /// What the runtime put behind the instructions of this event's node.
+    instructions: Option<String>,
+    /// Whether the length of this event's conversation was told.
+    was_counted: Cell<bool>,
+    /// How many models of this event's node were asked about, whether a person stands for them.
+    n_asked_about: Cell<usize>,
+}
+
+impl<'a> Recorded<'a> {
+    pub(super) fn new(events: &'a [(Time, Event)], definition: &'a Workflow) -> Self {
+        let mut facts = BTreeMap::new();
+        let mut relays: Vec<ModelChoice> = Vec::new();
+        for (_, event) in events {
+            match event {
+                Event::ToolExecutionRequest(request) => {
+                    facts.entry(request.name.to_string()).or_insert_with(|| facts_of(request));
+                }
+                Event::LlmExecutionRequest(request) => {
+                    let own = request.relay.then_some(&request.model);
+                    let planner = planner_of(request).filter(|planner| planner.relay).map(|planner| &planner.model);
+                    for model in own.into_iter().chain(planner) {
+                        if !relays.iter().any(|known| is_same_model(known, model)) {
+                            relays.push(model.clone());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self {
+            events,
+            definition,
+            here: 0,
+            facts,
+            relays,
+            instructions: None,
+            was_counted: Cell::new(false),
+            n_asked_about: Cell::new(0),
+        }
+    }
+
+    /// The next event is the one with this number, in this state.
+    pub(super) fn go_to(&mut self, here: usize, state: &State) {
+        self.here = here;
+        self.was_counted.set(false);
+        self.n_asked_about.set(0);
+        self.instructions = self.next_request().and_then(|request| self.behind_instructions(request, state));
+    }
+
+    /// What stands in the recorded instructions behind those of the node: about the tools there were, and their folder.
+    fn behind_instructions(&self, request: &LlmExecutionRequest, state: &State) -> Option<String> {
+        let recorded = request.system_prompt.as_deref()?;
+        let own = match self.node(&request.node).map(Node::kind) {
+            Some(NodeKind::Llm(llm)) => llm.system_prompt.as_ref().and_then(|text| state.context().render(text).ok()),
+            _ => None,
+        };
+        let rest = match own.as_deref().map(str::trim_end).filter(|own| !own.is_empty()) {
+            Some(own) => recorded.strip_prefix(own)?.strip_prefix("\n\n")?,
+            None => recorded,
+        };
+        (!request.tools.is_empty()).then(|| rest.to_owned())
+    }
+
+    fn next(&self) -> Option<&'a Event> {
+        self.events.get(self.here).map(|(_, event)| event)
+    }
+
+    fn next_request(&self) -> Option<&'a LlmExecutionRequest> {
+        match self.next()? {
+            Event::LlmExecutionRequest(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// A node of the definition that the thread ran on.
+    fn node(&self, id: &NodeId) -> Option<&'a Node> {
+        let graphs = self.definition.sub_workflows().map(|(_, graph)| graph);
+        std::iter::once(self.definition.main()).chain(graphs).find_map(|graph| graph.node(id))
+    }
+
+    /// The place of the first person among the models of a node that failed for it.
+    fn person_among(&self, node: &NodeId, error: &ExecutionError) -> Option<usize> {
+        let (_, rest) = error.message.split_once(": a person stands for the model `")?;
+        let name = rest.strip_suffix("` of multi_llm")?;
+        let Some(NodeKind::Llm(LlmNode { strategy: Strategy::MultiLlm(multi), .. })) = self.node(node).map(Node::kind)
+        else {
+            return None;
+        };
+        multi.profiles.iter().map(StrategyModel::label).chain(["by"]).position(|label| label == name)
+    }
+
+    /// What a person has to do with the tool wherever it is used: what the event shows, and the node does not ask for.
+    fn person_role(&self, tool: &str) -> PersonRole {
+        let is_it = |name: &String| name == tool;
+        match self.next() {
+            Some(Event::LlmExecutionRequest(request)) if request.person_tools.iter().any(is_it) => PersonRole::Answers,
+            Some(Event::LlmExecutionRequest(request)) if request.approve_tools.iter().any(is_it) => {
+                let asked_for = match self.node(&request.node).map(Node::kind) {
+                    Some(NodeKind::Llm(llm)) => llm.approve_tools.iter().any(|name| name.as_str() == tool),
+                    _ => false,
+                };
+                if asked_for { PersonRole::None } else { PersonRole::Approves }
+            }
+            Some(Event::UserInteractionRequested(ask)) => {
+                let asked_for = match self.node(&ask.node).map(Node::kind) {
+                    Some(NodeKind::Tool(node)) => node.approval,
+                    _ => false,
+                };
+                match ask.operation_type {
+                    OperationType::AnswerTool => PersonRole::Answers,
+                    OperationType::ApproveTool if !asked_for => PersonRole::Approves,
+                    OperationType::ApproveTool
+                    | OperationType::UpdateVariables
+                    | OperationType::AddMessage
+                    | OperationType::RelayModel
+                    | OperationType::InformTool => PersonRole::None,
+                }
+            }
+            _ => PersonRole::None,
+        }
+    }
+}
+
+fn planner_of(request: &LlmExecutionRequest) -> Option<&Planner> {
+    match &request.strategy {
+        LoopStrategy::PlanAndExecute(plan) => plan.planner.as_ref(),
+        LoopStrategy::React {} | LoopStrategy::MultiLlm(_) | LoopStrategy::Custom(_) => None,
+    }
+}
+
+const fn facts_of(request: &ToolExecutionRequest) -> ToolFacts {
+    ToolFacts {
+        recovery: request.recovery,
+        timeout_ms: request.options.timeout_ms,
+        retries: request.options.retries,
+        retry_delay_ms: request.options.retry_delay_ms,
+        person: PersonRole::None,
+    }
+}
+
+fn is_same_model(a: &ModelChoice, b: &ModelChoice) -> bool {
+    (&a.profile, &a.provider, &a.model) == (&b.profile, &b.provider, &b.model)
+}
+
+impl Tools for Recorded<'_> {
+    fn facts(&self, name: &str) -> Option<ToolFacts> {
+        let facts = match self.next() {
+            // It was not there when it was wanted.
+            Some(Event::NodeFailed(failed))
+                if failed.error.kind == ErrorKind::UnknownTool
+                    && failed.error.message.contains(&format!("`{name}`")) =>
+            {
+                return None;
+            }
+            Some(Event::ToolExecutionRequest(request)) if request.name.as_str() == name => facts_of(request),
+            _ => self.facts.get(name).copied().unwrap_or(NEVER_CALLED),
+        };
+        Some(ToolFacts { person: self.person_role(name), ..facts })
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        match self.next_request() {
+            Some(request) => request.tools.iter().map(|name| name.as_str().into()).collect(),
+            None => self.facts.keys().map(|name| name.as_str().into()).collect(),
+        }
+    }
+
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
+        let request = self.next_request()?;
+        let same = request.tools.iter().map(String::as_str).eq(names.iter().map(ToolName::as_str));
+        request.tool_catalog.filter(|_| same)
+    }
+
+    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
+        self.instructions.clone()
+    }
+}
+
+impl Models for Recorded<'_> {
+    fn is_person(&self, model: &ModelChoice) -> bool {
+        let judges = |error: &ExecutionError| error.message.starts_with(PERSON_JUDGES);
+        match self.next() {
+            Some(Event::LlmExecutionRequest(request)) => {
+                let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
+                planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay)
+            }
+            // Where a person would have judged, or written a summary, nobody did.
+            Some(
+                Event::ThreadFailed(ThreadFailed { error, .. })
+                | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. }),
+            ) => judges(error),
+            Some(Event::LoopEnded(LoopEnded { error: Some(error), .. })) => judges(error),
+            Some(Event::NodeFailed(failed)) if let Some(place) = self.person_among(&failed.node, &failed.error) => {
+                let n = self.n_asked_about.get();
+                self.n_asked_about.set(n + 1);
+                n == place
+            }
+            Some(Event::ContextSummarized(_) | Event::ContextProcessed(_)) => true,
+            _ => self.relays.iter().any(|known| is_same_model(known, model)),
+        }
+    }
+
+    fn read(&self, _request: &ModelRequest, _brought: &Json) -> Result<ModelAnswer, String> {
+        for (_, event) in &self.events[self.here.min(self.events.len())..] {
+            match event {
+                Event::LlmCallCompleted(e) => {
+                    return Ok(ModelAnswer {
+                        message: e.message.clone(),
+                        finish_reason: e.finish_reason,
+                        usage: e.usage,
+                        cost_nanousd: e.cost_nanousd,
+                        prices: e.prices,
+                        model: e.model.clone(),
+                        response_id: e.response_id.clone(),
+                        cached: e.cached,
+                        duration_ms: e.duration_ms,
+                    });
+                }
+                Event::LlmCallFailed(e) => return Err(e.error.message.clone()),
+                _ => {}
+            }
+        }
+        Err("the recorded thread ends before the answer".into())
+    }
+
+    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
+        match self.next()? {
+            Event::LlmCallRequested(e) => e.model_profile,
+            Event::ConditionEvaluationRequested(e) => e.model_profile,
+            Event::ContextSummaryRequested(e) => e.model_profile,
+            _ => None,
+        }
+    }
+
+    /// What was recorded, for the conversation as it is; what is left of it after a summary counts as nothing.
+    fn count(&self, _request: &ModelRequest) -> u64 {
+        if self.was_counted.replace(true) {
+            return 0;
+        }
+        match self.next() {
+            Some(Event::ContextSummaryRequested(e)) => e.tokens,
+            Some(Event::ContextSummarized(e)) => e.tokens_before,
+            _ => 0,
+        }
+    }
+
+    fn is_longer(&self, _request: &ModelRequest, _tokens: u64) -> bool {
+        matches!(self.next(), Some(Event::ContextSummaryRequested(_) | Event::ContextSummarized(_)))
+    }
+}

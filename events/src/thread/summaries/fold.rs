@@ -1,0 +1,173 @@
+//! What events of summaries make of the state, and what the open call of one is made with.
+
+use std::sync::Arc;
+
+use super::super::agent_loop::{Stage, Unfit};
+use super::super::calls::ModelCall;
+use super::super::effects::ModelRequest;
+use super::super::state::{Phase, State, Work};
+use super::{Asked, Summarizing, Written, listing};
+use crate::event::{
+    ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy, ToolMode,
+};
+use crate::ids::{CallId, Seq, Time};
+use crate::message::{Message, Role};
+
+impl State {
+    /// The conversation that is being summarised, for an agent loop or on demand.
+    pub fn summarizing(&self) -> Option<&Summarizing> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => match &agent_loop.stage {
+                Stage::Summarizing(open) => Some(open),
+                _ => None,
+            },
+            Work::Processing(run) => run.summarizing.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn summarizing_mut(&mut self, call: CallId) -> Result<&mut Summarizing, Unfit> {
+        let open = match &mut self.phase {
+            Phase::InNode(run) => match &mut run.work {
+                Work::Llm(agent_loop) => match &mut agent_loop.stage {
+                    Stage::Summarizing(open) => Some(&mut **open),
+                    _ => None,
+                },
+                Work::Processing(run) => run.summarizing.as_deref_mut(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let open = open.filter(|open| open.open_call().is_some_and(|open| open.call == call));
+        open.ok_or(Unfit("no such call is open"))
+    }
+
+    /// What the open call of a summary is made with.
+    pub(in super::super) fn summary_request(&self) -> Option<ModelRequest> {
+        let open = self.summarizing()?;
+        let Asked { from, to, .. } = open.asking.as_ref()?;
+        let range = usize::try_from(*from).ok()?..usize::try_from(*to).ok()?;
+        let prompt = listing::prompt(self.conversation.entries.get(range)?);
+        let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
+        let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
+        let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
+        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
+    }
+
+    pub(in super::super) fn ask_for_summary(
+        &mut self,
+        seq: Seq,
+        at: Time,
+        e: &ContextSummaryRequested,
+    ) -> Result<(), Unfit> {
+        let n_shown = self.conversation.entries.len() as u64;
+        if e.from >= e.to || e.to > n_shown {
+            return Err(Unfit("there is no such stretch"));
+        }
+        let fresh = || {
+            Box::new(Summarizing {
+                tokens: e.tokens,
+                limit: e.limit,
+                n_shown,
+                written: Vec::new(),
+                asking: None,
+                request: Arc::new(request_of(e)),
+            })
+        };
+        let open = match self.work_of(&e.node)? {
+            Work::Llm(agent_loop) => {
+                if matches!(agent_loop.stage, Stage::ToAsk) {
+                    agent_loop.stage = Stage::Summarizing(fresh());
+                }
+                match &mut agent_loop.stage {
+                    Stage::Summarizing(open) => open,
+                    _ => return Err(Unfit("no summary is due")),
+                }
+            }
+            Work::Processing(run) if run.is_summary() => run.summarizing.get_or_insert_with(fresh),
+            _ => return Err(Unfit("no summary is due")),
+        };
+        if open.asking.is_some() {
+            return Err(Unfit("a summary is being written"));
+        }
+        let deadline = Some(at.plus_ms(e.timeout_ms));
+        let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+        open.asking = Some(Asked { from: e.from, to: e.to, call });
+        Ok(())
+    }
+
+    /// The model is asked again, because its answer was lost. `clock` is what the clocks of calls show.
+    pub(in super::super) fn ask_again_for_summary(
+        &mut self,
+        at: Time,
+        clock: Time,
+        call: CallId,
+        attempt: u32,
+    ) -> Result<(), Unfit> {
+        let open = self.summarizing_mut(call)?;
+        let timeout_ms = open.request.llm_timeout_ms;
+        match &mut open.asking {
+            Some(asked) if attempt == asked.call.attempt + 1 => {
+                let deadline = timeout_ms.map(|ms| clock.plus_ms(ms));
+                asked.call = ModelCall { call, attempt, requested_at: at, deadline };
+                Ok(())
+            }
+            _ => Err(Unfit("it is not the next attempt of the call")),
+        }
+    }
+
+    pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), Unfit> {
+        let open = self.summarizing_mut(e.call)?;
+        if let Some(Asked { from, to, .. }) = open.asking.take() {
+            open.written.push(Written { from, to, text: e.summary.clone() });
+        }
+        if let Phase::InNode(run) = &mut self.phase
+            && let Work::Llm(agent_loop) = &mut run.work
+        {
+            agent_loop.usage.add(&e.usage);
+            agent_loop.n_summaries += 1;
+        }
+        self.count_call(&e.usage, e.cost_nanousd);
+        Ok(())
+    }
+
+    /// The summaries take the place of what they stand for.
+    pub(in super::super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), Unfit> {
+        let Phase::InNode(run) = &mut self.phase else {
+            return Err(Unfit("the thread is in no node"));
+        };
+        let Work::Llm(agent_loop) = &mut run.work else {
+            return Err(Unfit("no agent loop is running"));
+        };
+        match &agent_loop.stage {
+            Stage::ToAsk => {}
+            Stage::Summarizing(open) if open.asking.is_none() => {}
+            _ => return Err(Unfit("no summary is due")),
+        }
+        agent_loop.stage = Stage::ToAsk;
+        let mark = self.conversation.mark_behind(run.conversation_from, &e.messages);
+        run.conversation_from = mark;
+        self.conversation_mut().replace(seq, &e.messages, true);
+        Ok(())
+    }
+}
+
+fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
+    LlmExecutionRequest {
+        node: e.node.clone(),
+        prompt: String::new(),
+        system_prompt: Some(listing::INSTRUCTIONS.to_owned()),
+        model: e.model.clone(),
+        tool_mode: ToolMode::None,
+        tools: Vec::new(),
+        tool_catalog: None,
+        max_iterations: 1,
+        concurrent_tools_max: 1,
+        llm_timeout_ms: Some(e.timeout_ms),
+        approve_tools: Vec::new(),
+        person_tools: Vec::new(),
+        relay: false,
+        summary: None,
+        strategy: LoopStrategy::React {},
+    }
+}

@@ -1,0 +1,49 @@
+//! Whatever happened to a family of threads: when calls are answered, pauses are lifted and time goes on, every thread
+//! of it ends.
+
+use super::*;
+
+/// More rounds than any of the generated workflows takes; one answers something in every thread.
+const ROUNDS_MAX: usize = 4_000;
+
+impl Family {
+    /// Lets the world do its part until every thread has ended.
+    pub(super) fn run_to_the_end(&mut self, yaml: &str) {
+        for round in 0..ROUNDS_MAX {
+            let names: Vec<_> = self.threads.keys().cloned().collect();
+            if names.iter().all(|name| self.of(name).state().is_ended()) {
+                return;
+            }
+            for (at, name) in names.iter().enumerate() {
+                let bench = self.of(name);
+                if bench.state().is_ended() {
+                    continue;
+                }
+                if bench.state().is_paused() {
+                    bench.give(Input::Raise(plenty()));
+                    bench.give(Input::Resume);
+                }
+                let act = match (asked(&bench.thread.effects(), round), round % 7) {
+                    // Time for retries, and in the end for what nobody answers.
+                    (_, 6) => Act::Tick { ms: 2_000 },
+                    (Some(_), 5) if round > ROUNDS_MAX / 2 => Act::Withdraw { which: round },
+                    (Some(_), 3..) => Act::Reply { which: round, answer: (round / 7) % REPLIES },
+                    _ => Act::Answer { which: round + at, n_tools: 0, reason: 4 },
+                };
+                bench.act(&act, true);
+                self.now = self.of(name).now;
+                let now = self.now;
+                self.threads.values_mut().for_each(|bench| bench.now = now);
+                self.settle();
+            }
+        }
+        let open = self.threads.iter().filter(|(_, bench)| !bench.state().is_ended());
+        let open: Vec<_> = open.map(|(name, bench)| (name, bench.thread.effects())).collect();
+        panic!("of {yaml} did not end: {open:#?}");
+    }
+}
+
+/// Limits that nothing reaches.
+fn plenty() -> crate::event::LimitRaised {
+    crate::event::LimitRaised { tokens: Some(1 << 50), cost_nanousd: Some(1 << 50), iterations: Some(1_000) }
+}

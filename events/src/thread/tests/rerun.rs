@@ -1,0 +1,157 @@
+//! Threads run again with their recorded answers, on another definition.
+
+use super::bench::START;
+use super::*;
+use crate::ids::Time;
+use crate::thread::rerun::{Rerun, Rerunned};
+use crate::workflow::Workflow;
+
+const TWO: &str = "
+version: '1'
+name: two
+variables: {limit: 3}
+nodes:
+  - id: ask
+    llm: {provider: mock, model: m, user_prompt: 'Do {{ input }}', tool_mode: auto, available_tools: [read]}
+  - id: again
+    llm: {provider: mock, model: m, user_prompt: 'limit {{ limit }}'}
+";
+
+fn workflow(yaml: &str) -> Arc<Workflow> {
+    Arc::new(crate::workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")))
+}
+
+fn again(bench: &Bench, yaml: &str) -> Rerunned {
+    let rerun = Rerun {
+        base: State::new(bench.state().thread()),
+        recorded_on: bench.thread.workflow().clone(),
+        workflow: workflow(yaml),
+        events: bench.log.clone(),
+    };
+    rerun.run()
+}
+
+fn recorded() -> Bench {
+    let mut bench = Bench::new(TWO, "it");
+    bench.asks(&["read"]);
+    bench.now = bench.now.plus_ms(20);
+    bench.tool_says("42");
+    bench.says("done");
+    bench.says("bye");
+    bench
+}
+
+/// Where the thread parts from its log on another definition, and why.
+#[track_caller]
+fn check(yaml: &str, expected: Expect) {
+    let diverged = again(&recorded(), yaml).diverged.expect("it is the same");
+    let got = diverged.got.map(|event| event.event_type().name);
+    expected.assert_eq(&format!("{} {:?}: {}", diverged.seq, got, diverged.why));
+}
+
+#[test]
+fn on_its_own_definition_it_is_the_same_and_what_was_decided_is_counted() {
+    let bench = recorded();
+    let same = again(&bench, TWO);
+    assert_eq!((same.diverged, same.n_events), (None, bench.log.len() as u64));
+    // All but three answers of the model and one of the tool.
+    assert_eq!(same.n_decided, same.n_events - 4);
+}
+
+#[test]
+fn what_makes_no_difference_is_none() {
+    let described = TWO.replace("name: two", "name: two\ndescription: the same with words");
+    assert_eq!(again(&recorded(), &described).diverged, None);
+    let more = TWO.replace("{limit: 3}", "{limit: 3, unused: 1}");
+    assert_eq!(again(&recorded(), &more).diverged, None);
+}
+
+#[test]
+fn the_first_difference_is_told_in_a_sentence() {
+    check(
+        &TWO.replace("Do {{ input }}", "Please do {{ input }}"),
+        expect![[
+            r#"2 Some("LLM_EXECUTION_REQUEST"): LLM_EXECUTION_REQUEST of `ask`: `prompt` was "Do it" and is "Please do it""#
+        ]],
+    );
+    check(
+        &TWO.replace("limit: 3", "limit: 4"),
+        expect![[
+            r#"12 Some("LLM_EXECUTION_REQUEST"): LLM_EXECUTION_REQUEST of `again`: `prompt` was "limit 3" and is "limit 4""#
+        ]],
+    );
+    check(
+        &TWO.replace("id: again", "id: other"),
+        expect![[r#"11 Some("NODE_STARTED"): NODE_STARTED of `again`: `node` was "again" and is "other""#]],
+    );
+    check(
+        &TWO.replace("[read]", "[read, put]"),
+        expect![[
+            r#"2 Some("LLM_EXECUTION_REQUEST"): LLM_EXECUTION_REQUEST of `ask`: `tools` was ["read"] and is ["read","put"]; `tool_catalog` was "f67e94b07a72336dfaf0e3670de7fa8439f842807da64db15d73408022fde8d6" and is null"#
+        ]],
+    );
+    check(
+        &TWO.replace("available_tools: [read]", "available_tools: [read], approve_tools: [read]"),
+        expect![[
+            r#"2 Some("LLM_EXECUTION_REQUEST"): LLM_EXECUTION_REQUEST of `ask`: `approve_tools` was [] and is ["read"]"#
+        ]],
+    );
+    let shorter = TWO.split("  - id: again").next().unwrap();
+    check(
+        shorter,
+        expect![[
+            r#"11 Some("THREAD_COMPLETED"): recorded was NODE_STARTED of `again`; now comes THREAD_COMPLETED of `ask`"#
+        ]],
+    );
+    let longer = format!("{TWO}  - {{id: third, llm: {{provider: mock, model: m, user_prompt: more}}}}\n");
+    check(
+        &longer,
+        expect![[
+            r#"17 Some("NODE_STARTED"): recorded was THREAD_COMPLETED of `again`; now comes NODE_STARTED of `third`"#
+        ]],
+    );
+}
+
+#[test]
+fn a_lower_limit_is_a_difference_of_the_request() {
+    let limited = TWO.replace("available_tools: [read]", "available_tools: [read], max_iterations: 1");
+    check(
+        &limited,
+        expect![[
+            r#"2 Some("LLM_EXECUTION_REQUEST"): LLM_EXECUTION_REQUEST of `ask`: `max_iterations` was 50 and is 1"#
+        ]],
+    );
+}
+
+#[test]
+fn a_moment_in_the_middle_is_where_it_stops() {
+    let bench = recorded();
+    let rerun = Rerun {
+        base: State::new(bench.state().thread()),
+        recorded_on: bench.thread.workflow().clone(),
+        workflow: workflow(&TWO.replace("limit {{ limit }}", "other")),
+        events: bench.log.clone(),
+    };
+    let second =
+        bench.log.iter().rposition(|(_, event)| matches!(event, Event::LlmExecutionRequest(_))).unwrap() as u64;
+    assert_eq!(rerun.clone().run_to(Some(Seq(second - 1))).diverged, None);
+    assert_eq!(rerun.run_to(Some(Seq(second))).diverged.unwrap().seq, Seq(second));
+}
+
+#[test]
+fn a_log_that_was_tampered_with_is_not_reproduced() {
+    let mut bench = recorded();
+    for (_, event) in &mut bench.log {
+        if let Event::LlmExecutionCompleted(e) = event {
+            e.content = "undone".into();
+        }
+    }
+    let diverged = again(&bench, TWO).diverged.unwrap();
+    assert!(diverged.why.contains("`content` was \"undone\" and is \"done\""), "{}", diverged.why);
+    // One more event than there was.
+    let mut bench = recorded();
+    let late: (Time, Event) =
+        (START, crate::event::LlmCallRequested { iteration: 9, aside: None, model_profile: None }.into());
+    bench.log.push(late);
+    assert!(again(&bench, TWO).diverged.unwrap().why.contains("the thread has ended"));
+}

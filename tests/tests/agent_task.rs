@@ -1,0 +1,76 @@
+//! An agent at a real task with the real program: it reads, edits and runs a test in a workspace. Killed in the middle, at
+//! any of its steps, it comes to the same end.
+
+// All of it is test code, its helpers included.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use rethread_tests::binary::{Running, Scene, root};
+
+const SWITCHES: [&str; 4] = ["--allow-write", "--allow-commands", "--workspace", "workspace"];
+const END: &str = "The program subtracted; now it adds, and the test passes.";
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.write("workspace/sum.sh", "echo $(($1 - $2))\n");
+    scene.write("workspace/test.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo passed\n");
+    scene.write("repair.yaml", fs::read_to_string(root().join("docs/examples/repair.yaml")).unwrap());
+    scene
+}
+
+fn words<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().chain(&SWITCHES).copied().collect()
+}
+
+/// What it came to: the output, the files, and each tool that ran, in order.
+fn end(scene: &Scene) -> (String, String, Vec<String>) {
+    let shown = scene.run("show last --json").ok().json();
+    assert_eq!(shown["status"], "completed", "{shown}");
+    let asked = scene.run("events last --jsonl --type TOOL_EXECUTION_REQUEST").ok().lines();
+    let tools = asked.iter().map(|event| event["data"]["name"].as_str().unwrap().to_owned()).collect();
+    let program = fs::read_to_string(scene.file("workspace/sum.sh")).unwrap();
+    scene.run("verify").ok();
+    (shown["output"].as_str().unwrap().to_owned(), program, tools)
+}
+
+#[test]
+fn an_agent_repairs_a_program_and_comes_to_the_same_end_when_it_is_killed_at_any_step() {
+    let whole = scene();
+    whole.run_args(words(&["run", "repair.yaml"])).ok();
+    let expected = end(&whole);
+    assert_eq!((expected.0.as_str(), expected.1.as_str()), (END, "echo $(($1 + $2))\n"));
+    assert_eq!(expected.2, ["run_command", "read_file", "read_file", "edit_file", "run_command"]);
+
+    // Killed while the model thinks, before each of its five answers.
+    for n_calls in 1..=5 {
+        let scene = scene();
+        let mut running = Running::start(scene.command(words(&["run", "repair.yaml", "--jsonl"])));
+        for _ in 0..n_calls {
+            running.wait_for("\"LLM_CALL_REQUESTED\"");
+        }
+        assert_eq!(running.kill().code, None);
+        scene.run_args(words(&["resume", "last"])).ok();
+        assert_eq!(end(&scene), expected, "killed at call {n_calls}");
+        let retried = scene.run("events last --jsonl --type LLM_CALL_RETRIED").ok().lines();
+        assert_eq!(retried.len(), 1, "killed at call {n_calls}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_again_and_again_comes_to_the_same_end() {
+    let scene = scene();
+    let mut running = Running::start(scene.command(words(&["run", "repair.yaml", "--jsonl"])));
+    running.wait_for("\"LLM_CALL_REQUESTED\"");
+    // Each life gets one answer further, and ends while the next one is awaited.
+    for _ in 0..4 {
+        running.wait_for("\"LLM_CALL_COMPLETED\"");
+        running.wait_for("\"LLM_CALL_REQUESTED\"");
+        running.kill();
+        running = Running::start(scene.command(words(&["resume", "last", "--jsonl"])));
+    }
+    running.end().ok();
+    let (output, program, tools) = end(&scene);
+    assert_eq!((output.as_str(), program.as_str()), (END, "echo $(($1 + $2))\n"));
+    assert_eq!(tools, ["run_command", "read_file", "read_file", "edit_file", "run_command"]);
+}

@@ -1,0 +1,174 @@
+//! Where tools come from, and how commands are held in: `--mcp`, `--skills`, `--only-command`, `--deny-command`,
+//! `--isolate-commands`.
+
+use std::process::{Command, Stdio};
+
+use rethread_tests::binary::{Ran, Running, Scene};
+use serde_json::{Value, json};
+
+/// A workflow of one model that makes these calls, one after the other.
+fn calls(tools: &str, calls: &[(&str, Value)]) -> String {
+    let answers: Vec<_> = calls
+        .iter()
+        .map(|(name, arguments)| json!({ "tool_calls": [{ "name": name, "arguments": arguments }] }))
+        .chain([json!({ "text": "done" })])
+        .collect();
+    json!({
+        "version": "1", "name": "calls",
+        "nodes": [{ "id": "work", "llm": {
+            "provider": "mock", "model": "scripted", "user_prompt": "go", "tool_mode": "auto",
+            "available_tools": tools.split(' ').collect::<Vec<_>>(), "extra": { "script": { "answers": answers } },
+        }}],
+    })
+    .to_string()
+}
+
+/// What the tools answered, or how they failed.
+fn said(scene: &Scene) -> Vec<String> {
+    let types = "TOOL_EXECUTION_COMPLETED,TOOL_EXECUTION_FAILED";
+    let ended = scene.run(&format!("events last --jsonl --type {types}")).ok().lines();
+    let text = |event: &Value| {
+        let data = &event["data"];
+        let text = data["content"][0]["text"].as_str().or(data["error"]["message"].as_str());
+        text.unwrap().to_owned()
+    };
+    ended.iter().map(text).collect()
+}
+
+/// An `mcpServers` file with the server of the tests; nothing where there is no Python to run it.
+fn servers(scene: &Scene) -> Option<String> {
+    let found = Command::new("python3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        skipped("there is no python3");
+        return None;
+    }
+    let server = scene.write("server.py", include_str!("../../src/mcp_server.py"));
+    let config = json!({ "mcpServers": {
+        "shop": { "command": "python3", "args": [server] },
+        "gone": { "command": "a-program-that-is-not-there" },
+    }});
+    Some(scene.write("servers.json", config.to_string()).display().to_string())
+}
+
+/// Says, in the output of the test, that it did not run.
+#[allow(clippy::print_stderr)]
+pub(crate) fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
+#[test]
+fn the_tools_of_mcp_servers_are_offered_and_a_server_that_fails_is_told() {
+    let scene = Scene::new();
+    let Some(servers) = servers(&scene) else { return };
+    let echo = |text: &str| ("shop__echo", json!({ "text": text }));
+    scene.write("echo.json", calls("shop__echo shop__die", &[echo("one"), ("shop__die", json!({})), echo("two")]));
+    let ran = scene.run(&format!("run echo.json --mcp {servers}")).ok();
+    assert!(ran.stderr.contains("MCP server `gone` is left out"), "{ran}");
+    let said = said(&scene);
+    let [first, dead, second] = said.as_slice() else { panic!("{said:?}") };
+    assert_eq!((first.as_str(), second.as_str()), ("echo: one", "echo: two"), "it is back after its death");
+    assert!(dead.contains("shop"), "{dead}");
+    let listed = scene.run(&format!("tools list --json --mcp {servers}")).ok().json();
+    assert!(listed.as_array().unwrap().iter().any(|tool| tool["name"] == "shop__ask"));
+    // Also where they stand in the configuration.
+    scene.write("rethread.toml", "[mcpServers.shop]\ncommand = \"python3\"\nargs = [\"server.py\"]\n");
+    let called = scene.run_args(["tools", "call", "shop__echo", "--arguments", r#"{"text": "x"}"#]).ok();
+    assert_eq!(called.stdout.trim_end(), "echo: x");
+}
+
+#[test]
+fn a_question_of_a_server_that_nobody_is_there_to_answer_is_taken_back() {
+    let scene = Scene::new();
+    let Some(servers) = servers(&scene) else { return };
+    scene.write("ask.json", calls("shop__ask", &[("shop__ask", json!({}))]));
+    scene.run(&format!("run ask.json --mcp {servers}")).ok();
+    assert_eq!(said(&scene), ["the person: cancel"]);
+    let asked = scene.run("events last --jsonl --type USER_INTERACTION_REQUESTED").ok().lines();
+    assert_eq!(asked[0]["data"]["operation_type"], "INFORM_TOOL");
+    assert_eq!(asked[0]["data"]["metadata"]["from"], "shop");
+    let failed = scene.run("events last --jsonl --type USER_INTERACTION_FAILED").ok().lines();
+    assert_eq!(failed[0]["data"]["reason"], "cancelled");
+}
+
+#[test]
+fn servers_and_processes_end_with_the_command_however_it_ends() {
+    let scene = Scene::new();
+    let Some(servers) = servers(&scene) else { return };
+    // The workflow is refused when the servers are running already.
+    scene.write("wrong.json", calls("shop__nothing", &[]));
+    scene.run(&format!("run wrong.json --mcp {servers}")).code(3).says("shop__nothing");
+    scene.write("hang.json", calls("shop__hang", &[("shop__hang", json!({}))]));
+    let mut running = Running::start(scene.command(["run", "hang.json", "--jsonl", "--mcp", &servers]));
+    running.wait_for("TOOL_EXECUTION_REQUEST");
+    running.signal("INT");
+    running.end().code(130);
+    let server = scene.file("server.py");
+    let listed = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(!listed.contains(&server.display().to_string()), "a server runs on: {listed}");
+}
+
+#[test]
+fn skills_are_told_to_the_model_and_loaded() {
+    let scene = Scene::new();
+    scene.write("skills/greet/SKILL.md", "---\nname: greet\ndescription: How to greet.\n---\nSay hello.\n");
+    scene.write("skills/broken/SKILL.md", "no head\n");
+    scene.write("load.json", calls("load_skill", &[("load_skill", json!({ "name": "greet" }))]));
+    scene.run("run load.json").code(3).says("load_skill").says("--skills");
+    scene.run("run load.json --skills skills").ok().says("skill left out");
+    assert_eq!(said(&scene), ["Say hello.\n"]);
+    let call = &scene.run("events last --jsonl --type LLM_CALL_REQUESTED").ok().lines()[0]["seq"];
+    let body = scene.run(&format!("show last --call {call}")).ok().json();
+    let told = body["messages"][0]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(told.contains("## Skills") && told.contains("- greet: How to greet."), "{told}");
+}
+
+fn command(scene: &Scene, command: &str, more: &[&str]) -> Ran {
+    let arguments = json!({ "command": command }).to_string();
+    scene.run_args(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(more))
+}
+
+#[test]
+fn commands_are_held_in_by_patterns() {
+    let scene = Scene::new();
+    let only = ["--only-command", "echo *", "--only-command", "ls", "--deny-command", "echo secret"];
+    assert!(command(&scene, "echo hello", &only).ok().stdout.contains("hello"));
+    command(&scene, "ls", &only).ok();
+    command(&scene, "touch there", &only).code(1).says("denied");
+    command(&scene, "echo secret", &only).code(1).says("denied");
+    command(&scene, "echo a; touch there", &only).code(1).says("denied");
+    assert!(!scene.file("there").exists());
+    command(&scene, "echo hello", &["--deny-command", " "]).code(2);
+    // In a run they hold as well, and the model is told.
+    let runs = |command: &str| ("run_command", json!({ "command": command }));
+    scene.write("run.json", calls("run_command", &[runs("touch there"), runs("echo hi")]));
+    scene.run_args(["run", "run.json", "--allow-commands", "--only-command", "echo *"]).ok();
+    let said = said(&scene);
+    assert!(said[0].contains("touch there") && said[1].contains("hi"), "{said:?}");
+    assert!(!scene.file("there").exists());
+}
+
+#[test]
+fn a_command_that_is_isolated_writes_in_its_workspace_only_or_does_not_run() {
+    let scene = Scene::new();
+    scene.write("inside/keep", "");
+    scene.write("temporary/keep", "");
+    // The temporary folder is open to commands as well: it must not be the one in which all of this stands.
+    let isolated = |line: &str| {
+        let arguments = json!({ "command": line }).to_string();
+        let more = ["--isolate-commands", "--workspace", "inside"];
+        let mut command =
+            scene.command(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(&more));
+        command.env("TMPDIR", scene.file("temporary"));
+        Running::start(command).end()
+    };
+    let ran = isolated("echo x > here; echo x > ../outside; cat here");
+    assert!(!scene.file("outside").exists(), "{ran}");
+    if ran.code == Some(0) {
+        assert!(scene.file("inside/here").exists(), "{ran}");
+        let reached = isolated("exec 3<>/dev/tcp/127.0.0.1/9 && echo reached");
+        assert!(!reached.stdout.contains("reached"), "{reached}");
+    } else {
+        assert!(!scene.file("inside/here").exists(), "what cannot be isolated does not run: {ran}");
+    }
+}

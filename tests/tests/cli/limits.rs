@@ -1,0 +1,88 @@
+//! Threads that stop at a limit, and go on with more: `resume --budget-tokens`, `--budget-usd`, `--more`.
+
+use rethread_tests::binary::Scene;
+use serde_json::json;
+
+/// Two calls of a tool, then an answer, of 100 tokens each; the loop may make two.
+fn workflow(limits: &str) -> String {
+    format!(
+        "version: '1'\nname: limited\n{limits}\nnodes:\n  - id: work\n    llm: {{profile_id: main, user_prompt: go, \
+         tool_mode: auto, available_tools: [list_folder], max_iterations: 2}}\n"
+    )
+}
+
+const PROFILE: &str = r#"
+[profiles.main]
+provider = "mock"
+model = "scripted"
+prices = { input = 1000000000, output = 1000000000 }
+script_file = "script.yaml"
+"#;
+
+fn scene(limits: &str) -> Scene {
+    let scene = Scene::new();
+    let usage = json!({ "input_tokens": 90, "output_tokens": 10, "total_tokens": 100 });
+    let calls = json!([{ "name": "list_folder", "arguments": { "path": "." } }]);
+    let calls = json!({ "tool_calls": calls, "usage": usage });
+    let script = json!({ "answers": [calls.clone(), calls, { "text": "done", "usage": usage }] });
+    scene.write("script.yaml", script.to_string());
+    scene.write("rethread.toml", PROFILE);
+    scene.write("limited.yaml", workflow(limits));
+    scene
+}
+
+#[test]
+fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
+    let scene = scene("budget: {tokens: 90}\non_limit: pause");
+    let paused = scene.run("run limited.yaml --json").code(4).json();
+    assert_eq!(paused["status"], "paused");
+    let shown = scene.run("show last --json").ok().json();
+    assert!(shown["paused"]["reason"].as_str().unwrap().contains("tokens"), "{}", shown["paused"]);
+    // Not enough: it is spent already.
+    scene.run("resume last --budget-tokens 90").code(4);
+    scene.run("resume last --budget-tokens 10000 --budget-usd 1").code(4);
+    scene.run("resume last --more 5").ok();
+    assert_eq!(scene.run("show last --json").ok().json()["output"], "done");
+    scene.run("resume last --more 5").code(7).says("has ended");
+}
+
+#[test]
+fn a_thread_whose_money_is_spent_pauses_and_goes_on_with_more() {
+    let scene = scene("budget: {usd: '0.0001'}\non_limit: pause");
+    let paused = scene.run("run limited.yaml --json").code(4).json();
+    assert_eq!((&paused["status"], &paused["usage"]["llm_calls"]), (&json!("paused"), &json!(1)));
+    scene.run("resume last --budget-usd 1e3").code(2).silent();
+    scene.run("resume last --budget-usd 0.25 --more 1").ok();
+    let raised = scene.run("events last --jsonl --type LIMIT_RAISED").ok().lines();
+    assert_eq!(raised[0]["data"]["cost_nanousd"], 250_000_000);
+}
+
+#[test]
+fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
+    let failed = scene("").run("run limited.yaml --json").code(1).json();
+    assert_eq!(failed["error"]["kind"], "limit");
+    let scene = scene("on_limit: pause");
+    scene.run("run limited.yaml").code(4);
+    scene.run("resume last --more 0").code(2).silent();
+    scene.run("resume --all --more 1").code(2).silent();
+    scene.run("resume last --more 1").ok();
+    assert_eq!(scene.run("show last --json").ok().json()["usage"]["llm_calls"], 3);
+}
+
+#[test]
+fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
+    let scene = scene("");
+    let work = "{nodes: [{id: work, llm: {profile_id: main, user_prompt: go, tool_mode: auto, \
+                available_tools: [list_folder], max_iterations: 2}}]}";
+    scene.write(
+        "limited.yaml",
+        format!(
+            "version: '1'\nname: limited\non_limit: pause\nnodes:\n  - id: both\n    parallel: {{branches: {{left: \
+             {work}, right: {work}}}}}\n"
+        ),
+    );
+    scene.run("run limited.yaml").code(4);
+    assert_eq!(scene.run("show last --json").ok().json()["status"], "paused");
+    scene.run("resume last --more 1").ok();
+    assert_eq!(scene.run("show last --json").ok().json()["output"], json!({ "left": "done", "right": "done" }));
+}

@@ -1,0 +1,169 @@
+//! The reference servers of the Model Context Protocol, which others wrote: listed, called, called off, back after their
+//! death. Runs where `npx` can get their packages, and says that it was skipped elsewhere.
+
+// All of it is test code, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rethread::tools::mcp::{McpConfig, McpServers};
+use rethread::tools::{Registry, ToolContext, ToolOutput, Workspace};
+use rethread::{ErrorKind, ExecutionError};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// How long a package may take to be fetched and to answer.
+const FETCH: Duration = Duration::from_secs(60);
+
+/// Whether the server of this package starts here.
+fn can_be_had(package: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new("npx");
+    command.arg("-y").arg(package).args(arguments);
+    // Standard input is at its end at once, so that a server that starts ends again.
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let Ok(mut child) = child else {
+        eprintln!("SKIPPED: there is no npx");
+        return false;
+    };
+    let until = Instant::now() + FETCH;
+    while Instant::now() < until {
+        if let Ok(Some(status)) = child.try_wait() {
+            if !status.success() {
+                eprintln!("SKIPPED: npx cannot get or start {package}");
+            }
+            return status.success();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    eprintln!("SKIPPED: npx did not get {package} within {} s", FETCH.as_secs());
+    false
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    registry: Registry,
+    servers: McpServers,
+    tools: Vec<String>,
+}
+
+impl World {
+    async fn of(package: &str, arguments: &[&str], folder: tempfile::TempDir) -> Self {
+        let arguments = [&["-y", package], arguments].concat();
+        let config = json!({ "mcpServers": { "it": { "command": "npx", "args": arguments, "connect_timeout": 60 } } });
+        let registry = Registry::new();
+        let (servers, mut reports) = McpServers::connect(McpConfig::from_value(config).unwrap(), &registry).await;
+        let report = reports.remove(0);
+        let tools = report.tools.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(report.warnings, Vec::<String>::new());
+        Self { folder, registry, servers, tools }
+    }
+
+    fn context(&self) -> ToolContext {
+        ToolContext::new(Workspace::open(self.folder.path()).unwrap())
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ExecutionError> {
+        self.registry.call(&format!("it__{tool}"), arguments, self.context()).await
+    }
+
+    async fn says(&self, tool: &str, arguments: Value) -> String {
+        self.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")).text
+    }
+}
+
+const EVERYTHING: &str = "@modelcontextprotocol/server-everything";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_of_everything_is_listed_called_and_called_off() {
+    if !can_be_had(EVERYTHING, &["stdio"]) {
+        return;
+    }
+    let world = World::of(EVERYTHING, &["stdio"], tempfile::tempdir().unwrap()).await;
+    for tool in ["it__echo", "it__get-sum", "it__trigger-long-running-operation"] {
+        assert!(world.tools.iter().any(|known| known == tool), "{tool} is not among {:?}", world.tools);
+    }
+    assert!(world.says("echo", json!({ "message": "hello" })).await.contains("hello"));
+    assert!(world.says("get-sum", json!({ "a": 2, "b": 40 })).await.contains("42"));
+    let error = world.call("get-sum", json!({ "a": "two", "b": 40 })).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArguments, "{error}");
+    let picture = world.call("get-tiny-image", json!({})).await.unwrap();
+    assert!(!picture.parts.is_empty(), "a picture came: {picture:?}");
+
+    let cancel = CancellationToken::new();
+    let long = json!({ "duration": 60, "steps": 60 });
+    let called =
+        world.registry.call("it__trigger-long-running-operation", long, world.context().cancel(cancel.clone()));
+    let began = Instant::now();
+    let (ended, ()) = tokio::join!(called, async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.cancel();
+    });
+    assert_eq!(ended.unwrap_err().kind, ErrorKind::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    // The connection is as good as before.
+    assert!(world.says("echo", json!({ "message": "again" })).await.contains("again"));
+    world.servers.shutdown().await;
+    assert!(world.registry.list().is_empty());
+}
+
+/// The processes that have this among their arguments.
+fn processes_with(argument: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = all.filter_map(|entry| entry.file_name().into_string().ok());
+    ids.filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|id| {
+            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(argument)
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_of_files_works_in_its_folder_and_is_back_after_its_death() {
+    let package = "@modelcontextprotocol/server-filesystem";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().display().to_string();
+    if !can_be_had(package, &[&path]) {
+        return;
+    }
+    let world = World::of(package, &[&path], folder).await;
+    let file = format!("{path}/note.txt");
+    world.says("write_file", json!({ "path": file, "content": "a note" })).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a note");
+    assert!(world.says("read_text_file", json!({ "path": file })).await.contains("a note"));
+    world.call("read_text_file", json!({ "path": "/etc/hostname" })).await.unwrap_err();
+
+    // It dies between two calls: its processes are those that were given the folder, which nobody else knows.
+    let processes = processes_with(&path);
+    if processes.is_empty() {
+        eprintln!("SKIPPED: the rest, because there is no /proc to find the server in");
+        return;
+    }
+    for process in processes {
+        let _ = Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status();
+    }
+    let mut said = world.call("read_text_file", json!({ "path": file })).await;
+    if let Err(error) = &said {
+        assert!(error.retryable || error.kind == ErrorKind::Connection, "{error}");
+        said = world.call("read_text_file", json!({ "path": file })).await;
+    }
+    assert!(said.unwrap_or_else(|error| panic!("{error}")).text.contains("a note"));
+    world.servers.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_of_memory_keeps_what_it_is_told() {
+    let package = "@modelcontextprotocol/server-memory";
+    if !can_be_had(package, &[]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::of(package, &[], folder).await;
+    let entity = json!({ "name": "Ada-of-the-test", "entityType": "person", "observations": ["writes programs"] });
+    world.says("create_entities", json!({ "entities": [entity] })).await;
+    assert!(world.says("search_nodes", json!({ "query": "Ada-of-the-test" })).await.contains("writes programs"));
+    world.says("delete_entities", json!({ "entityNames": ["Ada-of-the-test"] })).await;
+    world.servers.shutdown().await;
+}

@@ -1,0 +1,122 @@
+//! The command line on a log that a server holds: found through the lock, or named.
+
+use rethread_tests::binary::{Running, Scene};
+use serde_json::Value;
+
+use crate::place::{GREETING, Place, QUICK};
+
+/// What a command prints, on the log in the folder while a server holds it, by the server's address from another
+/// folder, and on the log in the folder when the server is gone.
+fn everywhere(place: &Place, other: &Scene, arguments: &[&str]) -> (String, String) {
+    let here = place.scene.run_args(arguments).ok();
+    let url = format!("http://{}", place.address);
+    let there = other.run_args([arguments, &["--server", &url]].concat()).ok();
+    assert_eq!(here.stdout, there.stdout, "{arguments:?}");
+    (arguments.join(" "), here.stdout)
+}
+
+#[test]
+fn every_looking_command_says_the_same_of_a_log_that_a_server_holds() {
+    let (place, other) = (Place::new(), Scene::new());
+    let (thread, _) = place.asking();
+    let quick = place.start(QUICK);
+    place.at_rest(&quick);
+    let thread = thread.as_str();
+    let mut said = Vec::new();
+    for arguments in [
+        &["threads", "--json"][..],
+        &["show", thread, "--json"],
+        &["show", "last"],
+        &["events", thread, "--jsonl"],
+        &["events", &quick, "--follow", "--jsonl"],
+        &["tail", "--from", "0", "--jsonl"],
+        &["replay", thread, "--to", "greeted", "--json"],
+        &["explain", thread, "--json"],
+        &["diff", &format!("{thread}@2"), &format!("{thread}@greeted"), "--json-patch"],
+        &["tree", thread, "--json"],
+        &["verify", "--json"],
+        &["export", "--all"],
+    ] {
+        said.push(everywhere(&place, &other, arguments));
+    }
+    let inbox = place.scene.run("inbox --json").ok().json();
+    assert_eq!(inbox[0]["thread_id"], thread);
+    let Place { scene, server, .. } = place;
+    server.signal("TERM");
+    server.end().ok();
+    for (words, there) in said {
+        let here = scene.run(&words).ok();
+        assert_eq!(here.stdout, there, "{words}");
+    }
+    other.run("threads --server http://127.0.0.1:1 --json").code(1).says("cannot be reached");
+    other.run("threads --server nonsense").code(2).says("http://HOST:PORT");
+}
+
+#[test]
+fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
+    let (place, other) = (Place::new(), Scene::new());
+    place.scene.write("greeting.yaml", GREETING);
+    place.scene.write("quick.yaml", QUICK);
+    place.scene.write("faulty.yaml", QUICK.replace("provider: mock", "provider: nobody"));
+    let ran = place.scene.run("run quick.yaml --input Ada --json").ok().json();
+    assert_eq!((&ran["status"], &ran["output"]), (&Value::from("completed"), &Value::from("Hello!")));
+    place.scene.run("run faulty.yaml").code(3).says("faulty.yaml:").says("nobody");
+    let asked = place.scene.run("run greeting.yaml --input Ada --no-input --json").code(4).json();
+    let thread = asked["thread_id"].as_str().unwrap();
+    assert_eq!(asked["status"], "waiting");
+    place.scene.run(&format!("pause {thread} --reason lunch")).ok();
+    place.scene.run(&format!("pause {thread}")).code(7).says("paused already");
+    let forked = place.scene.run(&format!("fork {thread} --at greeted --set colour=green --no-run")).code(2);
+    assert!(forked.stderr.contains("not JSON"), "{forked}");
+    let fork =
+        place.scene.run_args(["fork", thread, "--at", "greeted", "--set", "colour=\"green\"", "--no-run", "--json"]);
+    let fork = fork.ok().json()["thread_id"].as_str().unwrap().to_owned();
+    assert_eq!(place.at_rest(&fork)["status"], "waiting");
+    place.scene.run(&format!("cancel {fork}")).ok();
+    place.scene.run(&format!("resume {fork}")).code(7).says("has ended");
+    place.scene.run(&format!("resume {thread} --no-input --json")).code(4);
+    let open = place.scene.run("inbox --json").ok().json();
+    let id = open[0]["id"].as_str().unwrap();
+    place.scene.run(&format!("respond {id} --text yes")).ok().says("goes on at http://");
+    place.scene.run(&format!("respond {id} --text no")).code(7);
+    place.scene.run(&format!("respond {thread}-9999 --text no")).code(7);
+    assert_eq!(place.at_rest(thread)["status"], "completed");
+    let all = place.scene.run("resume --all --json").ok().json();
+    assert_eq!(all.as_array().map(Vec::len), Some(0));
+
+    let exported = place.scene.run(&format!("export {thread}")).ok().stdout;
+    other.write("export.jsonl", &exported);
+    let second = Place::on(other, "");
+    second.scene.run("import export.jsonl").ok().says("1 threads");
+    second.scene.run("import export.jsonl").ok().says("1 were there already");
+    assert_eq!(second.scene.run(&format!("export {thread}")).ok().stdout.lines().count(), exported.lines().count());
+    second.scene.write("export.jsonl", "{}\n");
+    second.scene.run("import export.jsonl").code(7);
+}
+
+#[test]
+fn a_command_that_leaves_lets_the_thread_go_on() {
+    let place = Place::new();
+    place.scene.write("slow.yaml", GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 300"));
+    let mut running = Running::start(place.scene.command(["run", "slow.yaml", "--jsonl"]));
+    running.wait_for("LLM_EXECUTION_PROGRESS");
+    running.signal("INT");
+    running.end().code(130).says("goes on at");
+    let thread = place.get("/v1/threads").value()["threads"][0]["thread_id"].as_str().unwrap().to_owned();
+    assert_eq!(place.at_rest(&thread)["status"], "waiting");
+}
+
+#[test]
+fn a_token_is_taken_from_the_environment_and_needed() {
+    let scene = Scene::new();
+    let token = scene.run("token create --scope read").ok().stdout.trim().to_owned();
+    let place = Place::on(scene, "--require-token");
+    place.scene.run("threads").code(1).says("RETHREAD_TOKEN");
+    let mut command = place.scene.command(["threads", "--json"]);
+    command.env("RETHREAD_TOKEN", &token);
+    assert_eq!(Running::start(command).end().ok().json(), Value::from(Vec::<Value>::new()));
+    place.scene.write("quick.yaml", QUICK);
+    let mut command = place.scene.command(["run", "quick.yaml"]);
+    command.env("RETHREAD_TOKEN", &token);
+    Running::start(command).end().code(1).says("--scope operate");
+}
