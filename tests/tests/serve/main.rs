@@ -9,6 +9,7 @@ mod documented;
 mod eventsource;
 mod http;
 mod idempotency;
+mod page;
 mod place;
 mod remote;
 mod security;
