@@ -72,13 +72,19 @@ fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
 #[test]
 fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
     let scene = scene("");
-    let work = "{nodes: [{id: work, llm: {profile_id: main, user_prompt: go, tool_mode: auto, \
-                available_tools: [list_folder], max_iterations: 2}}]}";
+    let work = |id: &str| {
+        format!(
+            "{{nodes: [{{id: {id}, llm: {{profile_id: main, user_prompt: go, tool_mode: auto, available_tools: \
+             [list_folder], max_iterations: 2}}}}]}}"
+        )
+    };
     scene.write(
         "limited.yaml",
         format!(
             "version: '1'\nname: limited\non_limit: pause\nnodes:\n  - id: both\n    parallel: {{branches: {{left: \
-             {work}, right: {work}}}}}\n"
+             {}, right: {}}}}}\n",
+            work("l"),
+            work("r"),
         ),
     );
     scene.run("run limited.yaml").code(4);

@@ -28,10 +28,11 @@ fn the_questions_of_branches_are_asked_in_place_by_the_names_of_the_branches() {
 }
 
 #[test]
-fn a_question_that_is_put_off_stays_open() {
+fn a_question_stays_open_when_nobody_is_there_any_more() {
     let scene = Scene::new();
     scene.write("family.yaml", FAMILY);
-    let ran = on_terminal(&scene, &[("Pay?", "\n")], "run family.yaml").code(4);
+    // Ctrl-D.
+    let ran = on_terminal(&scene, &[("Pay?", "\u{4}")], "run family.yaml").code(4);
     assert!(ran.stdout.contains("rethread respond"), "{ran}");
     assert_eq!(scene.run("inbox --json").ok().json().as_array().unwrap().len(), 1);
 }

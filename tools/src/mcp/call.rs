@@ -76,12 +76,13 @@ enum Ended {
 /// Sends one request and waits for its response. When the call is called off or dropped the server is told.
 async fn once(connection: &Connection, params: CallToolRequestParams, cx: &ToolContext) -> Result<Response, Ended> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let open = connection.calls.open(cx);
     let sent = connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
     let handle = tokio::select! {
         handle = sent => handle.map_err(Ended::Failed)?,
         () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
     };
-    let _open = connection.calls.open(handle.id.clone(), handle.progress_token.clone(), cx);
+    open.sent(handle.id.clone(), handle.progress_token.clone());
     let mut unanswered = Unanswered { peer: connection.peer.clone(), request: Some(handle.id.clone()) };
     let response = tokio::select! {
         response = handle.await_response() => response,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rethread_events::json::Json;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam, RequestId,
+    ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam, ProgressToken, RequestId,
     UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
@@ -22,22 +22,18 @@ use crate::{Question, Reply, ToolContext};
 pub(super) struct Calls(Mutex<BTreeMap<u64, Open>>);
 
 struct Open {
-    request: RequestId,
-    progress: rmcp::model::ProgressToken,
+    /// Under which names the server knows it; absent while it is being sent.
+    sent: Option<(RequestId, ProgressToken)>,
     cx: ToolContext,
 }
 
 impl Calls {
-    /// Notes a call; it is open until the guard is dropped.
-    pub(super) fn open(
-        self: &Arc<Self>,
-        request: RequestId,
-        progress: rmcp::model::ProgressToken,
-        cx: &ToolContext,
-    ) -> OpenCall {
+    /// Notes a call that is about to be sent; it is open until the guard is dropped. A server may ask about it before
+    /// the sending has told under which names it went.
+    pub(super) fn open(self: &Arc<Self>, cx: &ToolContext) -> OpenCall {
         let mut calls = self.0.lock();
         let number = calls.last_key_value().map_or(0, |(number, _)| number + 1);
-        calls.insert(number, Open { request, progress, cx: cx.clone() });
+        calls.insert(number, Open { sent: None, cx: cx.clone() });
         OpenCall { calls: Arc::clone(self), number }
     }
 
@@ -46,7 +42,9 @@ impl Calls {
     fn about(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
         let calls = self.0.lock();
         let named = match origin {
-            Some(InboundStreamOrigin::OutboundRequest(id)) => calls.values().find(|call| call.request == *id),
+            Some(InboundStreamOrigin::OutboundRequest(id)) => {
+                calls.values().find(|call| call.sent.as_ref().is_some_and(|(request, _)| request == id))
+            }
             _ => None,
         };
         named.or_else(|| calls.values().next_back()).map(|call| call.cx.clone())
@@ -56,6 +54,15 @@ impl Calls {
 pub(super) struct OpenCall {
     calls: Arc<Calls>,
     number: u64,
+}
+
+impl OpenCall {
+    /// It was sent under these names.
+    pub(super) fn sent(&self, request: RequestId, progress: ProgressToken) {
+        if let Some(call) = self.calls.0.lock().get_mut(&self.number) {
+            call.sent = Some((request, progress));
+        }
+    }
 }
 
 impl Drop for OpenCall {
@@ -103,7 +110,12 @@ impl ClientHandler for Handler {
     async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
         let progress = {
             let calls = self.calls.0.lock();
-            calls.values().find(|call| call.progress == params.progress_token).map(|call| call.cx.progress.clone())
+            let is_named =
+                |call: &&Open| call.sent.as_ref().is_some_and(|(_, progress)| *progress == params.progress_token);
+            let named = calls.values().find(is_named);
+            // One that is still being sent, when no other can be meant.
+            let named = named.or_else(|| calls.values().rev().find(|call| call.sent.is_none()));
+            named.map(|call| call.cx.progress.clone())
         };
         if let Some(progress) = progress {
             let far = match params.total {
