@@ -7,6 +7,7 @@ import { join } from 'node:path';
 
 const WAIT_MS = 30_000;
 const POLL_MS = 25;
+const CLOSE_MS = 10_000;
 
 export class Browser {
   #next = 0;
@@ -66,7 +67,9 @@ export class Browser {
   async close() {
     const ended = new Promise((done) => this.process.once('exit', done));
     this.send('Browser.close').catch(() => {});
+    const kill = setTimeout(() => this.process.kill('SIGKILL'), CLOSE_MS);
     await ended;
+    clearTimeout(kill);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }

@@ -50,25 +50,6 @@ test('a question that somebody else answers while one types does not vanish with
   await page.close();
 });
 
-test('who answered is told so, also when the question is known to be closed before the answer to the request comes', async () => {
-  const id = await place.thread(ASKING);
-  await place.question(id);
-  const page = await browser.page(`${place.url}/#/inbox`);
-  await page.send('Fetch.enable', { patterns: [{ urlPattern: '*/respond', requestStage: 'Response' }] });
-  const held = new Promise((done) => browser.hear(({ method, params, sessionId }) => {
-    if (method === 'Fetch.requestPaused' && sessionId === page.session) done(params.requestId);
-  }));
-  await page.click('.question textarea');
-  await page.type('violet');
-  await page.click('.question button.main');
-  const requestId = await held;
-  await page.until(`document.getElementById('inbox-count').hidden`);
-  await page.says('Sending', '.question .result');
-  await page.send('Fetch.continueRequest', { requestId });
-  await page.says('Answered', '.question .result');
-  await page.close();
-});
-
 test('a tool call is approved with other arguments, and another one rejected with a reason', async () => {
   const page = await browser.page(`${place.url}/#/inbox`);
   const edited = await place.thread(APPROVING);
