@@ -46,7 +46,17 @@ export class Browser {
     this.#next += 1;
     const id = this.#next;
     this.process.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
-    return new Promise((yes, no) => this.#open.set(id, { yes, no, method }));
+    return new Promise((yes, no) => {
+      const late = setTimeout(() => {
+        this.#open.delete(id);
+        no(new Error(`${method}: no answer within ${WAIT_MS} ms`));
+      }, WAIT_MS);
+      const stop = (then) => (value) => {
+        clearTimeout(late);
+        then(value);
+      };
+      this.#open.set(id, { yes: stop(yes), no: stop(no), method });
+    });
   }
 
   hear(listener) {
