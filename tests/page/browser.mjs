@@ -7,6 +7,7 @@ import { join } from 'node:path';
 
 const WAIT_MS = 30_000;
 const POLL_MS = 25;
+const CLOSE_MS = 10_000;
 
 export class Browser {
   #next = 0;
@@ -45,7 +46,17 @@ export class Browser {
     this.#next += 1;
     const id = this.#next;
     this.process.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
-    return new Promise((yes, no) => this.#open.set(id, { yes, no, method }));
+    return new Promise((yes, no) => {
+      const late = setTimeout(() => {
+        this.#open.delete(id);
+        no(new Error(`${method}: no answer within ${WAIT_MS} ms`));
+      }, WAIT_MS);
+      const stop = (then) => (value) => {
+        clearTimeout(late);
+        then(value);
+      };
+      this.#open.set(id, { yes: stop(yes), no: stop(no), method });
+    });
   }
 
   hear(listener) {
@@ -66,7 +77,9 @@ export class Browser {
   async close() {
     const ended = new Promise((done) => this.process.once('exit', done));
     this.send('Browser.close').catch(() => {});
+    const kill = setTimeout(() => this.process.kill('SIGKILL'), CLOSE_MS);
     await ended;
+    clearTimeout(kill);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }

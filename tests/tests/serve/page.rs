@@ -6,6 +6,9 @@ use std::process::Command;
 
 use rethread_tests::binary::{program, root};
 
+/// How long a test may take: it ends in a failure then, and not never.
+const TEST_TIMEOUT: &str = "--test-timeout=180000";
+
 fn answers(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
@@ -22,7 +25,7 @@ fn chromium() -> Option<String> {
 fn node(what: &str, chromium: Option<&str>) {
     let path: PathBuf = root().join("tests/page").join(what);
     let mut command = Command::new("node");
-    command.arg("--test").arg(path).env("RETHREAD_PROGRAM", program());
+    command.args(["--test", TEST_TIMEOUT]).arg(path).env("RETHREAD_PROGRAM", program());
     if let Some(chromium) = chromium {
         command.env("RETHREAD_CHROMIUM", chromium);
     }

@@ -59,12 +59,10 @@ class App {
   go(route, { replace = false } = {}) {
     const to = address(route);
     if (to === location.hash) return;
-    if (replace) {
-      history.replaceState(null, '', to);
-      this.#routed();
-    } else {
-      location.hash = to;
-    }
+    // Not by `location.hash`, which tells of it later: a key that comes before that would start from the old address.
+    if (replace) history.replaceState(null, '', to);
+    else history.pushState(null, '', to);
+    this.#routed();
   }
 
   /** Hears of what happens in all threads, as lists of events. Gives what ends it. */

@@ -12,7 +12,7 @@ const LANE = 18;
 const VISITS = 200;
 
 export function graph_tab(app, model, { move }) {
-  let [closed, at, wanted] = [false, null, 0];
+  let [closed, at, wanted, revealed] = [false, null, 0, null];
   const picture = h('div.picture', { tabindex: '0', role: 'region', 'aria-label': 'Graph of the workflow' });
   const path = h('ol.path');
   const element = h('div.split.graph', {}, picture, h('nav.detail', { 'aria-label': 'The way so far' }, h('h2', {}, 'The way so far'), path));
@@ -25,9 +25,21 @@ export function graph_tab(app, model, { move }) {
       const later = new Map((present?.parts ?? []).flatMap((part) => part.nodes).map((node) => [node.number, node.visits]));
       fill(picture, graph.parts.map((part) => part_element(part, later, graph)));
       way(graph, present);
+      reveal();
     } catch (problem) {
       if (!closed && turn === wanted && problem.name !== 'AbortError') fill(picture, h('p.fault', {}, problem.message));
     }
+  }
+
+  // Brings the node that the thread is in into sight, when it came to be that one.
+  function reveal() {
+    const here = picture.querySelector('.current');
+    const name = here?.getAttribute('aria-label') ?? null;
+    if (here && name !== revealed) {
+      const [node, frame] = [here.getBoundingClientRect(), picture.getBoundingClientRect()];
+      if (node.bottom > frame.bottom || node.top < frame.top) picture.scrollTop += node.top - frame.top - frame.height / 3;
+    }
+    revealed = name;
   }
 
   function way(graph, present) {

@@ -12,12 +12,12 @@ import * as command from './commands.mjs';
 const DECISIONS = [['approve', 'Approve: it runs'], ['edit', 'Edit: it runs with other arguments'], ['reject', 'Reject: it does not run'], ['answer', 'Answer in its place']];
 let cards = 0;
 
-/** The card; `gone()` is told when the question is not open any more. */
-export function question_card(app, question) {
+/** The card; `gone()` is told when the question is not open any more. `here` is the thread whose page it stands on. */
+export function question_card(app, question, here = null) {
   const id = `question-${(cards += 1)}`;
   const kind = form(question);
   const state = { decision: kind === 'approve' ? 'approve' : null, text: '', json: false };
-  let done = false;
+  let [done, sending, is_gone] = [false, false, false];
   const result = h('p.result', { role: 'status' });
   const fields = h('div.fields');
   const send_it = h('button.main', { type: 'submit' }, 'Send');
@@ -27,7 +27,7 @@ export function question_card(app, question) {
     h('footer', {}, send_it, h('button', { type: 'button', onclick: copy }, 'Command')));
   const since = h('span', {}, `asked ${age(question.requested_at, app.now())} ago`);
   const element = h('article.question', { 'aria-labelledby': `${id}-prompt`, 'data-question': question.id },
-    h('p.facts', {},
+    question.thread_id !== here && h('p.facts', {},
       h('a', { href: address({ view: 'thread', id: question.thread_id, tab: 'messages' }) }, `${line(question.workflow ?? 'thread', 60)} ${short(question.thread_id)}`),
       h('span', {}, `node ${line(question.node, 60)}`), since,
       question.deadline && h('span', {}, `until ${question.deadline}`)),
@@ -96,7 +96,8 @@ export function question_card(app, question) {
   }
 
   async function respond(value) {
-    if (done) return;
+    if (done || sending) return;
+    sending = true;
     send_it.disabled = true;
     told('', 'Sending…');
     try {
@@ -109,8 +110,23 @@ export function question_card(app, question) {
         told('bad', problem.message);
       }
     }
+    sending = false;
     send_it.disabled = done;
+    if (is_gone) gone();
     app.inbox.refresh();
+  }
+
+  // What was typed and not sent is not thrown away before somebody has seen why.
+  function gone() {
+    is_gone = true;
+    // That the question is closed may be known before the answer to the request that closed it.
+    if (sending) return;
+    if (!done && (state.text !== '' || element.contains(document.activeElement))) {
+      closed('bad', h('strong', {}, 'Somebody else was faster. '), 'The question is not open any more.');
+      theirs().then((text) => text && result.append(` ${text}`));
+    }
+    if (done) setTimeout(() => element.remove(), result.dataset.mood === 'good' ? 1_500 : 60_000);
+    else element.remove();
   }
 
   // What was answered instead, where it can be read.
@@ -144,15 +160,7 @@ export function question_card(app, question) {
 
   return {
     element,
-    /** It is not open any more. What was typed and not sent is not thrown away before somebody has seen why. */
-    gone() {
-      if (!done && (state.text !== '' || element.contains(document.activeElement))) {
-        closed('bad', h('strong', {}, 'Somebody else was faster. '), 'The question is not open any more.');
-        theirs().then((text) => text && result.append(` ${text}`));
-      }
-      if (done) setTimeout(() => element.remove(), result.dataset.mood === 'good' ? 1_500 : 60_000);
-      else element.remove();
-    },
+    gone,
     aged: () => { since.textContent = `asked ${age(question.requested_at, app.now())} ago`; },
     focus: () => (fields.querySelector('textarea, input, button') ?? send_it).focus(),
   };

@@ -20,7 +20,8 @@ const MAKE = { timeline: timeline_tab, events: events_tab, graph: graph_tab, sta
 const NAMES = { timeline: 'Timeline', events: 'Events', graph: 'Graph', state: 'State', messages: 'Messages' };
 
 export function thread_view(app, route) {
-  let [closed, at, tab, name] = [false, route.at, null, null];
+  let [closed, at, tab, name, asked] = [false, route.at, null, null, 0];
+  let was_ended = null;
   const cards = new Map();
   const model = new ThreadModel(route.id, heard);
 
@@ -71,6 +72,7 @@ export function thread_view(app, route) {
     if (closed) return;
     drawn();
     show(app.route);
+    if (document.activeElement === document.body) document.getElementById(`tab-${name}`).focus({ preventScroll: true });
   }
 
   function drawn() {
@@ -95,7 +97,8 @@ export function thread_view(app, route) {
     pause.title = `${pause.textContent} (p)`;
     slider.max = model.last;
     if (at === null) slider.value = model.last;
-    questions();
+    if (model.ended !== was_ended) questions();
+    was_ended = model.ended;
     if (summary.status === 'error') failed();
     else fault.hidden = true;
   }
@@ -111,9 +114,18 @@ export function thread_view(app, route) {
     }
   }
 
-  // A question that somebody is answering here keeps its card and what was typed.
-  function questions() {
-    const open = app.inbox.open.filter((question) => question.thread_id === route.id);
+  // Its own and those of its branches. A question that somebody is answering here keeps its card and what was typed.
+  async function questions() {
+    let open = [];
+    const turn = (asked += 1);
+    if (!model.ended && app.inbox.open.length > 0) {
+      try {
+        ({ interactions: open } = await model.read(`${model.path}/interactions`));
+      } catch {
+        return;
+      }
+    }
+    if (closed || turn !== asked) return;
     for (const [id, card] of cards) {
       if (open.some((question) => question.id === id)) continue;
       card.gone();
@@ -121,7 +133,7 @@ export function thread_view(app, route) {
     }
     for (const question of open) {
       if (cards.has(question.id)) continue;
-      const card = question_card(app, question);
+      const card = question_card(app, question, route.id);
       cards.set(question.id, card);
       asks.append(card.element);
     }
@@ -236,7 +248,6 @@ export function thread_view(app, route) {
   return {
     element,
     update: (now) => model.summary && show(now),
-    focus: () => document.getElementById(`tab-${app.route.tab}`)?.focus({ preventScroll: true }),
     key(event) {
       if (event.key === '[') move((at ?? model.last) - 1);
       else if (event.key === ']') move((at ?? model.last) + 1);
