@@ -2,9 +2,9 @@
 
 use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_events::thread::{Fan, Rejected, State, Status};
+use rethread_events::thread::{Effect, Fan, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
-use rethread_store::{Store, StoreError};
+use rethread_store::{Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
 use crate::fork::fits;
@@ -149,6 +149,37 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
         }
     }
     Ok(store.delete(thread)?)
+}
+
+/// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
+/// have begun do. Blocks; costs a fold of each that runs.
+pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, RuntimeError> {
+    let own = Status::from_code(info.tag.0).unwrap_or(Status::Pending);
+    if own != Status::Running {
+        return Ok(own);
+    }
+    // One that cannot be read is shown for what its last event says; reading it tells the rest.
+    let Ok(loaded) = load::present(store, info.thread) else { return Ok(own) };
+    let Some(fan) = loaded.state.fan() else { return Ok(own) };
+    if loaded.state.effects().iter().any(|effect| !matches!(effect, Effect::RunBranch(_))) {
+        return Ok(own);
+    }
+    let mut rest = None;
+    for run in fan.running() {
+        let branch = match store.stream(run.child) {
+            Ok(branch) => status(store, &branch)?,
+            Err(StoreError::NotFound { .. }) => return Ok(own),
+            Err(error) => return Err(error.into()),
+        };
+        match branch {
+            Status::Waiting => rest = Some(branch),
+            Status::Paused => rest = rest.or(Some(branch)),
+            Status::Pending | Status::Running | Status::Completed | Status::Cancelled | Status::Error => {
+                return Ok(own);
+            }
+        }
+    }
+    Ok(rest.unwrap_or(own))
 }
 
 /// A thread and all branches that it and they ever had. Blocks; reads the whole stream of each.

@@ -8,6 +8,7 @@ use rethread_store::{ForkPoint, Store, StreamInfo, Tag};
 use serde_json::Value;
 
 use crate::error::RuntimeError;
+use crate::family;
 use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
 
@@ -19,7 +20,8 @@ pub(crate) const PAGE: usize = 512;
 pub struct ThreadSummary {
     /// The thread.
     pub thread_id: ThreadId,
-    /// How far it is.
+    /// How far it is. A thread that has nothing to do but wait for branches that all wait for people is waiting too,
+    /// where its own state says that it runs.
     pub status: Status,
     /// The workflow it began on.
     pub workflow: Option<WorkflowRef>,
@@ -71,11 +73,11 @@ pub struct ThreadFilter {
 }
 
 impl Runtime {
-    /// Threads, oldest first.
+    /// Threads, oldest first. Costs a read of one or two events for each, and a fold of each that runs.
     pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, RuntimeError> {
         let store = self.store().clone();
         self.blocking(move || {
-            let tags: Vec<_> = filter.status.iter().map(|status| Tag(status.code())).collect();
+            let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             let (mut found, mut after) = (Vec::new(), filter.after);
             while found.len() < limit {
@@ -83,13 +85,29 @@ impl Runtime {
                 let Some(last) = page.last() else { break };
                 after = Some(last.thread);
                 for info in page {
-                    found.push(summary(&*store, &info)?);
+                    let summary = summary(&*store, &info)?;
+                    if is_one_of(summary.status, &filter.status) {
+                        found.push(summary);
+                    }
                 }
             }
             Ok(found)
         })
         .await?
     }
+}
+
+/// Where threads of one of these statuses are found; nothing means anywhere. One that waits with its branches is among
+/// those that run.
+pub(crate) fn tags(statuses: &[Status]) -> Vec<Tag> {
+    let at_rest = statuses.iter().any(|status| matches!(status, Status::Waiting | Status::Paused));
+    let also = (at_rest && !statuses.contains(&Status::Running)).then_some(Status::Running);
+    statuses.iter().copied().chain(also).map(|status| Tag(status.code())).collect()
+}
+
+/// Whether a list of these statuses holds a thread of this one; nothing holds all.
+pub(crate) fn is_one_of(status: Status, statuses: &[Status]) -> bool {
+    statuses.is_empty() || statuses.contains(&status)
 }
 
 pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSummary, RuntimeError> {
@@ -104,7 +122,7 @@ pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSumm
     };
     Ok(ThreadSummary {
         thread_id: info.thread,
-        status: Status::from_code(info.tag.0).unwrap_or(Status::Pending),
+        status: family::status(store, info)?,
         workflow,
         started_at: info.first_at,
         last_at: info.last_at,

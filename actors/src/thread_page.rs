@@ -6,7 +6,7 @@ use rethread_store::{Store, StreamInfo, Tag};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::summary::{PAGE, ThreadSummary, summary};
+use crate::summary::{PAGE, ThreadSummary, is_one_of, summary, tags};
 
 /// At most so many threads are looked at for one page, whatever the filter leaves of them.
 const LOOKED_AT_MAX: usize = 5_000;
@@ -106,7 +106,9 @@ fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
         OfWhom::Of(owner) => summary.branch_of.is_some_and(|(branch_of, _)| branch_of == owner),
     };
     let workflow = query.workflow.as_ref();
-    of_whom && workflow.is_none_or(|name| summary.workflow.as_ref().is_some_and(|workflow| workflow.name == *name))
+    is_one_of(summary.status, &query.status)
+        && of_whom
+        && workflow.is_none_or(|name| summary.workflow.as_ref().is_some_and(|workflow| workflow.name == *name))
 }
 
 /// Streams in the order of a list, some at a time.
@@ -131,7 +133,7 @@ impl Source {
             _ => until,
         };
         Self {
-            tags: query.status.iter().map(|status| Tag(status.code())).collect(),
+            tags: tags(&query.status),
             oldest_first: query.oldest_first,
             floor: query.since.map(id_at),
             ceiling,

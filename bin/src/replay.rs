@@ -50,7 +50,7 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
         json["family"] = family.iter().map(Member::to_json).collect();
         output::print_json(&json)?;
     } else {
-        output::print(threads::describe(&state))?;
+        output::print(threads::describe(&state, state.status()))?;
         for member in family.iter().filter(|member| member.at.owner.is_some()) {
             output::print(member.line())?;
         }

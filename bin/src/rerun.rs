@@ -15,7 +15,7 @@ use rethread_events::event::Event;
 use serde_json::{Value, json};
 
 use crate::drive::{self, Form};
-use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::exit::{CONFLICT, DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
@@ -76,6 +76,14 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
         return report(&reran?, args.form);
     };
     interrupt::catch();
+    if let Some(server) = open.server().await? {
+        let message = format!(
+            "--live runs on a log of this machine that no server holds, and {} holds this one: fork there with \
+             `rethread fork {what} --at {from}`, or export the thread and import it into another --data-dir",
+            server.address()
+        );
+        return Err(Failure::new(CONFLICT, message));
+    }
     let runtime = open.work(&args.tools).await?;
     let parent = open::find(&runtime, what).await?;
     let reran = parent.rerun_to(Seq(from), workflow.clone()).await?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use rethread::{LimitRaised, Outcome, Status, ThreadFilter, nanousd};
+use rethread::{LimitRaised, Outcome, Status, ThreadFilter, ThreadHandle, nanousd};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
@@ -14,6 +14,7 @@ use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::Client;
 
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
@@ -67,14 +68,16 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
-        if let Some(server) = server {
-            if raised != LimitRaised::default() || summary.status == Status::Paused {
-                server.resume(thread.id(), &raised).await?;
-            }
-        } else if raised != LimitRaised::default() {
-            thread.raise(raised).await?;
-        } else if summary.status == Status::Paused {
-            thread.resume().await?;
+        let paused = family::paused(&runtime, thread.id()).await?;
+        let whose = if raised == LimitRaised::default() {
+            paused
+        } else if paused.contains(&named.id()) || paused.is_empty() {
+            vec![named.id()]
+        } else {
+            paused
+        };
+        for id in whose {
+            go_on(server, &runtime.thread(id), &raised).await?;
         }
         let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
@@ -89,24 +92,20 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
     // Branches run with the thread whose branches they are.
     let roots = unfinished.into_iter().filter(|summary| summary.branch_of.is_none());
+    let runtime_of_all = &runtime;
     let all = stream::iter(roots).map(|summary| {
+        let runtime = runtime_of_all;
         let thread = runtime.thread(summary.thread_id);
         async move {
-            let is_paused = summary.status == Status::Paused;
+            for id in family::paused(runtime, thread.id()).await? {
+                go_on(server, &runtime.thread(id), &LimitRaised::default()).await?;
+            }
             match server {
                 Some(server) => {
-                    if is_paused {
-                        server.resume(thread.id(), &LimitRaised::default()).await?;
-                    }
                     server.at_rest(&thread).await?;
                     Ok(thread.present().await?)
                 }
-                None => {
-                    if is_paused {
-                        thread.resume().await?;
-                    }
-                    Ok::<_, Failure>(thread.at_rest().await?)
-                }
+                None => Ok::<_, Failure>(thread.at_rest().await?),
             }
         }
     });
@@ -132,6 +131,15 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     }
     let code = all_done(open, &done, args.form)?;
     Ok(failure.map_or(code, ExitCode::from))
+}
+
+/// Ends the pause of one thread, with higher limits where some are given.
+async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
+    match server {
+        Some(server) => Ok(server.resume(thread.id(), raised).await?),
+        None if *raised == LimitRaised::default() => Ok(thread.resume().await?),
+        None => Ok(thread.raise(raised.clone()).await?),
+    }
 }
 
 fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCode, Failure> {

@@ -139,7 +139,7 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
         }
         output::print_json(&json)?;
     } else {
-        output::print(describe(&state))?;
+        output::print(describe(&state, summary.status))?;
         if !branches.is_empty() {
             output::print(branches::lines(&branches))?;
         }
@@ -172,12 +172,12 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// A thread in words.
-pub(crate) fn describe(state: &State) -> String {
+/// A thread in words; `status` is how far it is, with its branches.
+pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push(format!("{name:<12}{}", output::tame(&value, 600)));
     line("thread", state.thread().to_string());
-    line("status", state.status().to_string());
+    line("status", status.to_string());
     if let Some(workflow) = state.workflow() {
         let hash: String = workflow.hash.to_string().chars().take(12).collect();
         line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));

@@ -161,7 +161,7 @@ export class Page {
       const key = parts.pop();
       const modifiers = (parts.includes('Control') ? 2 : 0) + (parts.includes('Shift') ? 8 : 0);
       const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
-      const base = { key, modifiers, windowsVirtualKeyCode: codes[key] ?? key.toUpperCase().charCodeAt(0), code: key.length === 1 ? undefined : key };
+      const base = { key, modifiers, windowsVirtualKeyCode: codes[key] ?? (/^[a-z0-9]$/i.test(key) ? key.toUpperCase().charCodeAt(0) : 0), code: key.length === 1 ? undefined : key };
       await this.send('Input.dispatchKeyEvent', { type: text && modifiers !== 2 ? 'keyDown' : 'rawKeyDown', text: modifiers === 2 ? undefined : text, ...base });
       await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...base });
     }

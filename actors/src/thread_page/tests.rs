@@ -1,1 +1,104 @@
+use futures::executor::block_on;
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, Seq};
+use rethread_store::{Append, MemoryStore};
+use serde_json::json;
 
+use super::*;
+use crate::recorded::new_record;
+
+/// The id of the thread with this number, made at this second.
+fn id(second: u64, number: u8) -> ThreadId {
+    ThreadId::new(second * 1_000, [number; 10])
+}
+
+fn at(second: u64) -> Time {
+    Time::from_unix_us(second * 1_000_000)
+}
+
+/// A log with a thread at each of these seconds; each third one runs `b`, the others `a`; each second one is waiting.
+fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
+    let store = MemoryStore::new();
+    let ids: Vec<_> = seconds.iter().zip(0..).map(|(second, n)| id(*second, n)).collect();
+    for (n, thread) in ids.iter().enumerate() {
+        let started = json!({
+            "workflow": { "name": if n % 3 == 2 { "b" } else { "a" }, "hash": Hash::ZERO }, "input": "", "variables": {},
+            "entry": "n", "deadline": null, "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+        });
+        let event = Event::from_data("THREAD_STARTED", started).unwrap();
+        let status = if n % 2 == 1 { Status::Waiting } else { Status::Running };
+        let append = Append {
+            thread: *thread,
+            expected: Seq(0),
+            fork_of: None,
+            trace: None,
+            tag: Tag(status.code()),
+            records: vec![new_record(&event, at(seconds[n]), None).unwrap()],
+        };
+        block_on(store.append(append)).unwrap();
+    }
+    (store, ids)
+}
+
+/// All pages of a list, one after the other.
+fn all(store: &dyn Store, query: &ThreadQuery) -> Vec<ThreadId> {
+    let (mut found, mut query) = (Vec::new(), query.clone());
+    loop {
+        let page = page(store, &query).unwrap();
+        assert!(page.threads.len() <= query.limit);
+        found.extend(page.threads.iter().map(|thread| thread.thread_id));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return found,
+        }
+    }
+}
+
+/// Close together, far apart, and long ago.
+const SECONDS: [u64; 12] =
+    [5, 5, 5, 1_000, 1_001, 90_000, 90_000, 5_000_000, 1_700_000_000, 1_700_000_000, 1_700_000_001, 1_700_000_009];
+
+#[test]
+fn pages_of_every_size_hold_each_thread_once_in_both_orders() {
+    let (store, ids) = log(&SECONDS);
+    let mut newest = ids.clone();
+    newest.reverse();
+    for limit in 1..14 {
+        let query = ThreadQuery { limit, ..ThreadQuery::default() };
+        assert_eq!(all(&store, &query), newest, "limit {limit}");
+        assert_eq!(all(&store, &ThreadQuery { oldest_first: true, ..query }), ids, "limit {limit}, oldest first");
+    }
+    assert!(all(&MemoryStore::new(), &ThreadQuery { limit: 1, ..ThreadQuery::default() }).is_empty());
+}
+
+#[test]
+fn filters_leave_what_they_say() {
+    let (store, ids) = log(&SECONDS);
+    for limit in [1, 3, 50] {
+        for oldest_first in [false, true] {
+            let query = ThreadQuery { limit, oldest_first, ..ThreadQuery::default() };
+            let expect = |what: ThreadQuery, keep: &dyn Fn(usize) -> bool| {
+                let mut kept: Vec<_> = (0..ids.len()).filter(|n| keep(*n)).map(|n| ids[n]).collect();
+                if !oldest_first {
+                    kept.reverse();
+                }
+                assert_eq!(all(&store, &what), kept, "{what:?}");
+            };
+            expect(ThreadQuery { status: vec![Status::Waiting], ..query.clone() }, &|n| n % 2 == 1);
+            expect(ThreadQuery { workflow: Some("b".into()), ..query.clone() }, &|n| n % 3 == 2);
+            expect(ThreadQuery { since: Some(at(1_000)), ..query.clone() }, &|n| SECONDS[n] >= 1_000);
+            expect(ThreadQuery { until: Some(at(90_000)), ..query.clone() }, &|n| SECONDS[n] < 90_000);
+            let both = ThreadQuery { since: Some(at(5)), until: Some(at(6)), ..query.clone() };
+            expect(both, &|n| SECONDS[n] == 5);
+            expect(ThreadQuery { branch_of: OfWhom::Of(ids[0]), ..query.clone() }, &|_| false);
+            expect(ThreadQuery { branch_of: OfWhom::Nobody, ..query }, &|_| true);
+        }
+    }
+}
+
+#[test]
+fn many_threads_of_one_moment_do_not_make_a_page_without_end() {
+    let (store, ids) = log(&[1_700_000_000; 200]);
+    let found = all(&store, &ThreadQuery { limit: 7, ..ThreadQuery::default() });
+    assert_eq!(found.len(), ids.len());
+}

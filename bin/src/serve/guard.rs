@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, ResponseError as _};
+use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use super::problem::{Kind, Problem};
 use super::routes::{self, Access};
@@ -17,6 +18,9 @@ use super::tokens::Scope;
 
 /// How long an answer may take to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The same of what reads or writes much of the log.
+const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
+const LONG: [&str; 2] = ["/v1/log/verify", "/v1/import"];
 
 /// What whoever sent the request may do.
 #[derive(Debug, Clone, Copy)]
@@ -36,10 +40,14 @@ pub(crate) async fn guard(
     let access = route.map_or(Access::Anybody, |route| route.access);
     let method = request.method().clone();
     let name = route.map_or("none", |route| route.path);
+    let foreign = foreign(&server, request.headers());
     let answered = match admit(&server, &request, access) {
+        // A browser asks before it sends what a form could not; nothing is told here that needs a token.
+        Ok(_) if foreign.is_some() && is_preflight(&request) => Ok(request.into_response(preflight())),
         Ok(allowed) => {
             request.extensions_mut().insert(Allowed(allowed));
-            in_time(next.call(request)).await
+            let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
+            in_time(next.call(request), limit).await
         }
         Err(problem) => Ok(request.into_response(problem.error_response())),
     };
@@ -49,17 +57,21 @@ pub(crate) async fn guard(
     };
     server.counters.answered(method.as_str(), name, status.as_u16(), began.elapsed());
     let mut response = answered?;
+    if let Some(origin) = foreign {
+        share(response.headers_mut(), origin);
+    }
     protect(response.headers_mut());
     Ok(response)
 }
 
 async fn in_time<B: MessageBody + 'static>(
     answer: impl Future<Output = Result<ServiceResponse<B>, Error>>,
+    limit: Duration,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    match tokio::time::timeout(ANSWER_MAX, answer).await {
+    match tokio::time::timeout(limit, answer).await {
         Ok(answer) => Ok(answer?.map_into_boxed_body()),
         Err(_) => {
-            let seconds = ANSWER_MAX.as_secs();
+            let seconds = limit.as_secs();
             let detail = format!(
                 "there was no answer within {seconds} seconds; what was asked for may have been done: look before you ask again"
             );
@@ -149,6 +161,38 @@ fn check_origin(server: &Server, headers: &HeaderMap, host: Option<&str>) -> Res
     let origin = super::request::cut(&origin);
     let detail = format!("a page of `{origin}` sent this: start the server with --allow-origin {origin} if it may");
     Err(Problem::new(Kind::ForeignOrigin, detail))
+}
+
+/// The origin of a page from elsewhere that may use the server.
+fn foreign(server: &Server, headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    let text = origin.to_str().ok()?.to_ascii_lowercase();
+    server.settings.origins.contains(&text).then(|| origin.clone())
+}
+
+fn is_preflight(request: &ServiceRequest) -> bool {
+    request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight() -> HttpResponse {
+    HttpResponse::NoContent()
+        .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"))
+        .insert_header((
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, last-event-id, cache-control",
+        ))
+        .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
+        .finish()
+}
+
+/// Lets a page of this origin read the answer. It sends its token in a header: cookies are not for it.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed");
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(policy, HeaderValue::from_static("cross-origin"));
 }
 
 fn scope(server: &Server, headers: &HeaderMap) -> Result<Scope, Problem> {

@@ -107,7 +107,7 @@ test('a shell reads every command as it was meant', () => {
 if (process.env.RETHREAD_PROGRAM) {
   test('the program knows every command that the page shows', () => {
     const all = [
-      commands.list({ status: 'waiting' }), commands.pause(ID, 'why'), commands.resume(ID), commands.cancel(ID, 'why'), commands.inbox(),
+      commands.list({ status: 'waiting', branches: true }), commands.pause(ID, 'why'), commands.resume(ID), commands.cancel(ID, 'why'), commands.inbox(),
       commands.fork(ID, { at: 3, variables: { v: 1 }, prompts: { n: 't' }, profile: 'p' }),
       ...[{ decision: 'approve' }, { decision: 'edit', arguments: {} }, { decision: 'reject' }].map((given) => commands.respond(approval, given)),
       commands.respond(open, 'x'), commands.respond(open, 1),

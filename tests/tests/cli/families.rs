@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{id_of, keys};
 
 /// A branch that answers at once, one that asks a person, and inside it one for each of two.
-const FAMILY: &str = r#"
+pub(crate) const FAMILY: &str = r#"
 version: "1"
 name: family
 nodes:
@@ -114,6 +114,24 @@ fn lists_and_replays_know_branches() {
     let people = scene.run("replay last").ok().stdout;
     assert!(people.contains("right") && people.contains("waiting at seq"), "{people}");
     scene.run("replay last --to joined").code(5).says("is no seq, time or checkpoint");
+}
+
+#[test]
+fn a_thread_that_waits_only_with_its_branches_is_shown_as_waiting() {
+    let scene = scene();
+    scene.run("run family.yaml").code(4);
+    assert_eq!(scene.run("show last --json").ok().json()["status"], "waiting");
+    let root = id_of(&scene.run("show last --json").ok().json());
+    let listed = |status: &str| scene.run_args(&["threads", "--json", "--status", status]).ok().stdout.contains(&root);
+    assert!(listed("waiting") && !listed("running"));
+    let people = scene.run("show last").ok().stdout;
+    assert!(people.contains("status      waiting"), "{people}");
+    // Inside branches, too: those of the branch wait, and so does the branch.
+    let question = questions(&scene).remove(0);
+    scene.run_args(&["respond", &question, "--value", "true"]).ok();
+    scene.run("resume last").code(4);
+    assert_eq!(questions(&scene).len(), 2);
+    assert_eq!(scene.run("show last --json").ok().json()["status"], "waiting");
 }
 
 #[test]

@@ -68,3 +68,21 @@ fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
     scene.run("resume last --more 1").ok();
     assert_eq!(scene.run("show last --json").ok().json()["usage"]["llm_calls"], 3);
 }
+
+#[test]
+fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
+    let scene = scene("");
+    let work = "{nodes: [{id: work, llm: {profile_id: main, user_prompt: go, tool_mode: auto, \
+                available_tools: [list_folder], max_iterations: 2}}]}";
+    scene.write(
+        "limited.yaml",
+        format!(
+            "version: '1'\nname: limited\non_limit: pause\nnodes:\n  - id: both\n    parallel: {{branches: {{left: \
+             {work}, right: {work}}}}}\n"
+        ),
+    );
+    scene.run("run limited.yaml").code(4);
+    assert_eq!(scene.run("show last --json").ok().json()["status"], "paused");
+    scene.run("resume last --more 1").ok();
+    assert_eq!(scene.run("show last --json").ok().json()["output"], json!({ "left": "done", "right": "done" }));
+}

@@ -20,6 +20,7 @@ mod people;
 mod rerun;
 mod sent;
 mod shapes;
+mod terminal;
 mod usage;
 
 const GREETING: &str = r#"

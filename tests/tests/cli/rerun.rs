@@ -82,7 +82,9 @@ fn every_example_does_again_what_it_did() {
     let scene = scene();
     for entry in fs::read_dir(root().join("docs/examples")).unwrap() {
         let file = entry.unwrap().path();
-        let ran = scene.run_args(["run", file.to_str().unwrap(), "--quiet", "--no-input"]);
+        let tools = ["--workspace", "workspace", "--allow-write", "--allow-commands"];
+        let run = ["run", file.to_str().unwrap(), "--quiet", "--no-input"];
+        let ran = scene.run_args(run.iter().chain(&tools));
         assert!(matches!(ran.code, Some(0 | 4)), "{ran}");
         scene.run("rerun last").ok();
     }

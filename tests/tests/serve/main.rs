@@ -10,6 +10,7 @@ mod embedded;
 mod eventsource;
 mod http;
 mod idempotency;
+mod page;
 mod place;
 mod remote;
 mod security;

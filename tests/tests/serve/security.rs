@@ -92,6 +92,16 @@ fn names_and_origins_that_are_not_its_own_get_nothing() {
     let origin = |origin: &str| place.request("GET", "/v1/threads").header("Origin", origin).send();
     origin(&format!("http://127.0.0.1:{port}")).is(200);
     origin("https://page.example").is(200);
+    let read = origin("https://page.example");
+    assert_eq!(read.header("access-control-allow-origin"), Some("https://page.example"));
+    assert_eq!(origin(&format!("http://127.0.0.1:{port}")).header("access-control-allow-origin"), None);
+    let preflight = |from: &str| {
+        let request = place.request("OPTIONS", "/v1/threads").header("Origin", from);
+        request.header("Access-Control-Request-Method", "POST").send()
+    };
+    let asked = preflight("https://page.example").is(204);
+    assert!(asked.header("access-control-allow-headers").is_some_and(|names| names.contains("authorization")));
+    preflight("http://evil.example").problem(403, "foreign-origin");
     for bad in ["http://evil.example", "null", "http://127.0.0.1:1", "https://page.example.evil.example", "file://"] {
         origin(bad).problem(403, "foreign-origin");
     }

@@ -1,6 +1,7 @@
 //! Threads that a runtime left in the middle go on in the next one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rethread::store::{MemoryStore, Store};
 use rethread::{ErrorKind, Event, Seq, Status, ThreadId, Workflow};
@@ -20,8 +21,18 @@ async fn interrupted(tool: &str, store: Arc<dyn Store>, next: impl FnOnce() -> A
     let thread = world.start(&uses(tool), "go").await;
     tally.called(tool, 1).await;
     let id = thread.id();
+    // What may be repeated begins before it is in the log that it was asked for.
+    let asked = async {
+        let is_request = |event: &rethread::RecordedEvent| matches!(event.event, Event::ToolExecutionRequest(_));
+        while !thread.recorded_events(Seq(0)).await.unwrap().iter().any(is_request) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), asked).await.unwrap();
     let next = next();
-    drop((world, thread));
+    drop(thread);
+    // The test's, and that of the next runtime where it is the same log.
+    world.crash(2).await;
 
     tally.gate().open();
     let world = World::on(next, &tally).await;
@@ -76,7 +87,8 @@ fn a_question_survives_and_is_answered_in_the_next_runtime() {
         let world = World::on(store.clone(), &Tally::default()).await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;
         let (id, question) = (thread.id(), outcome.state.interaction().unwrap().id);
-        drop((world, thread));
+        drop(thread);
+        world.crash(1).await;
 
         let world = World::on(store, &Tally::default()).await;
         let thread = world.runtime.thread(id);
@@ -98,7 +110,8 @@ fn a_paused_thread_stays_paused() {
         tally.called("wait_look", 1).await;
         thread.pause(None).await.unwrap();
         let id = thread.id();
-        drop((world, thread));
+        drop(thread);
+        world.crash(1).await;
         tally.gate().open();
 
         let world = World::on(store, &tally).await;
@@ -119,7 +132,8 @@ fn a_runtime_that_is_told_not_to_leaves_threads_alone_until_they_are_woken() {
         let thread = world.start(&uses("wait_look"), "go").await;
         tally.called("wait_look", 1).await;
         let id = thread.id();
-        drop((world, thread));
+        drop(thread);
+        world.crash(1).await;
         tally.gate().open();
 
         let world = World::with(store, &tally, |builder| builder.recover(false)).await;
@@ -141,7 +155,8 @@ fn a_tool_that_is_gone_in_the_next_runtime_has_failed() {
         let thread = world.start(&uses("wait_look"), "go").await;
         tally.called("wait_look", 1).await;
         let id: ThreadId = thread.id();
-        drop((world, thread));
+        drop(thread);
+        world.crash(1).await;
 
         let none = rethread::tools::Registry::new();
         let world = World::with(store, &tally, |builder| builder.tools(none)).await;

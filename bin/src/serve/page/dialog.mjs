@@ -23,6 +23,7 @@ export function form_dialog(title, label, fields, submit, kind = '') {
   const button = h(`button.main${kind}`, { type: 'submit' }, label);
   const form = h('form', { method: 'dialog' }, ...fields, fault, h('footer', {}, button));
   const shown = dialog(title, form);
+  form.querySelector('select, input, textarea, button')?.focus();
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     fault.hidden = true;
@@ -41,7 +42,7 @@ export function form_dialog(title, label, fields, submit, kind = '') {
 
 /** A command with a button that copies it. */
 export function command(text) {
-  const code = h('code', { tabindex: '0' }, text);
+  const code = h('code', {}, text);
   const copy = h('button', { type: 'button', onclick: () => copied(text, code) }, 'Copy');
   return h('div.command', {}, code, copy);
 }

@@ -375,7 +375,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
             for (name, bench) in &family.threads {
                 assert_eq!(bench.log, again.threads[name].log, "thread {name} of {yaml}");
             }
-            again.to_its_end(&yaml);
+            again.run_to_the_end(&yaml);
             for bench in again.threads.values() {
                 laws::hold(bench);
             }

@@ -79,10 +79,27 @@ impl World {
         (thread, outcome)
     }
 
+    /// Ends the runtime like a crash would, and waits until nothing of it holds the log any more, but so many others:
+    /// a log in memory has no lock that would keep two runtimes apart.
+    pub(crate) async fn crash(self, n_others: usize) {
+        let store = Arc::downgrade(&self.store);
+        drop(self);
+        until(|| store.strong_count() <= n_others).await;
+    }
+
     /// Checks the laws over the whole log, and stops.
     pub(crate) async fn end(self) {
         check_laws(&self.runtime).await;
         self.runtime.shutdown().await.unwrap();
+    }
+}
+
+/// Waits until something holds, for twenty seconds at most.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !holds() {
+        assert!(std::time::Instant::now() < limit, "it does not come to hold");
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
 

@@ -1,0 +1,147 @@
+// Two people at once, approvals, a server that goes away, and one that wants a token.
+
+import { after, before, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { Browser } from '../browser.mjs';
+import { APPROVING, ASKING, GREETING, Place } from '../place.mjs';
+
+let [place, browser] = [];
+before(async () => {
+  place = await Place.open();
+  browser = await Browser.launch();
+});
+after(async () => {
+  await browser?.close();
+  await place?.close();
+});
+
+test('of two people who answer the same question at once, one is told that the other was faster', async () => {
+  for (const answers of [['red', 'green'], ['up', 'down'], ['in', 'out']]) {
+    const id = await place.thread(ASKING);
+    await place.question(id);
+    const pages = await Promise.all(answers.map(() => browser.page(`${place.url}/#/inbox`)));
+    for (const [i, page] of pages.entries()) {
+      await page.says('Which colour?', '.question');
+      await page.click('.question textarea');
+      await page.type(answers[i]);
+    }
+    await Promise.all(pages.map((page) => page.value(`document.querySelector('.question form').requestSubmit()`)));
+    const told = await Promise.all(pages.map((page) => page.until(`(() => { const text = document.querySelector('.question .result')?.innerText ?? ''; return /Answered|faster/.test(text) && text; })()`)));
+    assert.equal(told.filter((text) => text.includes('Answered')).length, 1, told.join(' | '));
+    assert.equal(told.filter((text) => text.includes('Somebody else was faster')).length, 1, told.join(' | '));
+    const winner = told.findIndex((text) => text.includes('Answered'));
+    await pages[1 - winner].says(`The answer was: ${answers[winner]}`, '.question .result');
+    assert.equal((await place.outcome(id)).status, 'completed');
+    assert.equal((await place.ask('GET', `/v1/threads/${id}/state`)).variables.colour, answers[winner]);
+    await Promise.all(pages.map((page) => page.close()));
+  }
+});
+
+test('a question that somebody else answers while one types does not vanish without a word', async () => {
+  const id = await place.thread(ASKING);
+  const question = await place.question(id);
+  const page = await browser.page(`${place.url}/#/inbox`);
+  await page.click('.question textarea');
+  await page.type('half a thou');
+  await place.ask('POST', `/v1/interactions/${question.id}/respond`, { answer: 'blue' });
+  await page.says('Somebody else was faster', '.question .result');
+  await page.says('The answer was: blue', '.question .result');
+  assert.equal(await page.value(`document.querySelector('.question textarea').value`), 'half a thou');
+  await page.close();
+});
+
+test('a tool call is approved with other arguments, and another one rejected with a reason', async () => {
+  const page = await browser.page(`${place.url}/#/inbox`);
+  const edited = await place.thread(APPROVING);
+  await page.says('list_folder', '.question');
+  await page.click('.question input[value=edit]');
+  await page.value(`(() => { const one = document.querySelector('.question textarea'); one.value = '{"path": "."}'; one.dispatchEvent(new Event('input')); })()`);
+  await page.click('.question button', 'Command');
+  await page.says(`--edit '{"path":"."}'`, 'dialog');
+  await page.press('Escape');
+  await page.click('.question button.main');
+  await page.says('Answered', '.question');
+  assert.equal((await place.outcome(edited)).status, 'completed');
+  const { events } = await place.ask('GET', `/v1/threads/${edited}/events?types=USER_INTERACTION_PROCESSED,TOOL_EXECUTION_COMPLETED`);
+  assert.deepEqual(events[0].data.decision, { decision: 'edit', arguments: { path: '.' } });
+  assert.equal(events.length, 2);
+  await page.until(`document.querySelectorAll('.question').length === 0`);
+  const rejected = await place.thread(APPROVING);
+  await page.click('.question input[value=reject]');
+  await page.click('.question textarea');
+  await page.type('not today');
+  await page.click('.question button.main', 'Reject');
+  await page.says('Answered', '.question');
+  assert.equal((await place.outcome(rejected)).status, 'completed');
+  const said = await place.ask('GET', `/v1/threads/${rejected}/events?types=USER_INTERACTION_PROCESSED`);
+  assert.deepEqual(said.events[0].data.decision, { decision: 'reject', reason: 'not today' });
+  await page.close();
+});
+
+test('a thread is paused, goes on, and is cancelled with a reason', async () => {
+  const id = await place.thread(ASKING);
+  await place.question(id);
+  const page = await browser.page(`${place.url}/#/threads/${id}`);
+  await page.click('.bar button', 'Pause');
+  await page.says('paused', '.facts .pill');
+  await page.press('p');
+  await page.says('waiting', '.facts .pill');
+  await page.click('.bar button', 'Cancel');
+  await page.click('#reason');
+  await page.type("it's over");
+  await page.says(`rethread cancel ${id} --reason 'it'\\''s over'`, 'dialog code');
+  await page.click('dialog button.danger');
+  await page.says('cancelled', '.facts .pill');
+  assert.equal((await place.outcome(id)).error.message.includes("it's over"), true);
+  await page.close();
+});
+
+test('through a server that is killed nothing is missed and nothing comes twice', async () => {
+  const own = await Place.open();
+  try {
+    const id = await own.thread(GREETING);
+    const page = await browser.page(`${own.url}/#/threads/${id}/events`);
+    await page.says('LLM_CALL_REQUESTED', '.event-row');
+    await own.kill();
+    await page.says('connection lost', '#connection');
+    await own.start();
+    await page.until(`document.getElementById('connection').dataset.state === 'live'`);
+    const question = await own.question(id);
+    await own.ask('POST', `/v1/interactions/${question.id}/respond`, { answer: 'yes' });
+    const { last_seq: last } = await own.outcome(id);
+    await page.says('THREAD_COMPLETED', '.event-row');
+    await page.says(`${last + 1} events`, '.left');
+    await page.value(`document.querySelector('.virtual').scrollTop = 0`);
+    await page.until(`document.querySelector('.event-row .seq')?.innerText === '0'`);
+    const seen = await page.value(`[...document.querySelectorAll('.row')].sort((a, b) => a.dataset.index - b.dataset.index).map((row) => [Number(row.querySelector('.seq').innerText), row.querySelector('.type').innerText])`);
+    const { events } = await own.ask('GET', `/v1/threads/${id}/events`);
+    assert.deepEqual(seen, events.slice(0, seen.length).map((event) => [event.seq, event.type]));
+    await page.close();
+  } finally {
+    await own.close();
+  }
+});
+
+test('a server that wants a token gets it, and its cookie can be taken back', async () => {
+  const own = Place.folder('--require-token');
+  try {
+    const { token } = JSON.parse(own.run('token', 'create', '--scope', 'operate', '--json'));
+    await own.start();
+    const page = await browser.page(`${own.url}/#/inbox`);
+    await page.says('Sign in', 'h1');
+    await page.type('wrong');
+    await page.press('Enter');
+    await page.says('nobody knows this token', '.fault');
+    await page.value(`document.getElementById('token').value = ''`);
+    await page.type(token);
+    await page.press('Enter');
+    await page.says('Nobody is asked anything', 'main');
+    assert.equal(await page.value('document.cookie'), '', 'no script can read it');
+    await page.until(`document.getElementById('connection').dataset.state === 'live'`);
+    await page.value('location.reload()');
+    await page.says('Nobody is asked anything', 'main');
+    await page.close();
+  } finally {
+    await own.close();
+  }
+});

@@ -1,0 +1,73 @@
+//! The inspector: its modules in node, and the page itself in a real Chromium, through what a person would do. The
+//! tests are in `tests/page/`; each needs nothing but node, and those of the page a Chromium.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rethread_tests::binary::{program, root};
+
+fn answers(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The Chromium to be driven: that of `RETHREAD_CHROMIUM`, or the first that is installed.
+fn chromium() -> Option<String> {
+    let named = std::env::var("RETHREAD_CHROMIUM").into_iter();
+    let known = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
+    named.chain(known).find(|name| answers(name))
+}
+
+/// Runs the tests of a file or a folder of `tests/page/`.
+#[track_caller]
+fn node(what: &str, chromium: Option<&str>) {
+    let path: PathBuf = root().join("tests/page").join(what);
+    let mut command = Command::new("node");
+    command.arg("--test").arg(path).env("RETHREAD_PROGRAM", program());
+    if let Some(chromium) = chromium {
+        command.env("RETHREAD_CHROMIUM", chromium);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let passed = said.lines().find_map(|line| line.strip_prefix("# pass ").or(line.strip_prefix("ℹ pass ")));
+    assert!(passed.is_some_and(|n| n != "0"), "no test ran: {said}");
+}
+
+#[track_caller]
+fn flows(file: &str) {
+    if !answers("node") {
+        eprintln!("skipped: node is not installed, so the page was not tested");
+        return;
+    }
+    let Some(chromium) = chromium() else {
+        eprintln!("skipped: no Chromium is installed (Debian's package `chromium`), so the page was not tested");
+        return;
+    };
+    node(&format!("flows/{file}.test.mjs"), Some(&chromium));
+}
+
+#[test]
+fn the_modules_of_the_page_do_what_they_say() {
+    if !answers("node") {
+        eprintln!("skipped: node is not installed, so the modules of the page were not tested");
+        return;
+    }
+    for file in ["values", "stream", "pictures"] {
+        node(&format!("units/{file}.test.mjs"), None);
+    }
+}
+
+#[test]
+fn a_person_can_watch_step_back_and_fork_in_the_page() {
+    flows("look");
+}
+
+#[test]
+fn people_can_answer_in_the_page_also_at_once_and_through_a_crash() {
+    flows("answer");
+}
+
+#[test]
+fn the_page_works_with_keys_alone_in_the_dark_and_on_a_small_screen() {
+    flows("everybody");
+}
