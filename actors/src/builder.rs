@@ -75,6 +75,7 @@ pub struct RuntimeBuilder {
     strategies: Strategies,
     equipment: Plan,
     workspace_in_prompt: bool,
+    content_in_spans: bool,
     monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
     arbiters: usize,
@@ -102,6 +103,7 @@ impl RuntimeBuilder {
             strategies: Strategies::default(),
             equipment: Plan::default(),
             workspace_in_prompt: true,
+            content_in_spans: false,
             monitors: Vec::new(),
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
@@ -191,6 +193,25 @@ impl RuntimeBuilder {
     /// `workspace_in_prompt: false`. What a model was told is recorded with the request.
     pub fn workspace_in_prompt(mut self, is_told: bool) -> Self {
         self.workspace_in_prompt = is_told;
+        self
+    }
+
+    /// Whether the `tracing` spans of calls hold what was said: `input` (the messages a model is sent, the arguments of
+    /// a tool, the question to a person) and `output` (the answer, or the text of the error), at most 16 KiB of each.
+    /// They do not unless set, since that is what people entrust to the application. Keys of providers are in no span.
+    ///
+    /// The spans, all of level INFO and with the target `rethread::spans`:
+    ///
+    /// - `thread`, while a thread is in memory: `thread`, `workflow`, `outcome` (its status when it leaves, so a thread
+    ///   that waits for long has several such spans), `duration_ms`;
+    /// - `node` in it, for each try: `node`, `attempt`, `outcome`, `duration_ms`;
+    /// - `call` in that, for each attempt: `call` (its id), `attempt`, `kind` (`model`, `tool`, `person`, `processor`,
+    ///   `strategy`), `callee` (the name of the model, tool, processor or strategy), `outcome`, `duration_ms`.
+    ///
+    /// `outcome` of nodes and calls is `completed`, `cancelled`, or the kind of the error. What a tool does is done
+    /// inside the span of its call.
+    pub fn content_in_spans(mut self, is_held: bool) -> Self {
+        self.content_in_spans = is_held;
         self
     }
 
@@ -307,6 +328,7 @@ impl RuntimeBuilder {
             limits: self.limits,
             observing: self.observing,
             workspace_in_prompt: self.workspace_in_prompt,
+            content_in_spans: self.content_in_spans,
         });
         let system = start_system(inner.clone(), equipment, self.arbiters, self.recover).await?;
         Ok(Runtime::new(inner, system))

@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) monitors: Vec<Arc<Watching>>,
     /// Whether models are told in which folder their tools work.
     workspace_in_prompt: bool,
+    /// Whether spans hold what was said.
+    pub(crate) content_in_spans: bool,
     counting: Counting,
     pub(crate) bases: Bases,
     pub(crate) kept_states: KeptStates,
@@ -94,6 +96,7 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
     pub(crate) workspace_in_prompt: bool,
+    pub(crate) content_in_spans: bool,
     pub(crate) monitors: Vec<Arc<Watching>>,
 }
 
@@ -104,6 +107,7 @@ impl Inner {
             outputs: Arc::new(Outputs::new(parts.store.clone())),
             equipment: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
+            content_in_spans: parts.content_in_spans,
             monitors: parts.monitors,
             store: parts.store,
             tools: parts.tools,

@@ -57,6 +57,7 @@ mod request_body;
 mod rerun;
 mod runtime;
 mod snapshots;
+mod spans;
 mod start_thread;
 mod strategy;
 mod subscription;

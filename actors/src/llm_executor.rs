@@ -14,9 +14,11 @@ use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::inner::Inner;
 use crate::models::model_answer;
+use crate::spans::{CallSpan, json_of};
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_executor::{contained, millis};
 
@@ -32,6 +34,7 @@ pub(crate) struct CallModel {
     pub(crate) call: ModelCall,
     pub(crate) request: ModelRequest,
     pub(crate) cancel: CancellationToken,
+    pub(crate) span: CallSpan,
 }
 
 pub(crate) struct LlmExecutor {
@@ -78,10 +81,12 @@ impl Asker {
 }
 
 async fn run(inner: Arc<Inner>, message: CallModel) {
-    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, cancel } = message;
+    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, cancel, span } = message;
+    span.asks(|| json_of(&request.messages));
     let asker = Asker { thread, call, attempt, cancel };
     let began = Instant::now();
-    let answered = contained(ask(&inner, id, &asker, &request)).await.unwrap_or_else(Err);
+    let answered = contained(ask(&inner, id, &asker, &request)).instrument(span.span()).await.unwrap_or_else(Err);
+    span.ends(&answered, |answer| json_of(&answer.message));
     let input = match answered {
         Ok(mut answer) => {
             answer.duration_ms = millis(began.elapsed());

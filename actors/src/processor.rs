@@ -18,7 +18,9 @@ use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::thread::{Input, Processed, ProcessorRun, State, is_built_in_processor};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
+use crate::spans::{CallSpan, json_of};
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_executor::contained;
 
@@ -75,8 +77,9 @@ impl Processors {
     }
 
     /// Runs one, until it is called off, and tells the thread what it made.
-    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>) {
+    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>, span: CallSpan) {
         let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
+        span.asks(|| json_of(&cx.messages));
         let processor = self.0.get(&run.processor).cloned().ok_or_else(|| {
             let message = format!("there is no context processor `{}` in this runtime", run.processor);
             ExecutionError::new(ErrorKind::Configuration, message)
@@ -87,9 +90,11 @@ impl Processors {
             let answer = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                answer = contained(answer) => answer,
+                answer = contained(answer).instrument(span.span()) => answer,
             };
-            let input = match answer.unwrap_or_else(Err) {
+            let answer = answer.unwrap_or_else(Err);
+            span.ends(&answer, |processed| json_of(&processed.output));
+            let input = match answer {
                 Ok(processed) => Input::ContextProcessed { call, attempt, processed },
                 Err(error) => Input::ContextProcessingFailed { call, attempt, error },
             };

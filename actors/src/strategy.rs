@@ -16,7 +16,9 @@ use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::thread::{Input, State, StrategyRun, Turn, Work};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
+use crate::spans::{CallSpan, json_of};
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_executor::contained;
 
@@ -68,7 +70,7 @@ impl StrategyContext {
         })
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.request.strategy {
             LoopStrategy::Custom(custom) => &custom.name,
             LoopStrategy::React {} | LoopStrategy::PlanAndExecute(_) | LoopStrategy::MultiLlm(_) => "",
@@ -161,7 +163,7 @@ impl Strategies {
     }
 
     /// Asks one, until it is called off, and tells the thread what it decided.
-    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>) {
+    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>, span: CallSpan) {
         let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
         let strategy = self.0.get(cx.name()).cloned().ok_or_else(|| {
             let message = format!("there is no strategy `{}` in this runtime", cx.name());
@@ -174,9 +176,11 @@ impl Strategies {
             let decision = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                decision = contained(decision) => decision,
+                decision = contained(decision).instrument(span.span()) => decision,
             };
-            let input = match decision.unwrap_or_else(Err) {
+            let decision = decision.unwrap_or_else(Err);
+            span.ends(&decision, json_of);
+            let input = match decision {
                 Ok(next) => Input::StrategyDecided { call, attempt, next },
                 Err(error) => Input::StrategyFailed { call, attempt, error },
             };

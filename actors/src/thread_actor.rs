@@ -20,6 +20,7 @@ pub(crate) use self::branches::{BranchReport, Owns, PauseLike};
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::spans::Spans;
 
 pub(crate) use self::kept::Room;
 
@@ -27,6 +28,7 @@ mod asking;
 mod branches;
 mod kept;
 mod live;
+mod perform;
 mod pump;
 mod question;
 mod refused;
@@ -98,6 +100,7 @@ pub(crate) struct ThreadActor {
     mode: Mode,
     /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
     life: u64,
+    spans: Spans,
 }
 
 impl ThreadActor {
@@ -111,7 +114,9 @@ impl ThreadActor {
         let mode = begin.map_or(Mode::Away(Box::default()), |begin| Mode::Beginning(Box::new(begin)));
         Self::start_in_arbiter(arbiter, move |ctx| {
             ctx.set_mailbox_capacity(inner.limits.mailbox_max);
-            Self { id, inner, slot, mode, life: 0 }
+            // Here and not where it was asked for: who asked may have a subscriber of its own.
+            let spans = Spans::begin(id, inner.content_in_spans);
+            Self { id, inner, slot, mode, life: 0, spans }
         })
     }
 }

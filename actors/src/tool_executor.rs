@@ -13,9 +13,11 @@ use rethread_events::ids::ThreadId;
 use rethread_events::thread::{Input, ToolRun};
 use rethread_tools::{Progress, ToolContext, ToolOutput};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::inner::Inner;
 use crate::outputs::ThreadOutputs;
+use crate::spans::CallSpan;
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_asks::ToolAsks;
 
@@ -28,6 +30,7 @@ pub(crate) struct CallTool {
     pub(crate) run: ToolRun,
     pub(crate) workspace: Option<String>,
     pub(crate) cancel: CancellationToken,
+    pub(crate) span: CallSpan,
 }
 
 pub(crate) struct ToolExecutor {
@@ -45,14 +48,16 @@ impl Handler<CallTool> for ToolExecutor {
         let inner = self.inner.clone();
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { thread, id, run, workspace, cancel } = message;
+            let CallTool { thread, id, run, workspace, cancel, span } = message;
+            span.asks(|| run.arguments.0.to_string());
             let _open = inner.counters.tool_call();
             let began = Instant::now();
             let called = call(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
-            let answer = contained(called).await.unwrap_or_else(Err);
+            let answer = contained(called).instrument(span.span()).await.unwrap_or_else(Err);
             if cancel.is_cancelled() {
                 return;
             }
+            span.ends(&answer, |output| output.text.clone());
             let (call, attempt) = (run.call, run.attempt);
             let duration_ms = millis(began.elapsed());
             let input = match answer {

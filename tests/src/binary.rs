@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -20,16 +20,32 @@ pub const HANG: Duration = Duration::from_secs(120);
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // target/<profile>/deps/<test>
-        let folder = test.ancestors().nth(2).unwrap().to_owned();
-        let program = folder.join(format!("rethread{}", std::env::consts::EXE_SUFFIX));
-        if !is_fresh(&program) {
-            build(&folder);
-        }
-        assert!(program.is_file(), "{} was not built", program.display());
+        let program = folder().join(format!("rethread{}", std::env::consts::EXE_SUFFIX));
+        build_unless_fresh(&program, &["--package", "rethread-cli"]);
         program
     })
+}
+
+/// An example of this package, as [`program`]: `cargo test --workspace` builds examples as well.
+pub fn example(name: &str) -> PathBuf {
+    let program = folder().join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    build_unless_fresh(&program, &["--package", "rethread-tests", "--example", name]);
+    program
+}
+
+/// The folder `target/<profile>`, since this is `target/<profile>/deps/<test>`.
+fn folder() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
+}
+
+fn build_unless_fresh(program: &Path, what: &[&str]) {
+    // Several tests of a process may want it at once.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
+    if !is_fresh(program) {
+        build(&folder(), what);
+    }
+    assert!(program.is_file(), "{} was not built", program.display());
 }
 
 /// Whether the program is younger than all its sources, which cargo lists in a file beside it.
@@ -44,14 +60,16 @@ fn is_fresh(program: &Path) -> bool {
     sources.iter().all(|source| changed(source).is_ok_and(|changed| changed <= built))
 }
 
-fn build(folder: &Path) {
+fn build(folder: &Path, what: &[&str]) {
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(profile) => profile,
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "rethread-cli", "--profile", profile, "--target-dir"])
+        .args(["build", "--quiet"])
+        .args(what)
+        .args(["--profile", profile, "--target-dir"])
         .arg(folder.parent().unwrap())
         .current_dir(root())
         .output()

@@ -60,7 +60,9 @@ fn every_promise_names_a_test_that_is_there() {
 #[test]
 fn every_file_that_the_docs_link_to_is_there() {
     let mut pages = vec![root().join("README.md")];
-    for entry in fs::read_dir(root().join("docs")).unwrap().chain(fs::read_dir(root().join("docs/adr")).unwrap()) {
+    for entry in
+        ["docs", "docs/adr", "docs/guides"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+    {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {
             pages.push(path);

@@ -248,7 +248,9 @@ impl fmt::Debug for Tool {
 
 /// Runs `work` on a thread where it may block, and comes back with its answer or its panic.
 pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
-    match tokio::task::spawn_blocking(work).await {
+    // What it says of itself belongs to its call, on whatever thread it runs.
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(answer) => answer,
         Err(error) => match error.try_into_panic() {
             // It is contained where every panic of a tool is.

@@ -1,21 +1,15 @@
 //! What the thread owes is begun, what it no longer owes is called off, and what is left is waited for.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use rethread_events::ids::{ThreadId, Time};
+use rethread_events::ids::Time;
 use rethread_events::thread::{Effect, Input};
 use tokio_util::sync::CancellationToken;
 
-use super::live::{Live, Mode};
-use super::{Tell, ThreadActor, question};
+use super::live::Mode;
+use super::{Tell, ThreadActor, perform};
 use crate::inner::Inner;
-use crate::interaction::{InteractionContext, InteractionRequest};
-use crate::llm_executor::CallModel;
-use crate::processor::ProcessorContext;
-use crate::strategy::StrategyContext;
-use crate::tool_executor::CallTool;
 
 impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
@@ -42,7 +36,9 @@ impl ThreadActor {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
                 } else if effect.may_be_repeated() || key.0.0 < live.durable {
                     let token = CancellationToken::new();
-                    if Self::perform(&self.inner, self.id, self.slot, live, effect.clone(), token.clone(), ctx) {
+                    let begins =
+                        perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
+                    if begins.perform(live, effect.clone(), token.clone(), ctx.address()) {
                         live.running.insert(key, token.drop_guard());
                     }
                 }
@@ -53,63 +49,6 @@ impl ThreadActor {
         }
         self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
         self.rest(ctx);
-    }
-
-    /// Begins an effect. False when there is nobody to do it now.
-    fn perform(
-        inner: &Arc<Inner>,
-        id: ThreadId,
-        slot: usize,
-        live: &Live,
-        effect: Effect,
-        cancel: CancellationToken,
-        ctx: &Context<Self>,
-    ) -> bool {
-        let Some(slot) = inner.slot(slot) else {
-            return false;
-        };
-        let thread = ctx.address();
-        match effect {
-            Effect::CallModel(call) => {
-                let Some(request) = live.thread.state().model_request_of(call.call) else {
-                    return false;
-                };
-                slot.llm.do_send(CallModel { thread, id, call, request, cancel });
-            }
-            Effect::CallTool(run) => {
-                let workspace = live.thread.state().workspace().map(str::to_owned);
-                slot.tools.do_send(CallTool { thread, id, run, workspace, cancel });
-            }
-            Effect::RunBranch(_) => return false,
-            Effect::AskPerson(ask) => {
-                let Some(handler) = &inner.handler else {
-                    return false;
-                };
-                let Some(run) = live.thread.state().node_run() else {
-                    return false;
-                };
-                let state = live.thread.state().clone();
-                let cx = InteractionContext::new(inner, run.node.clone(), state, cancel);
-                let request = InteractionRequest::new(inner, &cx.state, &ask);
-                question::put(request, cx, handler.clone(), thread);
-            }
-            Effect::AskStrategy(run) => {
-                let Some(cx) = StrategyContext::new(live.thread.state().clone(), &run, cancel) else {
-                    return false;
-                };
-                inner.strategies.ask(&run, cx, thread);
-            }
-            Effect::RunProcessor(run) => {
-                let state = live.thread.state().clone();
-                let Some(node) = state.node_run().map(|run| run.node.clone()) else {
-                    return false;
-                };
-                let (config, attempt, messages) = (run.config.clone(), run.attempt, state.processor_messages());
-                let cx = ProcessorContext { thread: id, node, config, messages, state, attempt, cancel };
-                inner.processors.run(&run, cx, thread);
-            }
-        }
-        true
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,

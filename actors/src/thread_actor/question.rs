@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use actix::Addr;
+use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::thread::Input;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::{Tell, ThreadActor};
 use crate::error::RuntimeError;
 use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
+use crate::spans::{CallSpan, json_of};
 use crate::tool_executor::contained;
 
 /// Asks, until the call is called off, and tells the thread what the handler answered.
@@ -17,7 +20,9 @@ pub(super) fn put(
     cx: InteractionContext,
     handler: Arc<dyn UserInteractionHandler>,
     thread: Addr<ThreadActor>,
+    span: CallSpan,
 ) {
+    span.asks(|| request.prompt.clone().unwrap_or_default());
     let (interaction, cancel) = (request.id, cx.cancel.clone());
     // A panic of the handler itself is contained as one of its future is.
     let answer = async move { handler.handle(request, cx).await };
@@ -25,11 +30,14 @@ pub(super) fn put(
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            answer = contained(answer) => answer,
+            answer = contained(answer).instrument(span.span()) => answer,
         };
-        let input = match answer.unwrap_or_else(|panic| Err(panic.message)) {
+        let failed = |detail| ExecutionError::new(ErrorKind::Failed, detail);
+        let answer = answer.and_then(|answer| answer.map_err(failed));
+        span.ends(&answer, json_of);
+        let input = match answer {
             Ok(data) => Input::Respond { interaction, data },
-            Err(detail) => Input::InteractionFailed { interaction, detail },
+            Err(error) => Input::InteractionFailed { interaction, detail: error.message },
         };
         let (reply, rejected) = oneshot::channel();
         thread.do_send(Tell { reply: Some(reply), ..Tell::said(input, &cancel) });

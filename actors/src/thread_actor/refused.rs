@@ -111,6 +111,7 @@ impl ThreadActor {
     /// Nothing here helps: the thread is left to the log, and whoever waits for it is told why.
     pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
+        self.spans.leave("put_back");
         let (fresh, asking) = match &mut self.mode {
             Mode::Live(live) => (live.fresh, live.under_way.drain(..).filter_map(|append| append.reply).collect()),
             Mode::Away(kept) => (false, kept.take_asking()),

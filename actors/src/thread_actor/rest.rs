@@ -93,6 +93,9 @@ impl ThreadActor {
     }
 
     pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
+        if let Mode::Live(live) = &self.mode {
+            self.spans.leave(live.thread.state().status().name());
+        }
         self.mode = Mode::Gone;
         self.inner.forget(self.id, &ctx.address());
         ctx.stop();

@@ -25,6 +25,7 @@ impl ThreadActor {
                 (Thread::begin(self.id, workflow, started, &around), None, None, reply)
             }
             Begin::Fork { parent, fork, workflow, trace, reply } => {
+                self.spans.is_at(&parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
                 (Thread::fork(self.id, &parent, fork, workflow, &around), point, trace, reply)
             }
@@ -76,6 +77,7 @@ impl ThreadActor {
         };
         self.inner.timers.clear(self.id);
         let next = loaded.state.next_seq();
+        self.spans.is_at(&loaded.state);
         let mut thread = Thread::resume(loaded.state, workflow);
         let now = Inner::now();
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };

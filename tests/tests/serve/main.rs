@@ -6,6 +6,7 @@
 mod api;
 mod conflicts;
 mod documented;
+mod embedded;
 mod eventsource;
 mod http;
 mod idempotency;

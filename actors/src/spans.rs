@@ -1,0 +1,195 @@
+//! `tracing` spans of what threads do: `thread`, in it `node`, in it `call`. They hold ids, names and times; what was
+//! said, by whomever, only when the application asked for it. Where nobody collects spans they cost next to nothing.
+
+use std::time::Instant;
+
+use rethread_events::event::Event;
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{CallId, NodeId, ThreadId};
+use rethread_events::thread::State;
+use tracing::{Span, field, info_span};
+
+use crate::tool_executor::millis;
+
+/// As many bytes of what was said as a span holds at most, of each side.
+const CONTENT_BYTES_MAX: usize = 16 << 10;
+
+/// The spans of one live thread. Dropping them ends them.
+pub(crate) struct Spans {
+    thread: Timed,
+    /// Those that are open, the innermost last.
+    nodes: Vec<(NodeId, Timed)>,
+    with_content: bool,
+}
+
+impl Spans {
+    /// Begins the span of a thread that comes to life. It is a root: a thread outlives what started it.
+    pub(crate) fn begin(thread: ThreadId, with_content: bool) -> Self {
+        let span = info_span!(
+            parent: None,
+            "thread",
+            %thread,
+            workflow = field::Empty,
+            outcome = field::Empty,
+            duration_ms = field::Empty,
+        );
+        Self { thread: Timed::new(span), nodes: Vec::new(), with_content }
+    }
+
+    /// The thread is there, perhaps in the middle of a node.
+    pub(crate) fn is_at(&mut self, state: &State) {
+        self.nodes.clear();
+        if self.thread.span.is_disabled() {
+            return;
+        }
+        if let Some(workflow) = state.workflow() {
+            self.thread.span.record("workflow", workflow.name.as_str());
+        }
+        if let Some(run) = state.node_run() {
+            self.enter(&run.node, run.attempt);
+        }
+    }
+
+    /// What the thread decided.
+    pub(crate) fn follow(&mut self, events: &[Event]) {
+        if self.thread.span.is_disabled() {
+            return;
+        }
+        for event in events {
+            match event {
+                Event::ThreadStarted(started) => {
+                    self.thread.span.record("workflow", started.workflow.name.as_str());
+                }
+                Event::NodeStarted(started) => self.enter(&started.node, started.attempt),
+                Event::NodeCompleted(completed) => self.exit(&completed.node, None),
+                Event::NodeFailed(failed) => self.exit(&failed.node, Some(failed.error.kind)),
+                // They begin and end no node.
+                _ => {}
+            }
+        }
+    }
+
+    fn enter(&mut self, node: &NodeId, attempt: u32) {
+        let span = info_span!(
+            parent: &self.innermost().span,
+            "node",
+            %node,
+            attempt,
+            outcome = field::Empty,
+            duration_ms = field::Empty,
+        );
+        self.nodes.push((node.clone(), Timed::new(span)));
+    }
+
+    fn exit(&mut self, node: &NodeId, failed: Option<ErrorKind>) {
+        let Some(place) = self.nodes.iter().rposition(|(open, _)| open == node) else { return };
+        // What was inside it is over with it.
+        self.nodes.truncate(place + 1);
+        if let Some((_, mut ended)) = self.nodes.pop() {
+            match failed {
+                None => ended.end("completed"),
+                Some(kind) => ended.end(kind),
+            }
+        }
+    }
+
+    /// The thread leaves its actor: how far it is by then.
+    pub(crate) fn leave(&mut self, outcome: &str) {
+        while let Some((_, mut node)) = self.nodes.pop() {
+            node.end(outcome);
+        }
+        self.thread.end(outcome);
+    }
+
+    fn innermost(&self) -> &Timed {
+        self.nodes.last().map_or(&self.thread, |(_, node)| node)
+    }
+
+    /// Begins the span of a call, of the kind and by the name that it has.
+    pub(crate) fn call(&self, (call, attempt): (CallId, u32), kind: &'static str, callee: &str) -> CallSpan {
+        let span = info_span!(
+            parent: &self.innermost().span,
+            "call",
+            call = call.0.0,
+            attempt,
+            kind,
+            callee,
+            outcome = field::Empty,
+            duration_ms = field::Empty,
+            input = field::Empty,
+            output = field::Empty,
+        );
+        CallSpan { with_content: self.with_content && !span.is_disabled(), timed: Timed::new(span) }
+    }
+}
+
+/// The span of one attempt of a call. Dropped without a word it was called off.
+pub(crate) struct CallSpan {
+    timed: Timed,
+    with_content: bool,
+}
+
+impl CallSpan {
+    /// For what happens inside it.
+    pub(crate) fn span(&self) -> Span {
+        self.timed.span.clone()
+    }
+
+    /// What is asked, if the application wants it in its spans.
+    pub(crate) fn asks(&self, input: impl FnOnce() -> String) {
+        self.hold("input", input);
+    }
+
+    /// The answer has come.
+    pub(crate) fn ends<T>(mut self, answer: &Result<T, ExecutionError>, output: impl FnOnce(&T) -> String) {
+        match answer {
+            Ok(answer) => {
+                self.hold("output", || output(answer));
+                self.timed.end("completed");
+            }
+            Err(error) => {
+                self.hold("output", || error.message.clone());
+                self.timed.end(error.kind);
+            }
+        }
+    }
+
+    fn hold(&self, name: &str, content: impl FnOnce() -> String) {
+        if self.with_content {
+            let mut content = content();
+            content.truncate(content.floor_char_boundary(CONTENT_BYTES_MAX));
+            self.timed.span.record(name, content);
+        }
+    }
+}
+
+/// A span that says how it ended and how long it took, once.
+struct Timed {
+    span: Span,
+    began: Instant,
+    has_ended: bool,
+}
+
+impl Timed {
+    fn new(span: Span) -> Self {
+        Self { span, began: Instant::now(), has_ended: false }
+    }
+
+    fn end(&mut self, outcome: impl std::fmt::Display) {
+        if !std::mem::replace(&mut self.has_ended, true) && !self.span.is_disabled() {
+            self.span.record("outcome", field::display(outcome));
+            self.span.record("duration_ms", millis(self.began.elapsed()));
+        }
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        self.end("cancelled");
+    }
+}
+
+/// For the spans of whoever wants to see what is said.
+pub(crate) fn json_of(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
