@@ -32,7 +32,8 @@ fn asking() -> Arc<Workflow> {
 
 async fn waiting(world: &World) -> Vec<ThreadHandle> {
     let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
-    let waiting = threads.into_iter().filter(|thread| thread.status == Status::Waiting);
+    // The owner waits with them.
+    let waiting = threads.into_iter().filter(|thread| thread.status == Status::Waiting && thread.branch_of.is_some());
     waiting.map(|thread| world.runtime.thread(thread.thread_id)).collect()
 }
 
