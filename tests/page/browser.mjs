@@ -166,8 +166,14 @@ export class Page {
     for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
   }
 
+  /** Waits until the page was painted: Chromium throws keys away that come between a navigation and its first frame. */
+  painted() {
+    return this.value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))');
+  }
+
   /** Presses keys: a character, or a name such as `Enter`; with modifiers as in `Shift+Tab`. */
   async press(...keys) {
+    await this.painted();
     const codes = { Enter: 13, Tab: 9, Escape: 27, ' ': 32, PageUp: 33, PageDown: 34, End: 35, Home: 36, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 };
     for (const whole of keys) {
       const parts = whole === '+' ? ['+'] : whole.split('+');

@@ -138,7 +138,8 @@ test('a server that wants a token gets it, and its cookie can be taken back', as
     await page.says('Nobody is asked anything', 'main');
     assert.equal(await page.value('document.cookie'), '', 'no script can read it');
     await page.until(`document.getElementById('connection').dataset.state === 'live'`);
-    await page.value('location.reload()');
+    await page.value('window.before = true; location.reload()');
+    await page.until('window.before === undefined', 'the page after the reload');
     await page.says('Nobody is asked anything', 'main');
     await page.close();
   } finally {

@@ -79,7 +79,8 @@ test('the slider steps back, the future is grey in every view, and a reload show
   await page.until(`document.querySelectorAll('.bar-row.future').length > 0`);
   await page.press('3');
   await page.until(`document.querySelectorAll('.node.future').length > 0 && document.querySelectorAll('.node.current').length === 1`);
-  await page.value('location.reload()');
+  await page.value('window.before = true; location.reload()');
+  await page.until('window.before === undefined', 'the page after the reload');
   await page.says(`event 2 of ${last}`, '.where');
   assert.ok((await hash(page)).includes('graph?at=2'));
   await page.press('}');
