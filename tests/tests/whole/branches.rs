@@ -121,9 +121,12 @@ fn a_pause_and_a_cancel_reach_the_branches() {
 }
 
 async fn until(thread: &ThreadHandle, status: Status) {
-    while thread.state().await.unwrap().status() != status {
-        tokio::task::yield_now().await;
-    }
+    let comes = async {
+        while thread.state().await.unwrap().status() != status {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), comes).await.unwrap();
 }
 
 #[test]
