@@ -122,13 +122,13 @@ fn a_thread_that_waits_only_with_its_branches_is_shown_as_waiting() {
     scene.run("run family.yaml").code(4);
     assert_eq!(scene.run("show last --json").ok().json()["status"], "waiting");
     let root = id_of(&scene.run("show last --json").ok().json());
-    let listed = |status: &str| scene.run_args(&["threads", "--json", "--status", status]).ok().stdout.contains(&root);
+    let listed = |status: &str| scene.run_args(["threads", "--json", "--status", status]).ok().stdout.contains(&root);
     assert!(listed("waiting") && !listed("running"));
     let people = scene.run("show last").ok().stdout;
     assert!(people.contains("status      waiting"), "{people}");
     // Inside branches, too: those of the branch wait, and so does the branch.
     let question = questions(&scene).remove(0);
-    scene.run_args(&["respond", &question, "--value", "true"]).ok();
+    scene.run_args(["respond", &question, "--value", "true"]).ok();
     scene.run("resume last").code(4);
     assert_eq!(questions(&scene).len(), 2);
     assert_eq!(scene.run("show last --json").ok().json()["status"], "waiting");
