@@ -121,6 +121,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         read_only: args.read_only,
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
+        workspace: args.tools.folder(),
         body_bytes_max: args.body_bytes_max as usize,
         subscribers_max: args.subscribers_max as usize,
     };

@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.
     pub(crate) origins: Vec<String>,
+    /// The folder that threads work in which name none.
+    pub(crate) workspace: Option<String>,
     /// The largest body, in bytes.
     pub(crate) body_bytes_max: usize,
     /// How many may follow the log at once.

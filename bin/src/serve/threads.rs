@@ -161,7 +161,7 @@ pub(crate) async fn start(
         let detail = "`workspace` takes a token of the scope `admin`: leave it out, and the server's folder is used";
         return Err(Problem::new(Kind::Forbidden, detail));
     }
-    let workspace = start.workspace;
+    let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
     let Some(workflow) = chosen.find(&server).await? else {
         let detail = "say what to run: `workflow` (a name), `hash` or `definition`";

@@ -42,6 +42,17 @@ fn a_thread_is_started_answered_looked_at_and_deleted() {
 }
 
 #[test]
+fn the_examples_run_in_the_folder_of_the_server() {
+    let place = Place::with("--allow-write --allow-commands");
+    let examples = rethread_tests::binary::root().join("docs/examples");
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let outcome = place.at_rest(&place.start(&text));
+        assert!(matches!(outcome["status"].as_str(), Some("completed" | "waiting")), "{outcome}\n{text}");
+    }
+}
+
+#[test]
 fn the_whole_server_says_nothing_on_stdout_and_names_its_threads_newest_first() {
     let place = Place::new();
     let ids: Vec<_> = (0..7).map(|_| place.start(QUICK)).collect();
