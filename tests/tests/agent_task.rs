@@ -5,8 +5,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::binary::{HANG, Running, Scene, root};
+use serde_json::{Value, json};
 
 const SWITCHES: [&str; 4] = ["--allow-write", "--allow-commands", "--workspace", "workspace"];
 const END: &str = "The program subtracted; now it adds, and the test passes.";
@@ -73,4 +76,58 @@ fn an_agent_that_is_killed_again_and_again_comes_to_the_same_end() {
     let (output, program, tools) = end(&scene);
     assert_eq!((output.as_str(), program.as_str()), (END, "echo $(($1 + $2))\n"));
     assert_eq!(tools, ["run_command", "read_file", "read_file", "edit_file", "run_command"]);
+}
+
+/// Repairs, runs the test in the background, and when it has passed hands the program out: a command that says so in a
+/// file, and then takes as long as it is made to wait.
+fn release() -> String {
+    let call = |name: &str, arguments: Value| json!({ "tool_calls": [{ "name": name, "arguments": arguments }] });
+    let test = "sh test.sh > result.new; mv result.new result.txt";
+    let wait = "while ! test -f result.txt; do sleep 0.02; done; cat result.txt";
+    let release = "echo out >> released.txt; while ! test -f go; do sleep 0.02; done";
+    let answers = json!([
+        call("edit_file", json!({ "path": "sum.sh", "old_text": "$1 - $2", "new_text": "$1 + $2" })),
+        call("start_process", json!({ "command": test })),
+        call("run_command", json!({ "command": wait })),
+        call("run_command", json!({ "command": release })),
+        { "match": "not run again", "text": "It may be out: I do not hand it out twice." },
+        { "text": "It is out." },
+    ]);
+    let llm = json!({
+        "provider": "mock", "model": "scripted", "user_prompt": "Repair it and hand it out.", "tool_mode": "auto",
+        "available_tools": ["edit_file", "start_process", "run_command"], "extra": { "script": { "answers": answers } },
+    });
+    json!({ "version": "1", "name": "release", "nodes": [{ "id": "work", "llm": llm }] }).to_string()
+}
+
+/// Waits until a file is there.
+fn appears(file: &Path) {
+    let limit = Instant::now() + HANG;
+    while !file.exists() {
+        assert!(Instant::now() < limit, "{} does not appear", file.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_command_in_whose_middle_the_agent_is_killed_is_not_run_twice() {
+    let scene = scene();
+    scene.write("release.json", release());
+    let running = Running::start(scene.command(words(&["run", "release.json", "--jsonl"])));
+    let (released, go) = (scene.file("workspace/released.txt"), scene.file("workspace/go"));
+    appears(&released);
+    assert_eq!(running.kill().code, None);
+    scene.run_args(words(&["resume", "last"])).ok();
+    scene.write("workspace/go", "");
+    assert!(go.exists());
+    let (output, program, tools) = end(&scene);
+    assert_eq!(
+        (output.as_str(), program.as_str()),
+        ("It may be out: I do not hand it out twice.", "echo $(($1 + $2))\n")
+    );
+    assert_eq!(tools, ["edit_file", "start_process", "run_command", "run_command"]);
+    assert_eq!(fs::read_to_string(released).unwrap(), "out\n");
+    assert_eq!(fs::read_to_string(scene.file("workspace/result.txt")).unwrap(), "passed\n");
+    let failed = scene.run("events last --jsonl --type TOOL_EXECUTION_FAILED").ok().lines();
+    assert_eq!((failed.len(), &failed[0]["data"]["error"]["kind"]), (1, &json!("indeterminate")));
 }
