@@ -113,9 +113,12 @@ fn a_group_that_was_put_together_during_a_sync_follows_the_one_before_it() {
 fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
     let (dir, gate) = (scratch(), Arc::new(Gate::default()));
     let store = open(dir.path(), &gate, 1 << 20);
-    for done in two_groups(&store, &gate, true) {
+    for (at, done) in two_groups(&store, &gate, true).into_iter().enumerate() {
         let error = done.unwrap_err();
-        assert!(matches!(error, StoreError::Full { .. } | StoreError::Conflict { .. }), "{error:?}");
+        // What was taken only after the failure was seen meets what it left: no such end to fork from.
+        let may_be_late = at == 128 && matches!(error, StoreError::NotFound { .. });
+        let is_refused = matches!(error, StoreError::Full { .. } | StoreError::Conflict { .. });
+        assert!(is_refused || may_be_late, "{at}: {error:?}");
     }
     assert_eq!(texts(&store, thread(1)), ["before", "small"]);
     put(&store, append(thread(1), 2, &["after"])).unwrap();
