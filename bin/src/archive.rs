@@ -69,10 +69,11 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
         for fault in &found.faults {
             output::print(fault)?;
         }
-        let (threads, events) = (found.n_streams, found.n_records);
+        let threads = output::count(found.n_streams, "thread", "threads");
+        let events = output::count(found.n_records, "event", "events");
         match found.faults.len() {
-            0 => output::print(format!("whole: {threads} threads, {events} events"))?,
-            n => output::say(&format!("{n} faults in {threads} threads with {events} events")),
+            0 => output::print(format!("whole: {threads}, {events}"))?,
+            n => output::say(&format!("{} in {threads} with {events}", output::count(n, "fault", "faults"))),
         }
     }
     Ok(if found.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
@@ -151,9 +152,9 @@ pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode
         }
         if open.talks() {
             output::say(&format!(
-                "{} threads with {} events imported, {} were there already",
-                imported.threads.len(),
-                imported.n_events,
+                "{} with {} imported, {} were there already",
+                output::count(imported.threads.len(), "thread", "threads"),
+                output::count(imported.n_events, "event", "events"),
                 imported.known.len()
             ));
         }

@@ -111,7 +111,10 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
         let done = if args.dry_run { "would go" } else { "deleted" };
         let n = threads.len();
         output::say(&format!(
-            "{n} threads with {n_branches} branches {done}: {n_events} events, {} before compression",
+            "{} with {} {done}: {}, {} before compression",
+            output::count(n, "thread", "threads"),
+            output::count(n_branches, "branch", "branches"),
+            output::count(n_events, "event", "events"),
             size(freed)
         ));
         if let Some(left) = bytes_left {

@@ -139,6 +139,12 @@ pub(crate) fn tame_lines(text: &str) -> String {
     text.chars().filter(|c| !is_hostile(*c) || matches!(c, '\n' | '\t')).collect()
 }
 
+/// A number of things, in words: `1 thread`, `2 threads`.
+pub(crate) fn count(n: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// A duration as people say it.
 pub(crate) fn duration(ms: u64) -> String {
     match ms {

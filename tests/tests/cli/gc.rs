@@ -28,7 +28,7 @@ fn what_ended_goes_with_its_branches_and_what_is_open_or_inherited_stays() {
 
     let done = scene.run("gc --older-than 0s").ok();
     assert!(done.stdout.contains(&failed) && done.stdout.lines().count() == 1, "{done}");
-    let done = done.says("1 threads with 2 branches deleted").says("1 more stay, because forks that stay inherit");
+    let done = done.says("1 thread with 2 branches deleted").says("1 more stay, because forks that stay inherit");
     drop(done);
     let mut left = ids(&scene.run("threads --json").ok().json());
     left.sort();

@@ -59,6 +59,7 @@ fn a_real_client_sees_every_position_once_through_a_server_that_is_killed() {
     };
     let mut place = Place::new();
     let mut client = run(&folder, &format!("http://{}/v1/events", place.address), &names());
+    client.wait_until_said("open");
     let mut last = 0;
     for _ in 0..4 {
         for _ in 0..5 {

@@ -92,7 +92,7 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
     let exported = place.scene.run(&format!("export {thread}")).ok().stdout;
     other.write("export.jsonl", &exported);
     let second = Place::on(other, "");
-    second.scene.run("import export.jsonl").ok().says("1 threads");
+    second.scene.run("import export.jsonl").ok().says("1 thread with");
     second.scene.run("import export.jsonl").ok().says("1 were there already");
     assert_eq!(second.scene.run(&format!("export {thread}")).ok().stdout.lines().count(), exported.lines().count());
     second.scene.write("export.jsonl", "{}\n");
