@@ -37,6 +37,7 @@ mod error;
 mod family;
 mod fork;
 mod gc;
+mod go_on;
 mod inbox;
 mod inner;
 mod interaction;

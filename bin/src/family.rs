@@ -112,24 +112,6 @@ pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec
     Ok(open.into_iter().map(|asked| Question { branch: branch(asked.thread), asked }).collect())
 }
 
-/// Which of a thread and the branches that run now are paused, the thread first.
-pub(crate) async fn paused(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
-    let (mut found, mut todo) = (Vec::new(), vec![thread]);
-    while let Some(member) = todo.pop() {
-        let state = match runtime.thread(member).state().await {
-            Ok(state) => state,
-            // A branch that has not begun.
-            Err(RuntimeError::NoThread(_)) if member != thread => continue,
-            Err(error) => return Err(error),
-        };
-        if state.is_paused() {
-            found.push(member);
-        }
-        todo.extend(state.fan().into_iter().flat_map(|fan| fan.running()).map(|run| run.child));
-    }
-    Ok(found)
-}
-
 /// The thread whose branch it is, or whose branch that is, up to the one that is nobody's.
 pub(crate) async fn root_of(runtime: &Runtime, thread: &ThreadHandle) -> Result<ThreadHandle, RuntimeError> {
     let mut root = thread.clone();

@@ -68,16 +68,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
-        let paused = family::paused(&runtime, thread.id()).await?;
-        let whose = if raised == LimitRaised::default() {
-            paused
-        } else if paused.contains(&named.id()) || paused.is_empty() {
-            vec![named.id()]
-        } else {
-            paused
-        };
-        for id in whose {
-            go_on(server, &runtime.thread(id), &raised).await?;
+        if raised != LimitRaised::default() {
+            // A branch may have been named because it alone is to have more.
+            go_on(server, &named, &raised).await?;
+        } else if summary.status == Status::Paused {
+            go_on(server, &thread, &raised).await?;
         }
         let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
@@ -92,13 +87,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
     // Branches run with the thread whose branches they are.
     let roots = unfinished.into_iter().filter(|summary| summary.branch_of.is_none());
-    let runtime_of_all = &runtime;
     let all = stream::iter(roots).map(|summary| {
-        let runtime = runtime_of_all;
         let thread = runtime.thread(summary.thread_id);
         async move {
-            for id in family::paused(runtime, thread.id()).await? {
-                go_on(server, &runtime.thread(id), &LimitRaised::default()).await?;
+            if summary.status == Status::Paused {
+                go_on(server, &thread, &LimitRaised::default()).await?;
             }
             match server {
                 Some(server) => {
@@ -133,12 +126,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     Ok(failure.map_or(code, ExitCode::from))
 }
 
-/// Ends the pause of one thread, with higher limits where some are given.
+/// Ends the pauses of a thread and its branches, with higher limits where some are given.
 async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
     match server {
         Some(server) => Ok(server.resume(thread.id(), raised).await?),
-        None if *raised == LimitRaised::default() => Ok(thread.resume().await?),
-        None => Ok(thread.raise(raised.clone()).await?),
+        None => Ok(thread.go_on(raised.clone()).await?),
     }
 }
 

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
+use rethread::Position;
+use rethread_store::testing::wait_for_mark;
 use rethread_tests::binary::{Ran, Running, Scene};
 use serde_json::Value;
 
@@ -55,8 +56,10 @@ fn make(clean: bool) -> Sound {
                 scene.command(format!("run slow.yaml --jsonl --input {n} --workspace workspace").split(' ')),
             );
             running.wait_for("CHECKPOINT_CREATED");
+            let last: Value = serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap();
             // How far the log has come is noted a little behind the acknowledgement: only what is noted can be missed.
-            std::thread::sleep(Duration::from_millis(100));
+            let next = last["position"].as_u64().unwrap() + 1;
+            wait_for_mark(&scene.data_dir(), Position(next));
             running.kill();
         }
     }

@@ -80,7 +80,7 @@ pub(crate) async fn pause(
     shown(&thread).await
 }
 
-/// Ends a pause; with limits, lets the thread go on beyond the one that stopped it.
+/// Ends the pauses of the thread and its branches; with limits, lets them go on beyond the one that stopped them.
 #[utoipa::path(post, path = "/v1/threads/{thread}/resume", tag = "control", operation_id = "resume_thread",
     params(("thread" = String, Path, description = "The id of the thread")), request_body = Option<Limits>,
     responses(
@@ -97,11 +97,7 @@ pub(crate) async fn resume(
     let Limits { tokens, cost_nanousd, iterations } = request::json_or_default(&request, &body)?;
     let thread = server.runtime.thread(request::thread(&request)?);
     let raised = LimitRaised { tokens, cost_nanousd, iterations };
-    if raised == LimitRaised::default() {
-        thread.resume().await?
-    } else {
-        thread.raise(raised).await?
-    }
+    thread.go_on(raised).await?;
     shown(&thread).await
 }
 

@@ -87,6 +87,31 @@ fn the_whole_server_says_nothing_on_stdout_and_names_its_threads_newest_first() 
 }
 
 #[test]
+fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
+    let place = Place::new();
+    let work = |id: &str| {
+        let calls = json!({ "tool_calls": [{ "name": "list_folder", "arguments": { "path": "." } }] });
+        let script = json!({ "answers": [calls, { "text": "done" }] });
+        let llm = json!({
+            "provider": "mock", "model": "m", "user_prompt": "go", "tool_mode": "auto", "max_iterations": 1,
+            "available_tools": ["list_folder"], "extra": { "script": script },
+        });
+        json!({ "nodes": [{ "id": id, "llm": llm }] })
+    };
+    let parallel = json!({ "branches": { "left": work("l"), "right": work("r") } });
+    let workflow = json!({
+        "version": "1", "name": "limited", "on_limit": "pause", "nodes": [{ "id": "both", "parallel": parallel }],
+    });
+    let thread = place.start(&workflow.to_string());
+    let path = format!("/v1/threads/{thread}");
+    place.until(&path, |shown| shown["status"] == "paused");
+    place.post(&format!("{path}/resume"), &json!({ "iterations": 1 })).is(200);
+    let outcome = place.at_rest(&thread);
+    assert_eq!(outcome["output"], json!({ "left": "done", "right": "done" }));
+    place.post(&format!("{path}/resume"), &json!({})).is(409);
+}
+
+#[test]
 fn threads_are_paused_resumed_told_things_forked_and_cancelled() {
     let place = Place::new();
     let (thread, _) = place.asking();

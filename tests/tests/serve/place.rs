@@ -118,6 +118,15 @@ impl Place {
         started.value()["thread_id"].as_str().unwrap().to_owned()
     }
 
+    /// Asks again and again until the answer is as wanted, for a minute at most.
+    #[track_caller]
+    pub(crate) fn until(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) {
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !is_wanted(&self.get(path).is(200).value()) {
+            assert!(std::time::Instant::now() < limit, "{path} does not come to be as wanted");
+        }
+    }
+
     /// Waits until the thread has ended, waits or is paused; gives its outcome.
     #[track_caller]
     pub(crate) fn at_rest(&self, thread: &str) -> Value {
