@@ -108,7 +108,7 @@ pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
                 let _ = inner.activate(run.child);
                 return;
             }
-            Ok(Found::Resting) => return report(&inner, owner, BranchReport::Rests { index: run.index, rests: true }),
+            Ok(Found::Resting) => return report(&inner, owner, BranchReport::LiesAtRest { index: run.index }),
             Ok(Found::Ended(outcome, at)) => return tell_end(&inner, owner, run, *outcome, at).await,
             Ok(Found::Absent(base)) => match begin(&inner, &wanted, &base).await {
                 // Between the owner's wish and the beginning it may have changed its mind.
@@ -159,7 +159,7 @@ async fn tell_end(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, outcome:
 pub(crate) fn report(inner: &Arc<Inner>, owner: ThreadId, report: BranchReport) {
     let actor = match &report {
         BranchReport::Ended { .. } => inner.activate(owner).ok(),
-        BranchReport::Rests { .. } => inner.actor(owner),
+        BranchReport::Rests { .. } | BranchReport::LiesAtRest { .. } => inner.actor(owner),
     };
     if let Some(actor) = actor {
         actor.do_send(report);

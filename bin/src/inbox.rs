@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
-use rethread::{CallId, Json, OpenInteraction, OperationType, RuntimeError, ThreadHandle};
+use rethread::{CallId, Json, OpenInteraction, OperationType, RuntimeError, Status, ThreadFilter, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::ask;
@@ -64,8 +64,11 @@ enum Answer {
 pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let (inbox, now) = (runtime.inbox().await, runtime.now());
+    let paused = ThreadFilter { status: vec![Status::Paused], ..ThreadFilter::default() };
+    let paused = runtime.threads(paused).await;
     open::close(runtime).await?;
-    let inbox = inbox?;
+    let (inbox, mut paused) = (inbox?, paused?);
+    paused.retain(|thread| thread.branch_of.is_none());
     if args.json {
         output::print_json(&inbox.open.iter().map(|question| question.to_json(now)).collect())?;
     } else if inbox.open.is_empty() {
@@ -78,6 +81,15 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
         }
         if open.talks() {
             output::say("answer one with: rethread respond ID, see rethread respond --help");
+        }
+    }
+    if open.talks() && !args.json {
+        // Somebody paused them, or a limit did: no question, but a person's turn all the same.
+        for thread in paused {
+            output::say(&format!(
+                "paused: thread {0}; see rethread show {0}, go on with rethread resume {0}",
+                thread.thread_id
+            ));
         }
     }
     let mut code = ExitCode::SUCCESS;

@@ -226,6 +226,9 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
             line("waits for", pending_in_words(&pending));
         }
     }
+    if let Some(reason) = state.pause_reason() {
+        line("paused", reason.to_owned());
+    }
     if let Some(error) = state.error() {
         line("error", format!("{}: {}", error.kind, output::tame(&error.message, 400)));
     }

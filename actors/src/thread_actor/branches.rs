@@ -18,6 +18,8 @@ pub(crate) enum BranchReport {
     Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
     /// It came to rest, or moves again.
     Rests { index: u32, rests: bool },
+    /// The log has it at rest, and says nothing of what it does since.
+    LiesAtRest { index: u32 },
 }
 
 /// Asks a thread whether a branch is its own still, and whether it is paused.
@@ -137,11 +139,25 @@ impl ThreadActor {
                 let (outcome, at) = (Box::new(outcome), live.last_position);
                 BranchReport::Ended { index, child: self.id, outcome, at }
             }
-            None if live.told_rests == rests => return,
+            None if live.told_rests == Some(rests) => return,
             None => BranchReport::Rests { index, rests },
         };
-        live.told_rests = rests;
+        live.told_rests = Some(rests);
         branches::report(&self.inner, owner, report);
+    }
+
+    /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
+    /// nobody takes the owner for one whose branches all rest.
+    pub(super) fn stirs(&mut self) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if live.told_rests != Some(false)
+            && let Some((owner, index)) = live.thread.state().branch().and_then(|branch| branch.owner)
+        {
+            live.told_rests = Some(false);
+            branches::report(&self.inner, owner, BranchReport::Rests { index, rests: false });
+        }
     }
 }
 
@@ -153,6 +169,16 @@ impl Handler<BranchReport> for ThreadActor {
             BranchReport::Ended { index, child, outcome, at } => {
                 let input = Input::BranchEnded { index, child, outcome: *outcome };
                 self.hear(Waiting { input, reply: None, place: None, cause: Some(at) }, false, ctx);
+            }
+            BranchReport::LiesAtRest { index } => {
+                let Mode::Live(live) = &mut self.mode else {
+                    return;
+                };
+                // One that has an actor tells what it does itself.
+                let run = live.thread.state().fan().and_then(|fan| fan.run(index));
+                if run.is_some_and(|run| !self.inner.is_live(run.child)) && live.resting.insert(index) {
+                    self.rest(ctx);
+                }
             }
             BranchReport::Rests { index, rests } => {
                 let Mode::Live(live) = &mut self.mode else {

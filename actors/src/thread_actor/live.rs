@@ -46,7 +46,7 @@ pub(super) struct Live {
     /// Those of them that are at rest themselves.
     pub(super) resting: HashSet<u32>,
     /// Whether the owner of this branch takes it to be at rest.
-    pub(super) told_rests: bool,
+    pub(super) told_rests: Option<bool>,
     /// When something is next to happen by itself.
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
@@ -92,7 +92,7 @@ impl Live {
             asking: Asking::new(),
             branches: HashSet::new(),
             resting: HashSet::new(),
-            told_rests: false,
+            told_rests: None,
             next_due: None,
             alarm: None,
             snapshot,

@@ -155,6 +155,7 @@ impl ThreadActor {
             }
             Err(error) => actor.refused(end, error.into(), ctx),
         }));
+        self.stirs();
     }
 
     fn appended(&mut self, end: Seq, appended: &Appended, first: Seq, opened: &[u64], ctx: &mut Context<Self>) {

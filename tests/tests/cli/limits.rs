@@ -38,6 +38,9 @@ fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
     assert_eq!(paused["status"], "paused");
     let shown = scene.run("show last --json").ok().json();
     assert!(shown["paused"]["reason"].as_str().unwrap().contains("tokens"), "{}", shown["paused"]);
+    let people = scene.run("show last").ok().stdout;
+    assert!(people.contains("paused      the budget is spent"), "{people}");
+    scene.run("inbox").ok().says("paused: thread ").says("go on with rethread resume");
     // Not enough: it is spent already.
     scene.run("resume last --budget-tokens 90").code(4);
     scene.run("resume last --budget-tokens 10000 --budget-usd 1").code(4);
