@@ -1,0 +1,264 @@
+//! The files that hold the chunks. They are written from front to back and synced before sled is told where each chunk
+//! lies; after that nothing in them changes, until what lies there is deleted and becomes a hole.
+//!
+//! sled would write each chunk two to three times and keep it in memory beside what is looked up.
+//!
+//! ```text
+//! pack:  framed chunks, one after the other, perhaps with zeros between them
+//! frame: "rtck", length u32, chunk
+//! ```
+
+mod write;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub(crate) use write::PackWriter;
+
+use super::files::{Files, LogFile, failed};
+use super::limits::CHUNK_BYTES_MAX;
+use crate::error::{Damage, StoreError};
+use crate::wire::{Malformed, Put, Take};
+
+/// The folder of the packs.
+pub(crate) const NAME: &str = "packs";
+/// What stands before each chunk, so that one can be found without sled.
+const MAGIC: [u8; 4] = *b"rtck";
+const FRAME_BYTES: u64 = 8;
+/// How large a pack gets before the next one is begun.
+const PACK_BYTES: u64 = 256 << 20;
+/// How many packs are kept open for readers.
+const OPEN_MAX: usize = 64;
+
+/// Where a chunk lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub(crate) pack: u32,
+    /// Of the chunk itself, behind what frames it.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+}
+
+/// Where the next chunk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct End {
+    pub(crate) pack: u32,
+    pub(crate) offset: u64,
+}
+
+/// What a spot takes in a row of sled's: never as little as a chunk, which older logs have there.
+pub(crate) const SPOT_BYTES: usize = 16;
+
+impl Spot {
+    pub(crate) fn write(self) -> [u8; SPOT_BYTES] {
+        let mut out = Vec::with_capacity(SPOT_BYTES);
+        out.u32(self.pack);
+        out.u64(self.offset);
+        out.u32(self.bytes);
+        out.try_into().unwrap_or_default()
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take(bytes);
+        let spot = Self { pack: take.u32()?, offset: take.u64()?, bytes: take.u32()? };
+        take.end()?;
+        // So that a damaged length costs no memory.
+        if spot.bytes as usize > CHUNK_BYTES_MAX || spot.offset < FRAME_BYTES { Err(Malformed) } else { Ok(spot) }
+    }
+
+    fn begin(self) -> End {
+        End { pack: self.pack, offset: self.offset - FRAME_BYTES }
+    }
+
+    fn end(self) -> End {
+        End { pack: self.pack, offset: self.offset + u64::from(self.bytes) }
+    }
+}
+
+/// The packs of a log.
+pub(crate) struct Packs {
+    dir: PathBuf,
+    files: Files,
+    pack_bytes: u64,
+    /// Those that were read lately, the last one last.
+    open: Mutex<Vec<(u32, Arc<LogFile>)>>,
+    /// Bytes since unused packs were looked for.
+    freed: Mutex<u64>,
+}
+
+impl Packs {
+    /// The packs of the log in `dir`. Nothing is opened yet.
+    pub(crate) fn new(dir: &Path, files: Files) -> Self {
+        Self { dir: dir.join(NAME), files, pack_bytes: PACK_BYTES, open: Mutex::default(), freed: Mutex::default() }
+    }
+
+    pub(crate) fn path(&self, pack: u32) -> PathBuf {
+        self.dir.join(format!("{pack:06}"))
+    }
+
+    /// The chunk's bytes, which are checked by whoever unpacks them.
+    pub(crate) fn read(&self, spot: Spot) -> Result<Vec<u8>, StoreError> {
+        let read = self.find(spot.pack).and_then(|file| file.read_at(spot.offset, spot.bytes as usize));
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => self.damaged(spot.pack, "the file is missing"),
+            std::io::ErrorKind::UnexpectedEof => self.damaged(spot.pack, "the file is cut off"),
+            _ => failed(&self.path(spot.pack), error),
+        })
+    }
+
+    fn find(&self, pack: u32) -> std::io::Result<Arc<LogFile>> {
+        let mut open = self.open.lock();
+        let found = match open.iter().position(|(number, _)| *number == pack) {
+            Some(at) => open.remove(at).1,
+            None => Arc::new(self.files.find(&self.path(pack))?),
+        };
+        if open.len() == OPEN_MAX {
+            open.remove(0);
+        }
+        open.push((pack, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    pub(crate) fn damaged(&self, pack: u32, what: &str) -> StoreError {
+        StoreError::Damaged(Damage { file: Some(self.path(pack)), what: what.into(), ..Damage::default() })
+    }
+
+    /// How long a pack is; 0 when it is not there.
+    fn bytes(&self, pack: u32) -> Result<u64, StoreError> {
+        let path = self.path(pack);
+        match std::fs::metadata(&path) {
+            Ok(found) => Ok(found.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+
+    /// That nothing in front of `end` was cut off.
+    pub(crate) fn check_end(&self, end: End) -> Result<(), StoreError> {
+        if self.bytes(end.pack)? < end.offset {
+            return Err(self.damaged(end.pack, "the end of the file is missing"));
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything behind `end`.
+    pub(crate) fn is_more(&self, end: End) -> Result<bool, StoreError> {
+        Ok(self.bytes(end.pack)? > end.offset || self.numbers()?.last().is_some_and(|last| *last > end.pack))
+    }
+
+    /// Frees what lies behind `end`, as far as nothing that is `used` does; where the packs end then.
+    pub(crate) fn cut(&self, end: End, mut used: Vec<Spot>) -> Result<End, StoreError> {
+        used.retain(|spot| spot.begin() >= end);
+        used.sort_unstable();
+        for pack in self.numbers()?.split_off(&end.pack) {
+            let mut free = if pack == end.pack { end } else { End { pack, offset: 0 } };
+            let in_pack = used.iter().filter(|spot| spot.pack == pack);
+            if pack > end.pack && in_pack.clone().next().is_none() {
+                self.remove(pack)?;
+                continue;
+            }
+            for spot in in_pack {
+                self.erase(free, spot.begin().offset)?;
+                free = spot.end();
+            }
+            if self.bytes(pack)? > free.offset {
+                let file = self.files.open(&self.path(pack))?;
+                file.resize(free.offset).map_err(|source| failed(file.path(), source))?;
+            }
+        }
+        Ok(used.last().map_or(end, |spot| spot.end()))
+    }
+
+    fn erase(&self, from: End, to: u64) -> Result<(), StoreError> {
+        if from.offset >= to {
+            return Ok(());
+        }
+        let path = self.path(from.pack);
+        let file = self.files.open(&path)?;
+        file.erase(from.offset, to - from.offset).map_err(|source| failed(&path, source))
+    }
+
+    /// Makes holes where these chunks are, on the disk when it returns. Whether so much was freed by now that there
+    /// may be packs with nothing in them: then it is time for [`Packs::remove_unused`].
+    pub(crate) fn free(&self, mut spots: Vec<Spot>) -> Result<bool, StoreError> {
+        spots.sort_unstable();
+        // Neighbours in one go: only whole blocks of the disk become free.
+        for same_pack in spots.chunk_by(|a, b| a.pack == b.pack) {
+            // What was lost needs no holes.
+            let n = self.bytes(same_pack[0].pack)?;
+            if n == 0 {
+                continue;
+            }
+            for run in same_pack.chunk_by(|a, b| a.end() == b.begin()) {
+                self.erase(run[0].begin(), run[run.len() - 1].end().offset.min(n))?;
+            }
+            let file = self.files.open(&self.path(same_pack[0].pack))?;
+            file.sync().map_err(|source| failed(file.path(), source))?;
+        }
+        let mut freed = self.freed.lock();
+        *freed += spots.iter().map(|spot| u64::from(spot.bytes)).sum::<u64>();
+        let is_time = *freed >= self.pack_bytes;
+        if is_time {
+            *freed = 0;
+        }
+        Ok(is_time)
+    }
+
+    /// Removes the packs before the last one that hold nothing which is `used`.
+    pub(crate) fn remove_unused(&self, used: &[Spot]) -> Result<(), StoreError> {
+        let used: BTreeSet<u32> = used.iter().map(|spot| spot.pack).collect();
+        let mut numbers = self.numbers()?;
+        numbers.pop_last();
+        for pack in numbers.difference(&used) {
+            self.remove(*pack)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, pack: u32) -> Result<(), StoreError> {
+        self.open.lock().retain(|(number, _)| *number != pack);
+        let path = self.path(pack);
+        std::fs::remove_file(&path).map_err(|source| failed(&path, source))
+    }
+
+    /// The packs that are there.
+    fn numbers(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(error) => return Err(failed(&self.dir, error)),
+        };
+        let mut numbers = BTreeSet::new();
+        for entry in entries {
+            let entry = entry.map_err(|source| failed(&self.dir, source))?;
+            numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    /// Takes chunks from `end` on.
+    pub(crate) fn writer(&self, end: End) -> PackWriter<'_> {
+        PackWriter::new(self, end)
+    }
+
+    /// Opens a pack to be written, made when it is not there.
+    fn open_or_make(&self, pack: u32) -> Result<LogFile, StoreError> {
+        let path = self.path(pack);
+        if path.exists() {
+            return self.files.open(&path);
+        }
+        std::fs::create_dir_all(&self.dir).map_err(|source| failed(&self.dir, source))?;
+        let file = self.files.open(&path)?;
+        self.files.sync_dir(&self.dir)?;
+        if let Some(log) = self.dir.parent() {
+            self.files.sync_dir(log)?;
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests;
