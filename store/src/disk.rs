@@ -52,7 +52,6 @@ use files::Files;
 use journal::Journal;
 use lock::Lock;
 use mark::{Mark, Reached};
-use packs::Packs;
 use queue::{Answer, Op, Queue};
 use read::Reader;
 use sealer::{Sealer, Task};
@@ -134,7 +133,7 @@ impl SledStore {
         let reader = Arc::new(Reader {
             tail: found.tail,
             index: found.index,
-            packs: Packs::new(dir, files.clone()),
+            packs: found.packs,
             cache: Cache::new(options.read_cache_bytes),
             is_salvage: false,
         });
@@ -208,7 +207,7 @@ impl SledStore {
             reader: Arc::new(Reader {
                 tail: found.tail,
                 index: found.index,
-                packs: Packs::new(dir, files.clone()),
+                packs: found.packs,
                 cache: Cache::new(options.read_cache_bytes),
                 is_salvage: true,
             }),

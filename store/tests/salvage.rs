@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark};
@@ -23,20 +22,6 @@ fn make(dir: &Path) -> SledStore {
     }
     wait_for_mark(dir, store.next_position());
     store
-}
-
-/// Opens sled's file, which its threads let go of a little after the log was closed.
-fn open_when_free(config: &sled::Config) -> sled::Db {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        match config.open() {
-            Err(sled::Error::Io(error)) if Instant::now() < deadline => {
-                assert!(error.to_string().contains("could not acquire lock"), "{error}");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            opened => return opened.unwrap(),
-        }
-    }
 }
 
 #[test]

@@ -85,14 +85,17 @@ pub(crate) struct Packs {
     pack_bytes: u64,
     /// Those that were read lately, the last one last.
     open: Mutex<Vec<(u32, Arc<LogFile>)>>,
+    /// Where they end, as far as that is on the disk with everything that says so.
+    end: Mutex<End>,
     /// Bytes since unused packs were looked for.
     freed: Mutex<u64>,
 }
 
 impl Packs {
-    /// The packs of the log in `dir`. Nothing is opened yet.
-    pub(crate) fn new(dir: &Path, files: Files) -> Self {
-        Self { dir: dir.join(NAME), files, pack_bytes: PACK_BYTES, open: Mutex::default(), freed: Mutex::default() }
+    /// The packs of the log in `dir`, which end there. Nothing is opened yet.
+    pub(crate) fn new(dir: &Path, files: Files, end: End) -> Self {
+        let (dir, open, freed) = (dir.join(NAME), Mutex::default(), Mutex::default());
+        Self { dir, files, pack_bytes: PACK_BYTES, open, end: Mutex::new(end), freed }
     }
 
     pub(crate) fn path(&self, pack: u32) -> PathBuf {
@@ -136,21 +139,33 @@ impl Packs {
         }
     }
 
-    /// That nothing in front of `end` was cut off.
-    pub(crate) fn check_end(&self, end: End) -> Result<(), StoreError> {
+    /// That nothing in front of the end was cut off.
+    pub(crate) fn check_end(&self) -> Result<(), StoreError> {
+        let end = *self.end.lock();
         if self.bytes(end.pack)? < end.offset {
             return Err(self.damaged(end.pack, "the end of the file is missing"));
         }
         Ok(())
     }
 
-    /// Whether there is anything behind `end`.
-    pub(crate) fn is_more(&self, end: End) -> Result<bool, StoreError> {
-        Ok(self.bytes(end.pack)? > end.offset || self.numbers()?.last().is_some_and(|last| *last > end.pack))
+    /// Takes chunks. What an attempt before this one left behind the end is freed first, but for what is `used`.
+    pub(crate) fn begin(
+        &self,
+        used: impl FnOnce() -> Result<Vec<Spot>, StoreError>,
+    ) -> Result<PackWriter<'_>, StoreError> {
+        let end = *self.end.lock();
+        let last = self.numbers()?.pop_last().unwrap_or_default();
+        let is_more = last > end.pack || self.bytes(end.pack)? > end.offset;
+        Ok(PackWriter::new(self, if is_more { self.cut(end, used()?)? } else { end }))
+    }
+
+    /// What was written up to there counts: sled says so, and that is on the disk, too.
+    pub(crate) fn set_end(&self, end: End) {
+        *self.end.lock() = end;
     }
 
     /// Frees what lies behind `end`, as far as nothing that is `used` does; where the packs end then.
-    pub(crate) fn cut(&self, end: End, mut used: Vec<Spot>) -> Result<End, StoreError> {
+    fn cut(&self, end: End, mut used: Vec<Spot>) -> Result<End, StoreError> {
         used.retain(|spot| spot.begin() >= end);
         used.sort_unstable();
         for pack in self.numbers()?.split_off(&end.pack) {
@@ -237,11 +252,6 @@ impl Packs {
             numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
         }
         Ok(numbers)
-    }
-
-    /// Takes chunks from `end` on.
-    pub(crate) fn writer(&self, end: End) -> PackWriter<'_> {
-        PackWriter::new(self, end)
     }
 
     /// Opens a pack to be written, made when it is not there.

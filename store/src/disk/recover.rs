@@ -28,6 +28,7 @@ const FORMAT_VERSION_MIN: u32 = 1;
 /// A log that was found whole.
 pub(crate) struct Found {
     pub(crate) index: Index,
+    pub(crate) packs: Packs,
     pub(crate) journal: Journal,
     pub(crate) mark: Mark,
     pub(crate) tail: Tail,
@@ -71,7 +72,8 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
             ..damage(&index.file_path(), "records from this position on are missing")
         })?;
     }
-    care.or_default(Packs::new(dir, files.clone()).check_end(watermark.packs))?;
+    let packs = Packs::new(dir, files.clone(), watermark.packs);
+    care.or_default(packs.check_end())?;
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
     care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
     journal.skip_to_group(watermark.group);
@@ -92,7 +94,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
         }
     }
     let tail = Tail::from(state);
-    Ok(Found { index, journal, mark, tail, watermark, next, mended })
+    Ok(Found { index, packs, journal, mark, tail, watermark, next, mended })
 }
 
 fn open_index(

@@ -35,9 +35,7 @@ pub(crate) fn seal(
 ) -> Result<(), StoreError> {
     let index = &reader.index;
     remove_leftovers(index, segment.base)?;
-    let before = index.watermark()?.unwrap_or_default().packs;
-    let begin = if reader.packs.is_more(before)? { reader.packs.cut(before, index.spots()?)? } else { before };
-    let mut packs = reader.packs.writer(begin);
+    let mut packs = reader.packs.begin(|| index.spots())?;
     let mut packer = Packer::default();
     let replaced: HashSet<ThreadId> =
         segment.streams.iter().filter(|(_, part)| part.replaces).map(|(thread, _)| *thread).collect();
@@ -74,6 +72,7 @@ pub(crate) fn seal(
     let watermark = Watermark { epoch, position, group, packs: end };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
     index.sync()?;
+    reader.packs.set_end(end);
     if segment.has_deletes {
         reader.cache.clear();
     }
