@@ -8,6 +8,8 @@
 //! frame: "rtck", length u32, chunk
 //! ```
 
+mod free;
+mod spot;
 mod write;
 
 use std::collections::BTreeSet;
@@ -16,12 +18,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub(crate) use spot::{End, SPOT_BYTES, Spot};
 pub(crate) use write::PackWriter;
 
 use super::files::{Files, LogFile, failed};
-use super::limits::CHUNK_BYTES_MAX;
 use crate::error::{Damage, StoreError};
-use crate::wire::{Malformed, Put, Take};
 
 /// The folder of the packs.
 pub(crate) const NAME: &str = "packs";
@@ -32,51 +33,6 @@ const FRAME_BYTES: u64 = 8;
 const PACK_BYTES: u64 = 256 << 20;
 /// How many packs are kept open for readers.
 const OPEN_MAX: usize = 64;
-
-/// Where a chunk lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spot {
-    pub(crate) pack: u32,
-    /// Of the chunk itself, behind what frames it.
-    pub(crate) offset: u64,
-    pub(crate) bytes: u32,
-}
-
-/// Where the next chunk goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct End {
-    pub(crate) pack: u32,
-    pub(crate) offset: u64,
-}
-
-/// What a spot takes in a row of sled's: never as little as a chunk, which older logs have there.
-pub(crate) const SPOT_BYTES: usize = 16;
-
-impl Spot {
-    pub(crate) fn write(self) -> [u8; SPOT_BYTES] {
-        let mut out = Vec::with_capacity(SPOT_BYTES);
-        out.u32(self.pack);
-        out.u64(self.offset);
-        out.u32(self.bytes);
-        out.try_into().unwrap_or_default()
-    }
-
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut take = Take(bytes);
-        let spot = Self { pack: take.u32()?, offset: take.u64()?, bytes: take.u32()? };
-        take.end()?;
-        // So that a damaged length costs no memory.
-        if spot.bytes as usize > CHUNK_BYTES_MAX || spot.offset < FRAME_BYTES { Err(Malformed) } else { Ok(spot) }
-    }
-
-    fn begin(self) -> End {
-        End { pack: self.pack, offset: self.offset - FRAME_BYTES }
-    }
-
-    fn end(self) -> End {
-        End { pack: self.pack, offset: self.offset + u64::from(self.bytes) }
-    }
-}
 
 /// The packs of a log.
 pub(crate) struct Packs {
@@ -162,75 +118,6 @@ impl Packs {
     /// What was written up to there counts: sled says so, and that is on the disk, too.
     pub(crate) fn set_end(&self, end: End) {
         *self.end.lock() = end;
-    }
-
-    /// Frees what lies behind `end`, as far as nothing that is `used` does; where the packs end then.
-    fn cut(&self, end: End, mut used: Vec<Spot>) -> Result<End, StoreError> {
-        used.retain(|spot| spot.begin() >= end);
-        used.sort_unstable();
-        for pack in self.numbers()?.split_off(&end.pack) {
-            let mut free = if pack == end.pack { end } else { End { pack, offset: 0 } };
-            let in_pack = used.iter().filter(|spot| spot.pack == pack);
-            if pack > end.pack && in_pack.clone().next().is_none() {
-                self.remove(pack)?;
-                continue;
-            }
-            for spot in in_pack {
-                self.erase(free, spot.begin().offset)?;
-                free = spot.end();
-            }
-            if self.bytes(pack)? > free.offset {
-                let file = self.files.open(&self.path(pack))?;
-                file.resize(free.offset).map_err(|source| failed(file.path(), source))?;
-            }
-        }
-        Ok(used.last().map_or(end, |spot| spot.end()))
-    }
-
-    fn erase(&self, from: End, to: u64) -> Result<(), StoreError> {
-        if from.offset >= to {
-            return Ok(());
-        }
-        let path = self.path(from.pack);
-        let file = self.files.open(&path)?;
-        file.erase(from.offset, to - from.offset).map_err(|source| failed(&path, source))
-    }
-
-    /// Makes holes where these chunks are, on the disk when it returns. Whether so much was freed by now that there
-    /// may be packs with nothing in them: then it is time for [`Packs::remove_unused`].
-    pub(crate) fn free(&self, mut spots: Vec<Spot>) -> Result<bool, StoreError> {
-        spots.sort_unstable();
-        // Neighbours in one go: only whole blocks of the disk become free.
-        for same_pack in spots.chunk_by(|a, b| a.pack == b.pack) {
-            // What was lost needs no holes.
-            let n = self.bytes(same_pack[0].pack)?;
-            if n == 0 {
-                continue;
-            }
-            for run in same_pack.chunk_by(|a, b| a.end() == b.begin()) {
-                self.erase(run[0].begin(), run[run.len() - 1].end().offset.min(n))?;
-            }
-            let file = self.files.open(&self.path(same_pack[0].pack))?;
-            file.sync().map_err(|source| failed(file.path(), source))?;
-        }
-        let mut freed = self.freed.lock();
-        *freed += spots.iter().map(|spot| u64::from(spot.bytes)).sum::<u64>();
-        let is_time = *freed >= self.pack_bytes;
-        if is_time {
-            *freed = 0;
-        }
-        Ok(is_time)
-    }
-
-    /// Removes the packs before the last one that hold nothing which is `used`.
-    pub(crate) fn remove_unused(&self, used: &[Spot]) -> Result<(), StoreError> {
-        let used: BTreeSet<u32> = used.iter().map(|spot| spot.pack).collect();
-        let mut numbers = self.numbers()?;
-        numbers.pop_last();
-        for pack in numbers.difference(&used) {
-            self.remove(*pack)?;
-        }
-        Ok(())
     }
 
     fn remove(&self, pack: u32) -> Result<(), StoreError> {
