@@ -11,7 +11,7 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use super::feed::{self, Form};
-use super::problem::{Document, Problem};
+use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
@@ -118,8 +118,7 @@ fn no_more() -> HttpResponse {
     responses(
         (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, whose family is asked for", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, whose family is asked for"),
     ))]
 pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: LogQuery = request::query(&request)?;
@@ -192,15 +191,12 @@ async fn page(
 /// ends the thread, and is answered with 204 when that was read.
 #[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
     params(
-        ("thread" = String, Path, description = "The id of the thread"),
         ThreadQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position"),
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream: the thread has ended and nothing follows"),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
 pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: ThreadQuery = request::query(&request)?;

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::problem::{Document, Problem};
+use super::extract::Named;
+use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions};
 use super::server::Shared;
@@ -25,13 +26,10 @@ pub(crate) async fn list(server: Shared) -> Result<HttpResponse, Problem> {
 
 /// What a thread and the branches that it runs ask people.
 #[utoipa::path(get, path = "/v1/threads/{thread}/interactions", tag = "interactions", operation_id = "thread_interactions",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "The open questions, those that have waited longest first", body = Interactions),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let thread = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let (open, now) = (thread.inbox().await?, server.runtime.now());
     let open: Vec<_> = open.iter().map(|question| question.to_json(now)).collect();
     Ok(HttpResponse::Ok().json(json!({ "interactions": open, "unreadable": [] })))
@@ -50,15 +48,14 @@ pub(crate) struct Answer {
 /// Answers a question; the first answer counts, and the same one again is accepted without effect.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/respond", tag = "interactions", operation_id = "respond",
     params(
-        ("interaction" = String, Path, description = "The id of the question"),
         ("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes"),
     ),
     request_body = Answer,
     responses(
         (status = 200, description = "The answer counts, durably", body = Answered),
-        (status = 404, description = "There is no such question", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It was answered otherwise before, or is closed", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "The answer cannot be used and the question stays open, or the key was used for another answer", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such question"),
+        (status = 409, description = "It was answered otherwise before, or is closed"),
+        (status = 422, description = "The answer cannot be used and the question stays open, or the key was used for another answer"),
     ))]
 pub(crate) async fn respond(
     server: Shared,
@@ -81,11 +78,10 @@ pub(crate) async fn respond(
 
 /// Takes a question back.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/cancel", tag = "interactions", operation_id = "cancel_interaction",
-    params(("interaction" = String, Path, description = "The id of the question")),
     responses(
         (status = 200, description = "It is closed", body = Answered),
-        (status = 404, description = "There is no such question", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It is closed already", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such question"),
+        (status = 409, description = "It is closed already"),
     ))]
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let (thread, interaction) = request::interaction(&request)?;

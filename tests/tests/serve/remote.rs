@@ -81,7 +81,6 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
     place.scene.run(&format!("respond {id} --text no")).code(7);
     place.scene.run(&format!("respond {thread}-9999 --text no")).code(7);
     assert_eq!(place.at_rest(thread)["status"], "completed");
-    place.scene.run(&format!("rerun {thread} --live 3")).code(7).says("rethread fork");
     place.scene.run(&format!("rerun {thread}")).ok();
     let gone = place.scene.run("gc --status cancelled --json").ok().json();
     assert_eq!(gone["deleted"][0]["thread_id"], fork.as_str(), "{gone}");
