@@ -1,6 +1,7 @@
 //! `fork`: another way on from a moment.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -82,7 +83,10 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
     let server = open.server().await?;
     let runtime = match server {
-        Some(_) => open.look().await?,
+        Some(server) => {
+            server.can_go_on(open, &args.tools).await?;
+            open.look().await?
+        }
         None if args.no_run => open.observe(&args.tools).await?,
         None => open.work(&args.tools).await?,
     };
@@ -117,12 +121,16 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
                 "seq": at, "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
                 "definition": workflow.as_ref().map(|workflow| workflow.spec()), "answers": by_name(&answers),
             });
-            runtime.thread(server.fork(parent.id(), &body).await?)
+            let forked = server.fork(parent.id(), &body).await;
+            runtime.thread(forked.map_err(|error| match (error.kind.as_deref(), &args.workflow) {
+                (Some("invalid-workflow"), Some(file)) => does_not_fit(&parent, file, error.message.lines()),
+                _ => error.into(),
+            })?)
         }
         None => {
             let fork = ForkRequest { at, changes, workflow, answers };
             parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
-                (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
+                (RuntimeError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
                 (RuntimeError::NoInteraction(question), _) => Failure::new(NOT_FOUND, does_not_wait(&question)),
                 (error, _) => error.into(),
             })?
@@ -180,8 +188,8 @@ async fn derived(
     Ok(Arc::new(workflow.with_profiles(pairs).map_err(RuntimeError::Workflow)?))
 }
 
-fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: &Faults) -> Failure {
-    let lines: Vec<_> = faults.0.iter().map(|fault| format!("\n- {fault}")).collect();
+fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: impl IntoIterator<Item = impl Display>) -> Failure {
+    let lines: Vec<_> = faults.into_iter().map(|fault| format!("\n- {fault}")).collect();
     let (id, file) = (thread.id(), file.display());
     Failure::new(INVALID, format!("thread {id} cannot go on with {file} from there:{}", lines.concat()))
 }

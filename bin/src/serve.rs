@@ -106,6 +106,7 @@ pub(crate) struct ServeArgs {
 /// program's runtime, whose one worker only listens for signals and sweeps. The threads of workflows run on the
 /// arbiters of the `Runtime`, as everywhere: a slow answer and a busy thread do not wait for each other.
 pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
+    open.only_here("a server serves a log of this machine")?;
     interrupt::catch();
     let tokens = Tokens::beside(&open.data_dir);
     let webhooks = webhook::read(open, &args.webhook)?;

@@ -11,7 +11,7 @@ use super::{RerunArgs, report};
 use crate::exit::{Failure, INVALID};
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
-use crate::{archive, drive, interrupt, output};
+use crate::{archive, drive, interrupt, output, resume};
 
 pub(super) async fn go_on(
     open: &OpenArgs,
@@ -23,7 +23,7 @@ pub(super) async fn go_on(
     interrupt::catch();
     let workflow = workflow.map(Arc::new);
     let server = open.server().await?;
-    let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
+    let runtime = resume::runtime(open, server, &args.tools).await?;
     let parent = match Path::new(what) {
         file if file.is_file() => imported(open, &runtime, file, from).await?,
         _ => open::find(&runtime, what).await?,

@@ -26,6 +26,8 @@ const RECORDS_MAX: usize = 2_000;
 pub(crate) struct Log {
     /// The position that the next record will get.
     next_position: u64,
+    /// Whether threads run here: not at a server that only shows.
+    runs: bool,
 }
 
 /// A record as it is stored.
@@ -108,7 +110,9 @@ fn stream_json(info: &StreamInfo) -> Value {
 #[utoipa::path(get, path = "/v1/log", tag = "log", operation_id = "log",
     responses((status = 200, description = "The log", body = Log)))]
 pub(crate) async fn about(server: Shared) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "next_position": server.runtime.store().next_position() }))
+    let runtime = &server.runtime;
+    HttpResponse::Ok()
+        .json(json!({ "next_position": runtime.store().next_position(), "runs": !runtime.is_observing() }))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -214,6 +214,12 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
     api.send(workflow(QUICK), "post", "/v1/workflows", 200);
     api.send(workflow(&QUICK.replace("quick", "other")), "post", "/v1/workflows", 201);
     api.send(workflow("name: x"), "post", "/v1/workflows", 422);
+    api.send(
+        place.request("POST", "/v1/workflows?colour=green").body("application/yaml", QUICK),
+        "post",
+        "/v1/workflows",
+        400,
+    );
     let start = "/v1/threads";
     api.send(post(start, "", json!({ "hash": hash, "input": [1, null] })), "post", start, 201);
     api.send(post(start, "", json!({ "workflow": "nothing" })), "post", start, 404);
