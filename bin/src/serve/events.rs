@@ -202,12 +202,18 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     let query: ThreadQuery = request::query(&request)?;
     let types = request::types(query.types.as_deref())?;
     let thread = server.runtime.thread(request::thread(&request)?);
+    // Before the look at the thread, so that nothing that comes in between is behind it.
+    let end = server.runtime.store().next_position();
     let summary = thread.summary().await?;
     let mut from = request::seq(query.from_seq);
     let mut seen = None;
     match position(&request, query.after.as_deref())? {
         None => {}
-        Some(After::Now) => from = from.max(summary.last_seq.next()),
+        // A client that comes back goes on from here, and not from what is now by then.
+        Some(After::Now) => {
+            seen = end.0.checked_sub(1).map(Position);
+            from = from.max(summary.last_seq.next());
+        }
         Some(After::Position(position)) => {
             seen = Some(position);
             from = from.max(thread.seq_behind(position).await?);

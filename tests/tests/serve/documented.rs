@@ -284,8 +284,8 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
     api.send(post(session, "", json!({ "token": "x" })), "post", session, 401);
     api.send(place.request("DELETE", session), "delete", session, 204);
 
-    // Shown elsewhere: a stop takes the connection before a request can be sent in it; an export that differs is made
-    // in the tests of exports.
+    // Shown elsewhere: `stops::it_is_not_ready_while_it_drains_and_still_answers`, and
+    // `api::an_export_of_a_thread_that_went_on_otherwise_is_a_conflict`.
     let elsewhere = [("/health/ready", "get", 503), ("/v1/import", "post", 409)];
     let mut missing = Vec::new();
     for (path, item) in api.document["paths"].as_object().unwrap() {
