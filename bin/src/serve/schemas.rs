@@ -237,6 +237,10 @@ pub(crate) struct Interactions {
     interactions: Vec<Interaction>,
     /// Threads that cannot be read, and why; what they ask is not known.
     unreadable: Vec<Unreadable>,
+    /// How many questions are open, on all pages.
+    total: usize,
+    /// The `cursor` of the next page; null on the last.
+    next: Option<String>,
 }
 
 /// A thread that cannot be read.
