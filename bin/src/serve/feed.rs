@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
@@ -15,8 +14,6 @@ use super::problem::Problem;
 use super::server::{Seat, Shared};
 use super::wanted::Stretch;
 
-/// How long nothing is said at most, so that nobody between takes the connection for a dead one.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a client is to wait before it connects again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
 /// As many bytes as are put together from events that are ready.
@@ -53,7 +50,8 @@ pub(crate) fn body(
     events: Stretch,
     seen: Option<Position>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let silence_max = server.settings.silence_max;
+    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + silence_max, silence_max);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let opening = (form == Form::Sse).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
     let feed = Feed { form, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
