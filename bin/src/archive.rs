@@ -69,11 +69,16 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
         for fault in &found.faults {
             output::print(fault)?;
         }
+    }
+    if !args.json || !found.faults.is_empty() {
         let threads = output::count(found.n_streams, "thread", "threads");
         let events = output::count(found.n_records, "event", "events");
         match found.faults.len() {
             0 => output::print(format!("whole: {threads}, {events}"))?,
-            n => output::say(&format!("{} in {threads} with {events}", output::count(n, "fault", "faults"))),
+            n => output::say(&format!(
+                "{} in {threads} with {events}; `rethread export --all` saves what can still be read",
+                output::count(n, "fault", "faults")
+            )),
         }
     }
     Ok(if found.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })

@@ -41,6 +41,8 @@ pub(crate) struct Thread {
     last_position: u64,
     forked_from: Option<Moment>,
     branch_of: Option<BranchOf>,
+    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    damaged: bool,
     /// Where it was asked for.
     usage: Option<Usage>,
     /// The node it is in, where usage was asked for.
@@ -573,6 +575,7 @@ pub(crate) struct Kin {
     last_position: u64,
     forked_from: Option<Moment>,
     branch_of: Option<BranchOf>,
+    damaged: bool,
     /// What it is called at the thread whose branch it is.
     branch: Option<String>,
     /// Its forks and branches.
