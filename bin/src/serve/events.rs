@@ -113,7 +113,7 @@ fn no_more() -> HttpResponse {
 /// CloudEvent 1.0 with its position as `id:`, and the stream goes on with what happens; with
 /// `Accept: application/x-ndjson` as JSON lines; otherwise as a page of JSON.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "log_events",
-    params(LogQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position")),
+    params(LogQuery, ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$")),
     responses(
         (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
@@ -191,7 +191,7 @@ async fn page(
 #[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
     params(
         ThreadQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$"),
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),

@@ -163,9 +163,9 @@ pub(crate) fn limit(given: Option<u64>, default: usize, max: usize) -> Result<us
     }
 }
 
-/// A position that one can be behind: the largest number is behind all that a log ever holds anyway.
+/// A position that one can be behind. It has 18 digits at most, so that there is always one behind it.
 pub(crate) fn position(text: &str) -> Option<Position> {
-    text.parse::<u64>().ok().map(|position| Position(position.min(u64::MAX - 1)))
+    text.parse().ok().filter(|_| text.len() <= 18).map(Position)
 }
 
 /// A position, or none where the present is meant.
