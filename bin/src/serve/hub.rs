@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::RwLock;
 use rethread::store::Filter;
 use rethread::{Position, RecordedEvent, Runtime, RuntimeError, ThreadId};
@@ -88,16 +87,12 @@ impl Hub {
     pub(crate) async fn run(&self, runtime: Runtime) {
         let from = self.ring.read().first;
         let mut records = runtime.store().subscribe(from, Filter::default());
-        let mut batch = Vec::new();
-        while let Some(record) = records.next().await {
-            let mut next = Some(record);
-            while let Some(record) = next.take() {
-                batch.push(record.map_err(RuntimeError::from).and_then(RecordedEvent::decode));
-                if batch.len() < BATCH {
-                    next = records.next().now_or_never().flatten();
-                }
-            }
-            if !self.take(&mut batch) {
+        while let Some(batch) = records.next_batch().await {
+            let mut events = match batch {
+                Ok(batch) => batch.into_iter().map(RecordedEvent::decode).collect(),
+                Err(error) => vec![Err(error.into())],
+            };
+            if !self.take(&mut events) {
                 break;
             }
         }
