@@ -1,16 +1,14 @@
 //! From the log to a state: the one way a thread comes back, whether to go on or to be looked at.
 
+pub(crate) mod ahead;
+
 use rethread_events::bin;
-use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
 use crate::kept_states::KeptStates;
-
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
 
 /// A state and where it stands in the log.
 #[derive(Debug, Clone)]
@@ -57,14 +55,11 @@ pub(crate) fn at_from(
     {
         loaded = newer;
     }
-    loop {
-        let end = KeptStates::stop_behind(loaded.state.next_seq()).min(seq.next());
-        loaded = fold(store, thread, loaded, end)?;
-        if end > seq {
-            return Ok(loaded);
+    fold_to(store, thread, loaded, seq.next(), |loaded| {
+        if KeptStates::is_kept_at(loaded.state.next_seq()) {
+            kept.keep(thread, loaded);
         }
-        kept.keep(thread, &loaded);
-    }
+    })
 }
 
 /// Whether the log still has the record that a state ends with: a thread may have been deleted and imported again.
@@ -130,21 +125,27 @@ fn from_snapshot(store: &dyn Store, thread: ThreadId, snapshot: &Snapshot) -> Re
     }
 }
 
-fn fold(store: &dyn Store, thread: ThreadId, mut loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
-    let mut next = loaded.state.next_seq();
-    while next < end {
-        let records = store.read_stream(thread, next..end, PAGE)?;
-        let Some(last) = records.last() else {
-            return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
-        };
-        loaded.last_position = last.position;
-        loaded.last_hash = last.hash;
-        next = last.seq.next();
-        for record in &records {
-            let event = Event::decode(record.kind.0, record.version, &record.payload)
-                .map_err(|source| RuntimeError::Event { thread, seq: record.seq, source })?;
-            loaded.state.apply(record.recorded_at, &event)?;
+fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
+    fold_to(store, thread, loaded, end, |_| {})
+}
+
+/// The state after the event before `end`. Shows it at the end of each page on the way.
+fn fold_to(
+    store: &dyn Store,
+    thread: ThreadId,
+    mut loaded: Loaded,
+    end: Seq,
+    mut on_the_way: impl FnMut(&Loaded),
+) -> Result<Loaded, RuntimeError> {
+    ahead::pages(store, thread, loaded.state.next_seq()..end, |page| {
+        for (at, event) in &page.events {
+            loaded.state.apply(*at, event)?;
         }
-    }
+        (loaded.last_position, loaded.last_hash) = (page.last_position, page.last_hash);
+        if loaded.state.next_seq() < end {
+            on_the_way(&loaded);
+        }
+        Ok(())
+    })?;
     Ok(loaded)
 }

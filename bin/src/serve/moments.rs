@@ -76,7 +76,7 @@ pub(crate) async fn state(server: Shared, request: HttpRequest) -> Result<HttpRe
         Some(seq) => thread.state_at(seq).await?,
         None => thread.state().await?,
     };
-    Ok(HttpResponse::Ok().json(state.to_json()))
+    Ok(HttpResponse::Ok().json(state.json()))
 }
 
 /// The thread and all its branches that ran at a moment, each where it stood then.
