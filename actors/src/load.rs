@@ -1,14 +1,16 @@
 //! From the log to a state: the one way a thread comes back, whether to go on or to be looked at.
 
-pub(crate) mod ahead;
-
 use rethread_events::bin;
+use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
 use crate::kept_states::KeptStates;
+
+/// How many records are read at a time. A page ends before a multiple of it.
+pub(crate) const PAGE: u64 = 500;
 
 /// A state and where it stands in the log.
 #[derive(Debug, Clone)]
@@ -30,6 +32,13 @@ pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, Run
         return fold(store, thread, loaded, info.last_seq.next());
     }
     fold(store, thread, Loaded::empty(thread), info.last_seq.next())
+}
+
+/// As [`present`], from one of these states where one is of this thread. Blocks. For whoever looks at a thread again and
+/// again.
+pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, RuntimeError> {
+    let last = stream(store, thread)?.last_seq;
+    at_from(store, thread, last, kept)
 }
 
 /// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
@@ -130,6 +139,9 @@ fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result
 }
 
 /// The state after the event before `end`. Shows it at the end of each page on the way.
+///
+/// Reading and folding take turns: with the next pages read and decoded by helpers meanwhile, a fold of 140 000 events
+/// took longer (96 against 75 ms on two processors), because events are then freed by another thread than made them.
 fn fold_to(
     store: &dyn Store,
     thread: ThreadId,
@@ -137,15 +149,24 @@ fn fold_to(
     end: Seq,
     mut on_the_way: impl FnMut(&Loaded),
 ) -> Result<Loaded, RuntimeError> {
-    ahead::pages(store, thread, loaded.state.next_seq()..end, |page| {
-        for (at, event) in &page.events {
-            loaded.state.apply(*at, event)?;
+    let mut next = loaded.state.next_seq();
+    while next < end {
+        let page_end = Seq((next.0 / PAGE + 1) * PAGE).min(end);
+        let records = store.read_stream(thread, next..page_end, PAGE as usize)?;
+        let Some(last) = records.last() else {
+            return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
+        };
+        loaded.last_position = last.position;
+        loaded.last_hash = last.hash;
+        next = last.seq.next();
+        for record in &records {
+            let event = Event::decode(record.kind.0, record.version, &record.payload)
+                .map_err(|source| RuntimeError::Event { thread, seq: record.seq, source })?;
+            loaded.state.apply(record.recorded_at, &event)?;
         }
-        (loaded.last_position, loaded.last_hash) = (page.last_position, page.last_hash);
-        if loaded.state.next_seq() < end {
+        if next < end {
             on_the_way(&loaded);
         }
-        Ok(())
-    })?;
+    }
     Ok(loaded)
 }

@@ -56,7 +56,7 @@ fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
 
 #[test]
 fn states_are_kept_where_pages_of_a_fold_end() {
-    assert!(EVERY.is_multiple_of(crate::load::ahead::PAGE));
+    assert!(EVERY.is_multiple_of(crate::load::PAGE));
     let kept = |next| KeptStates::is_kept_at(Seq(next));
     assert_eq!((kept(0), kept(EVERY - 1), kept(EVERY), kept(2 * EVERY)), (false, false, true, true));
 }
