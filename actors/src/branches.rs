@@ -132,7 +132,8 @@ async fn begin(inner: &Arc<Inner>, wanted: &Wanted, base: &Base) -> Result<(), R
     let fork = Fork { changes: changes.clone(), branch, branches: run.inherits.clone() };
     let (reply, answer) = oneshot::channel();
     let (parent, workflow) = (base.state.clone(), workflow.clone());
-    inner.begin(run.child, Begin::Fork { parent, fork, workflow, trace: Some(base.trace), reply })?;
+    let (answers, trace) = (Vec::new(), Some(base.trace));
+    inner.begin(run.child, Begin::Fork { parent, fork, answers, workflow, trace, reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 

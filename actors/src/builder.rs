@@ -81,6 +81,7 @@ pub struct RuntimeBuilder {
     arbiters: usize,
     recover: bool,
     observing: bool,
+    run_elsewhere: bool,
     label: String,
 }
 
@@ -109,6 +110,7 @@ impl RuntimeBuilder {
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
             observing: false,
+            run_elsewhere: false,
             label: "an embedding program".into(),
         }
     }
@@ -286,6 +288,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// The threads of the log run in another process, and only look from here: as [`RuntimeBuilder::observing`], but for
+    /// the questions of tools that run, which are there to be answered. They are told to that process.
+    pub fn run_elsewhere(mut self) -> Self {
+        self.run_elsewhere = true;
+        self.observing()
+    }
+
     /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
     ///
     /// # Errors
@@ -327,6 +336,7 @@ impl RuntimeBuilder {
             workspace: Arc::new(workspace),
             limits: self.limits,
             observing: self.observing,
+            run_elsewhere: self.run_elsewhere,
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,
         });

@@ -2,7 +2,7 @@
 
 use rethread_events::event::EventError;
 use rethread_events::ids::{CallId, Seq, ThreadId};
-use rethread_events::thread::{FoldError, Rejected};
+use rethread_events::thread::{FoldError, Rejected, StepError};
 use rethread_events::workflow::Faults;
 use rethread_store::StoreError;
 
@@ -118,6 +118,13 @@ impl RuntimeError {
         match source {
             Rejected::UnknownInteraction(id) => Self::NoInteraction(CallId::key(id, thread)),
             source => Self::Rejected { thread, source },
+        }
+    }
+
+    pub(crate) fn of_step(thread: ThreadId, error: StepError) -> Self {
+        match error {
+            StepError::Rejected(rejected) => Self::rejected(thread, rejected),
+            StepError::Fold(error) => Self::Fold(error),
         }
     }
 }

@@ -15,6 +15,15 @@ use crate::recorded::RecordedEvent;
 /// How many records are read at a time.
 const PAGE: usize = 1_024;
 
+/// A branch of a thread that is forked, and what takes its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Replacement {
+    /// The branch.
+    pub(crate) of: ThreadId,
+    /// The thread that takes its place.
+    pub(crate) by: ReplacedBranch,
+}
+
 /// The threads that take the places of the branches that ran when the log had `cut` records, for a fork of the thread
 /// whose branches they are; those of their own branches too. Blocks.
 ///
@@ -27,7 +36,7 @@ pub(crate) fn replacements(
     state: &State,
     cut: Position,
     moves_to: Option<&Workflow>,
-) -> Result<Vec<ReplacedBranch>, RuntimeError> {
+) -> Result<Vec<Replacement>, RuntimeError> {
     let mut replaced = Vec::new();
     collect(store, state, cut, moves_to, &mut Vec::new(), &mut replaced)?;
     Ok(replaced)
@@ -39,12 +48,13 @@ fn collect(
     cut: Position,
     moves_to: Option<&Workflow>,
     path: &mut Vec<u32>,
-    replaced: &mut Vec<ReplacedBranch>,
+    replaced: &mut Vec<Replacement>,
 ) -> Result<(), RuntimeError> {
     for run in state.fan().into_iter().flat_map(Fan::running) {
         path.push(run.index);
         let seq = last_before(store, run.child, cut)?;
-        replaced.push(ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq });
+        let by = ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq };
+        replaced.push(Replacement { of: run.child, by });
         if let Some(seq) = seq {
             let state = load::at(store, run.child, seq)?.state;
             if let Some(workflow) = moves_to {

@@ -1,11 +1,13 @@
 //! A new thread that goes on from a moment of another.
 
+mod answers;
 pub(crate) mod fits;
 
 use std::sync::Arc;
 
 use rethread_events::event::ForkChanges;
-use rethread_events::ids::{Position, Seq};
+use rethread_events::ids::{CallId, Position, Seq, ThreadId};
+use rethread_events::json::Json;
 use rethread_events::thread::Fork;
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use tokio::sync::oneshot;
@@ -19,12 +21,26 @@ use crate::thread_handle::ThreadHandle;
 /// What a fork is made of.
 #[derive(Debug, Clone, Default)]
 pub struct ForkRequest {
-    /// The last seq that is inherited; the thread's last one when absent.
+    /// The last seq that is inherited; when absent, where the last of the thread's own questions in `answers` was asked,
+    /// and without such a question the thread's last one.
     pub at: Option<Seq>,
     /// What is different from there on.
     pub changes: ForkChanges,
     /// The definition to go on with; the parent's when absent.
     pub workflow: Option<Arc<Workflow>>,
+    /// Answers to questions that wait at that moment.
+    pub answers: Vec<ForkAnswer>,
+}
+
+/// The answer to a question that a fork inherits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForkAnswer {
+    /// The thread that asks: the one that is forked, or a branch that it runs at that moment.
+    pub thread: ThreadId,
+    /// The question.
+    pub interaction: CallId,
+    /// What is answered.
+    pub answer: Json,
 }
 
 impl ThreadHandle {
@@ -36,13 +52,26 @@ impl ThreadHandle {
 
     /// Starts a new thread that goes on from a moment of this one. Calls that were open at that moment are treated as
     /// after a crash: what may be repeated is asked again, what may not ends as indeterminate.
+    ///
+    /// Answers to questions of the thread itself are in the append that begins the fork. One to a question of a branch
+    /// is told to the thread that takes the branch's place, once that has begun; it was tried on the branch before, so
+    /// that a fork whose answers cannot be used does not begin.
+    ///
+    /// # Errors
+    /// `NoSeq` for a moment that is not there, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
+    /// question that does not wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {
         let runtime = self.runtime();
         let inner = runtime.inner();
-        let at = match fork.at {
-            Some(at) => at,
-            None => self.info().await?.last_seq,
+        let (own, of_branches): (Vec<_>, Vec<_>) =
+            fork.answers.into_iter().partition(|answer| answer.thread == self.id());
+        let at = match (fork.at, own.iter().map(|answer| answer.interaction.0).max()) {
+            (Some(at), _) | (None, Some(at)) => at,
+            (None, None) => self.info().await?.last_seq,
         };
+        for answer in own.iter().chain(&of_branches) {
+            runtime.fits("an answer", &answer.answer.0)?;
+        }
         for value in fork.changes.variables.values() {
             runtime.fits("a variable", &value.0)?;
         }
@@ -73,18 +102,26 @@ impl ThreadHandle {
             let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
             return Err(RuntimeError::Workflow(Faults::one(fault)));
         }
-        let branches = {
+        let (branches, of_branches) = {
             let (inner, parent, cut) = (inner.clone(), parent.clone(), loaded.last_position);
             let moves_to = changes.workflow.is_some().then(|| workflow.clone());
-            runtime
-                .blocking(move || replacements(&*inner.store, &parent, Position(cut.0 + 1), moves_to.as_deref()))
-                .await??
+            let find = move || {
+                let branches = replacements(&*inner.store, &parent, Position(cut.0 + 1), moves_to.as_deref())?;
+                let answers = answers::of_branches(&inner, of_branches, &branches, moves_to.as_ref())?;
+                Ok::<_, RuntimeError>((branches.into_iter().map(|branch| branch.by).collect(), answers))
+            };
+            runtime.blocking(find).await??
         };
         let id = Inner::new_thread_id();
         let (reply, answer) = oneshot::channel();
         let fork = Fork { changes, branch: None, branches };
-        inner.begin(id, Begin::Fork { parent: Arc::new(parent), fork, workflow, trace: None, reply })?;
+        let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
+        let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
+        inner.begin(id, Begin::Fork { parent, fork, answers, workflow, trace: None, reply })?;
         answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
+        for answer in of_branches {
+            answers::give(runtime, answer, begun_behind).await?;
+        }
         Ok(runtime.thread(id))
     }
 }

@@ -153,7 +153,8 @@ fn open(inner: &Inner, state: &State, now: Time) -> Vec<OpenInteraction> {
     };
     let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
     // What a tool asked that does not run any more, nobody can answer.
-    let is_heard = |tool_run: Option<CallId>| tool_run.is_none() || inner.is_live(state.thread()) && !inner.observing;
+    let runs = if inner.observing { inner.run_elsewhere } else { inner.is_live(state.thread()) };
+    let is_heard = |tool_run: Option<CallId>| tool_run.is_none() || runs;
     let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline) && is_heard(ask.tool_run));
     open.map(|ask| OpenInteraction {
         thread: state.thread(),

@@ -66,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
     pub(crate) observing: bool,
+    /// Whether another process runs the threads.
+    pub(crate) run_elsewhere: bool,
     /// For what the log has no room for.
     pub(crate) room: Arc<Room>,
     /// How many model calls may run at once.
@@ -95,6 +97,7 @@ pub(crate) struct Parts {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
+    pub(crate) run_elsewhere: bool,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
     pub(crate) monitors: Vec<Arc<Watching>>,
@@ -120,6 +123,7 @@ impl Inner {
             room: Room::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
             observing: parts.observing,
+            run_elsewhere: parts.run_elsewhere,
             activity: Activity::default(),
             counting: Counting::default(),
             bases: Bases::default(),

@@ -77,7 +77,7 @@ pub use bisect::Bisected;
 pub use builder::{Limits, RuntimeBuilder};
 pub use error::{RuntimeError, StartError};
 pub use family::FamilyMember;
-pub use fork::ForkRequest;
+pub use fork::{ForkAnswer, ForkRequest};
 pub use gc::{Collected, CollectedThread, Retention};
 pub use inbox::{Inbox, OpenInteraction};
 pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};

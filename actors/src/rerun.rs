@@ -3,16 +3,19 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
+use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::State;
 use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
 use rethread_events::workflow::Workflow;
 use rethread_store::{MemoryStore, Store};
+use serde_json::{Value, json};
 
 use crate::archive::{self, ArchiveError};
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
 use crate::family;
+use crate::fork::ForkRequest;
 use crate::load;
 use crate::recorded::RecordedEvent;
 use crate::thread_handle::ThreadHandle;
@@ -37,6 +40,33 @@ impl Reran {
     pub fn n_events(&self) -> u64 {
         self.threads.iter().map(|thread| thread.n_events).sum()
     }
+
+    /// What `rerun --json` prints of it.
+    pub fn to_json(&self) -> Value {
+        let threads: Vec<_> = self
+            .threads
+            .iter()
+            .map(|thread| {
+                json!({
+                    "thread_id": thread.thread, "events": thread.n_events, "decided": thread.n_decided,
+                    "diverged": thread.diverged.as_ref().map(divergence_json),
+                })
+            })
+            .collect();
+        let diverged = self.diverged();
+        json!({ "same": diverged.is_none(), "diverged": diverged.map(divergence_json), "threads": threads })
+    }
+}
+
+fn divergence_json(diverged: &Divergence) -> Value {
+    let event = |event: &Event| json!({ "type": event.event_type().name, "data": event.data().unwrap_or_default() });
+    json!({
+        "thread_id": diverged.thread,
+        "seq": diverged.seq,
+        "expected": event(&diverged.expected),
+        "got": diverged.got.as_ref().map(event),
+        "why": diverged.why,
+    })
 }
 
 /// Runs all threads of an export again, with the answers of models, tools and people that were recorded: a regression
@@ -121,6 +151,26 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
         let work = move || again(&*inner.store, &inner.definitions, id, workflow, Some(last));
         Ok(Reran { threads: vec![self.runtime().blocking(work).await??] })
+    }
+}
+
+impl ThreadHandle {
+    /// Runs the thread again up to its event `from`, and when it is the same up to there, forks it there: the fork goes
+    /// on with real calls, on the definition that it ran on or on another. Without a fork nothing is written.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::rerun_to`] and [`ThreadHandle::fork`].
+    pub async fn rerun_live(
+        &self,
+        from: Seq,
+        workflow: Option<Arc<Workflow>>,
+    ) -> Result<(Reran, Option<Self>), RuntimeError> {
+        let reran = self.rerun_to(from, workflow.clone()).await?;
+        if reran.diverged().is_some() {
+            return Ok((reran, None));
+        }
+        let fork = self.fork(ForkRequest { at: Some(from), workflow, ..ForkRequest::default() }).await?;
+        Ok((reran, Some(fork)))
     }
 }
 

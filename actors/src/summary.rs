@@ -4,7 +4,7 @@ use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
-use rethread_store::{ForkPoint, Store, StreamInfo, Tag};
+use rethread_store::{ForkPoint, Store, StoreError, StreamInfo, Tag};
 use serde_json::Value;
 
 use crate::error::RuntimeError;
@@ -37,6 +37,8 @@ pub struct ThreadSummary {
     pub forked_from: Option<(ThreadId, Seq)>,
     /// The thread whose branch it is, and its number there.
     pub branch_of: Option<(ThreadId, u32)>,
+    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    pub is_damaged: bool,
 }
 
 impl ThreadSummary {
@@ -57,6 +59,7 @@ impl ThreadSummary {
             "branch_of": self
                 .branch_of
                 .map(|(thread, index)| serde_json::json!({ "thread_id": thread, "index": index })),
+            "damaged": self.is_damaged,
         })
     }
 }
@@ -111,14 +114,29 @@ pub(crate) fn is_one_of(status: Status, statuses: &[Status]) -> bool {
 }
 
 pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSummary, RuntimeError> {
-    let first = store.read_stream(info.thread, Seq(0)..Seq(1), 1)?;
-    let workflow = match first.into_iter().next().map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
+    let mut is_damaged = false;
+    // A thread that is damaged stands in the list with what is left of it: it is there, and others are not to be
+    // hidden by it.
+    let mut event_at = |seq: Seq| match store.read_stream(info.thread, seq..seq.next(), 1) {
+        Ok(records) => {
+            let recorded = records.into_iter().next().map(RecordedEvent::decode).transpose()?;
+            Ok(recorded.map(|recorded| recorded.event))
+        }
+        Err(StoreError::Damaged(damage)) => {
+            tracing::warn!(thread = %info.thread, %damage, "a thread is damaged");
+            is_damaged = true;
+            Ok(None)
+        }
+        Err(error) => Err(RuntimeError::from(error)),
+    };
+    let workflow = match event_at(Seq(0))? {
         Some(Event::ThreadStarted(started)) => Some(started.workflow),
         _ => None,
     };
-    let branch_of = match info.fork_of {
-        Some(point) => branch_of(store, info, point.seq.next())?,
-        None => None,
+    let own = info.fork_of.map(|point| event_at(point.seq.next())).transpose()?.flatten();
+    let branch_of = match own {
+        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
+        _ => None,
     };
     Ok(ThreadSummary {
         thread_id: info.thread,
@@ -130,14 +148,6 @@ pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSumm
         last_position: info.last_position,
         forked_from: info.fork_of.map(|ForkPoint { parent, seq }| (parent, seq)),
         branch_of,
-    })
-}
-
-/// What the first event of a fork's own says.
-fn branch_of(store: &dyn Store, info: &StreamInfo, own: Seq) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
-    let record = store.read_stream(info.thread, own..own.next(), 1)?.into_iter().next();
-    Ok(match record.map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
-        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
-        _ => None,
+        is_damaged,
     })
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use rethread_events::event::ThreadStarted;
-use rethread_events::ids::{Position, ThreadId, TraceId};
+use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
+use rethread_events::json::Json;
 use rethread_events::thread::{Fork, Input, State};
 use rethread_events::workflow::Workflow;
 use tokio::sync::oneshot;
@@ -41,7 +42,15 @@ pub(crate) enum Begin {
     /// From nothing.
     New { workflow: Arc<Workflow>, started: ThreadStarted, reply: Reply },
     /// From a moment of another thread.
-    Fork { parent: Arc<State>, fork: Fork, workflow: Arc<Workflow>, trace: Option<TraceId>, reply: Reply },
+    Fork {
+        parent: Arc<State>,
+        fork: Fork,
+        /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
+        answers: Vec<(CallId, Json)>,
+        workflow: Arc<Workflow>,
+        trace: Option<TraceId>,
+        reply: Reply,
+    },
 }
 
 /// The position of the last event an input led to, once it is durable; `None` when it changed nothing.

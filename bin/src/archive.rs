@@ -1,7 +1,7 @@
 //! `verify`, `export` and `import`.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, ErrorKind, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -69,11 +69,16 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
         for fault in &found.faults {
             output::print(fault)?;
         }
+    }
+    if !args.json || !found.faults.is_empty() {
         let threads = output::count(found.n_streams, "thread", "threads");
         let events = output::count(found.n_records, "event", "events");
         match found.faults.len() {
             0 => output::print(format!("whole: {threads}, {events}"))?,
-            n => output::say(&format!("{} in {threads} with {events}", output::count(n, "fault", "faults"))),
+            n => output::say(&format!(
+                "{} in {threads} with {events}; `rethread export --all` saves what can still be read",
+                output::count(n, "fault", "faults")
+            )),
         }
     }
     Ok(if found.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
@@ -124,17 +129,21 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     Ok(damaged.first().map_or(ExitCode::SUCCESS, |code| ExitCode::from(*code)))
 }
 
+/// An export that is to be read; `-` is stdin.
+pub(crate) fn read(path: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let name = path.display();
+    let file = File::open(path).map_err(|error| Failure::new(NOT_FOUND, format!("{name}: {error}")))?;
+    if file.metadata()?.is_dir() {
+        return Err(Failure::new(INVALID, format!("{name} is a directory: give the file that an export wrote")));
+    }
+    Ok(Box::new(BufReader::new(file)))
+}
+
 pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode, Failure> {
-    let from: Box<dyn std::io::BufRead + Send> = if args.file == Path::new("-") {
-        Box::new(BufReader::new(std::io::stdin()))
-    } else {
-        let name = args.file.display();
-        let file = File::open(&args.file).map_err(|error| Failure::new(NOT_FOUND, format!("{name}: {error}")))?;
-        if file.metadata()?.is_dir() {
-            return Err(Failure::new(INVALID, format!("{name} is a directory: give the file that an export wrote")));
-        }
-        Box::new(BufReader::new(file))
-    };
+    let from = read(&args.file)?;
     let imported = match open.server().await? {
         Some(server) => server.import(from).await?,
         None => {

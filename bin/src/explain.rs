@@ -8,8 +8,8 @@ mod why;
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Runtime, State, Status, ThreadHandle};
-use serde_json::json;
+use rethread::{Runtime, RuntimeError, Seq, State, Status, ThreadHandle};
+use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
@@ -42,20 +42,7 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
     open::close(runtime).await?;
     let (state, told) = told?;
     if args.json {
-        output::print_json(&json!({
-            "thread_id": state.thread(),
-            "status": state.status(),
-            "workflow": state.workflow().map(|workflow| &workflow.name),
-            "seq": state.last_seq(),
-            "error": state.error(),
-            "usage": state.to_json()["usage"],
-            "runs": told.runs,
-            "branches": told.branches_json(),
-            "branches_left_out": told.n_left_out,
-            "longest": spending::json(&spending::longest(&told)),
-            "dearest": spending::json(&spending::dearest(&told)),
-            "causes": why::chain(&told).iter().map(why::Cause::to_json).collect::<Vec<_>>(),
-        }))?;
+        output::print_json(&json_of(&state, &told))?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = width();
@@ -81,6 +68,30 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
         output::print(format!("\n{why}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The explanation of a thread as it was after event `seq`, its branches as they are now.
+pub(crate) async fn json(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Value, RuntimeError> {
+    let state = thread.state_at(seq).await?;
+    let told = tree::of(runtime, thread, seq).await?;
+    Ok(json_of(&state, &told))
+}
+
+fn json_of(state: &State, told: &Told) -> Value {
+    json!({
+        "thread_id": state.thread(),
+        "status": state.status(),
+        "workflow": state.workflow().map(|workflow| &workflow.name),
+        "seq": state.last_seq(),
+        "error": state.error(),
+        "usage": state.to_json()["usage"],
+        "runs": told.runs,
+        "branches": told.branches_json(),
+        "branches_left_out": told.n_left_out,
+        "longest": spending::json(&spending::longest(told)),
+        "dearest": spending::json(&spending::dearest(told)),
+        "causes": why::chain(told).iter().map(why::Cause::to_json).collect::<Vec<_>>(),
+    })
 }
 
 /// What a terminal takes, and 80 columns where there is none.

@@ -1,20 +1,24 @@
 //! `fork`: another way on from a moment.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use rethread::{CallId, Faults, ForkChanges, ForkRequest, Json, RuntimeError, Seq, ThreadHandle, ThreadId, Workflow};
+use rethread::{
+    CallId, Faults, ForkAnswer, ForkChanges, ForkRequest, Json, RuntimeError, Seq, ThreadHandle, ThreadId, Workflow,
+};
+use rethread_events::ids::IdError;
 use serde_json::json;
 
 use crate::drive::{self, Form};
-use crate::exit::{CONFLICT, Failure, INVALID, NOT_FOUND};
+use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
-use crate::remote::Client;
 use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
@@ -79,7 +83,10 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
     let server = open.server().await?;
     let runtime = match server {
-        Some(_) => open.look().await?,
+        Some(server) => {
+            server.can_go_on(open, &args.tools).await?;
+            open.look().await?
+        }
         None if args.no_run => open.observe(&args.tools).await?,
         None => open.work(&args.tools).await?,
     };
@@ -90,12 +97,12 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     };
     let workflow = workflow.map(checked).transpose()?.map(Arc::new);
     let parent = open::find(&runtime, &args.thread).await?;
-    let answers = args.answers.into_iter().map(|(id, answer)| Ok((question(&id, &parent)?, answer)));
-    let answers: Vec<_> = answers.collect::<Result<_, Failure>>()?;
+    let answers = args.answers.into_iter().map(|(id, answer)| answer_to(&id, parent.id(), answer));
+    let answers: Vec<_> = answers.collect::<Result<_, _>>().map_err(|error| Failure::new(2, error))?;
     let at = match &args.at {
         Some(moment) => Some(seq_of(&parent, moment).await?),
         // Where the last of the questions to be answered was asked.
-        None => answers.iter().filter(|((thread, _), _)| *thread == parent.id()).map(|((_, call), _)| call.0).max(),
+        None => answers.iter().filter(|given| given.thread == parent.id()).map(|given| given.interaction.0).max(),
     };
     let (of_nodes, of_all): (Vec<_>, Vec<_>) = args.profiles.into_iter().partition(|(node, _)| node.is_some());
     let workflow = match &of_nodes[..] {
@@ -112,20 +119,23 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         Some(server) => {
             let body = json!({
                 "seq": at, "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
-                "definition": workflow.as_ref().map(|workflow| workflow.spec()),
+                "definition": workflow.as_ref().map(|workflow| workflow.spec()), "answers": by_name(&answers),
             });
-            runtime.thread(server.fork(parent.id(), &body).await?)
+            let forked = server.fork(parent.id(), &body).await;
+            runtime.thread(forked.map_err(|error| match (error.kind.as_deref(), &args.workflow) {
+                (Some("invalid-workflow"), Some(file)) => does_not_fit(&parent, file, error.message.lines()),
+                _ => error.into(),
+            })?)
         }
         None => {
-            parent.fork(ForkRequest { at, changes, workflow }).await.map_err(|error| match (error, &args.workflow) {
-                (RuntimeError::Workflow(faults), Some(file)) => does_not_fit(&parent, file, &faults),
+            let fork = ForkRequest { at, changes, workflow, answers };
+            parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
+                (RuntimeError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
+                (RuntimeError::NoInteraction(question), _) => Failure::new(NOT_FOUND, does_not_wait(&question)),
                 (error, _) => error.into(),
             })?
         }
     };
-    for ((_, call), answer) in answers {
-        answer_in(server, &thread, call, answer).await?;
-    }
     if args.no_run {
         let id = thread.id();
         open::close(runtime).await?;
@@ -142,33 +152,25 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     drive::finish(open, runtime, &thread, driven, args.form).await
 }
 
-/// The question that a person named: by its id, or by its seq in the thread.
-fn question(id: &str, parent: &ThreadHandle) -> Result<(ThreadId, CallId), Failure> {
-    if let Ok(seq) = id.parse() {
-        return Ok((parent.id(), CallId(Seq(seq))));
-    }
-    CallId::parse_key(id).map_err(|error| Failure::new(2, format!("--answer: {error}")))
+/// An answer to a question that was named by its id, or by its seq in the thread that is forked.
+pub(crate) fn answer_to(question: &str, parent: ThreadId, answer: Json) -> Result<ForkAnswer, IdError> {
+    let (thread, interaction) = match question.parse() {
+        Ok(seq) => (parent, CallId(Seq(seq))),
+        Err(_) => CallId::parse_key(question)?,
+    };
+    Ok(ForkAnswer { thread, interaction, answer })
 }
 
-/// Answers a question of a fork, or of one of the branches that it took over: there it has the same seq.
-async fn answer_in(server: Option<&Client>, fork: &ThreadHandle, call: CallId, answer: Json) -> Result<(), Failure> {
-    let open = fork.inbox().await?;
-    let mut asked = open.iter().filter(|asked| asked.request.id == call);
-    match (asked.next(), asked.next()) {
-        (Some(asked), None) => match server {
-            Some(server) => Ok(server.respond(asked.thread, call, &answer).await?),
-            None => Ok(fork.sibling(asked.thread).respond(call, answer).await?),
-        },
-        (None, _) => {
-            let message = format!("no question with seq {call} waits in fork {}: fork where it was asked", fork.id());
-            Err(Failure::new(NOT_FOUND, message))
-        }
-        (Some(_), Some(_)) => {
-            let message =
-                format!("several questions of fork {} have seq {call}: answer with `rethread respond`", fork.id());
-            Err(Failure::new(CONFLICT, message))
-        }
-    }
+/// Why a fork does not begin whose answer is to a question that nobody asks at its moment.
+pub(crate) fn does_not_wait(question: &str) -> String {
+    format!(
+        "question {question} does not wait at that moment: fork where it was asked; branches are inherited as they \
+         stood at the last event of the thread that is inherited"
+    )
+}
+
+fn by_name(answers: &[ForkAnswer]) -> BTreeMap<String, &Json> {
+    answers.iter().map(|given| (given.interaction.key(given.thread), &given.answer)).collect()
 }
 
 /// The definition to go on with, with other profiles for some nodes.
@@ -186,8 +188,8 @@ async fn derived(
     Ok(Arc::new(workflow.with_profiles(pairs).map_err(RuntimeError::Workflow)?))
 }
 
-fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: &Faults) -> Failure {
-    let lines: Vec<_> = faults.0.iter().map(|fault| format!("\n- {fault}")).collect();
+fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: impl IntoIterator<Item = impl Display>) -> Failure {
+    let lines: Vec<_> = faults.into_iter().map(|fault| format!("\n- {fault}")).collect();
     let (id, file) = (thread.id(), file.display());
     Failure::new(INVALID, format!("thread {id} cannot go on with {file} from there:{}", lines.concat()))
 }

@@ -82,6 +82,19 @@ pub(crate) struct MoreArgs {
 }
 
 impl MoreArgs {
+    /// The first of these options that was given.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let Self { mcp, skills, only_command, deny_command, isolate_commands } = self;
+        let given = [
+            ("--mcp", !mcp.is_empty()),
+            ("--skills", !skills.is_empty()),
+            ("--only-command", !only_command.is_empty()),
+            ("--deny-command", !deny_command.is_empty()),
+            ("--isolate-commands", *isolate_commands),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+
     fn commands(&self) -> Result<CommandOptions, Failure> {
         let rules = CommandRules::new(&self.only_command, &self.deny_command)
             .map_err(|error| Failure::new(2, error.to_string()))?;

@@ -72,12 +72,31 @@ impl OpenArgs {
     /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.
     pub(crate) async fn server(&self) -> Result<Option<&Client>, Failure> {
         let look = || async {
-            match &self.server {
+            match self.named_server() {
                 Some(server) => Client::new(server).map(Some),
                 None => remote::find(&self.data_dir).await,
             }
         };
         Ok(self.found.get_or_try_init(look).await?.as_ref())
+    }
+
+    /// The server that was named; an empty name, as of a variable that is set to nothing, is none.
+    pub(crate) fn named_server(&self) -> Option<&str> {
+        self.server.as_deref().filter(|server| !server.is_empty())
+    }
+
+    /// For what is done on this machine only.
+    ///
+    /// # Errors
+    /// When a server was named all the same (exit code 2).
+    pub(crate) fn only_here(&self, why: &str) -> Result<(), Failure> {
+        match self.named_server() {
+            None => Ok(()),
+            Some(server) => {
+                let message = format!("{why}: leave out --server {server} (or unset RETHREAD_SERVER)");
+                Err(Failure::new(2, output::tame(&message, 400)))
+            }
+        }
     }
 
     fn profiles(&self) -> Result<Profiles, Failure> {
@@ -93,7 +112,9 @@ impl OpenArgs {
     pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
         if let Some(client) = self.server().await? {
             let store = RemoteStore::connect(client.clone()).await?;
-            return Ok(Runtime::builder().store(Arc::new(store)).arbiters(1).observing().start().await?);
+            let runs = store.runs;
+            let builder = Runtime::builder().store(Arc::new(store)).arbiters(1);
+            return Ok(if runs { builder.run_elsewhere() } else { builder.observing() }.start().await?);
         }
         if !self.data_dir.is_dir() {
             let message = format!(

@@ -2,6 +2,7 @@
 
 mod client;
 mod find;
+mod offer;
 mod store;
 mod tell;
 

@@ -1,6 +1,7 @@
 //! `rerun`: threads run again with their recorded answers.
 
 mod junit;
+mod live;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,16 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rethread::{Divergence, ForkRequest, Reran, Seq, Workflow};
+use rethread::{Reran, Seq, Workflow};
 use rethread_events::event::Event;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::drive::{self, Form};
-use crate::exit::{CONFLICT, DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::drive::Form;
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::ToolArgs;
-use crate::live::Story;
 use crate::open::{self, OpenArgs};
-use crate::{definition, events, interrupt, output};
+use crate::{definition, events, output};
 
 /// Run a thread again with the recorded answers of models, tools and people, and say which event is the first that
 /// differs. Calls no model and no tool: a test that costs no tokens.
@@ -30,9 +30,12 @@ Exit codes: 0 all is as it was, 6 something differs, 3 an export cannot be read
 Examples:
   rethread rerun last --workflow new.yaml          would the new definition have done the same?
   rethread export last -o tests/runs/refund.jsonl  keep a run
-  rethread rerun --check tests/runs --junit out.xml  and run all of them again, in CI")]
+  rethread rerun --check tests/runs --junit out.xml  and run all of them again, in CI
+  rethread rerun last --live 12                    the same up to seq 12, then with real calls
+
+When a server holds the log, a thread that goes on with --live does so there.")]
 pub(crate) struct RerunArgs {
-    /// The thread: its id, a part of it, or `last`; or a file that `export` wrote
+    /// The thread: its id, a part of it, or `last`; or a file that `export` wrote, which --live brings into the log first
     #[arg(value_name = "THREAD|EXPORT", required_unless_present = "check")]
     what: Option<String>,
     /// On the workflow in this file, and not on the one that it ran on
@@ -54,10 +57,8 @@ pub(crate) struct RerunArgs {
 }
 
 pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, Failure> {
-    let workflow = match &args.workflow {
-        Some(file) => Some(definition::read(file)?.workflow().clone()),
-        None => None,
-    };
+    let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
+    let workflow = workflow.map(|file| file.workflow().clone());
     if let Some(folder) = &args.check {
         return check(open, folder, workflow.as_ref(), args.junit.as_deref(), args.form);
     }
@@ -65,39 +66,16 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
     if args.live.is_none() && Path::new(what).is_file() {
         return report(&of_export(Path::new(what), workflow)?, args.form);
     }
-    let workflow = workflow.map(Arc::new);
     let Some(from) = args.live else {
         let runtime = open.look().await?;
         let reran = match open::find(&runtime, what).await {
-            Ok(thread) => thread.rerun(workflow).await.map_err(Failure::from),
+            Ok(thread) => thread.rerun(workflow.map(Arc::new)).await.map_err(Failure::from),
             Err(failure) => Err(failure),
         };
         open::close(runtime).await?;
         return report(&reran?, args.form);
     };
-    interrupt::catch();
-    if let Some(server) = open.server().await? {
-        let message = format!(
-            "--live runs on a log of this machine that no server holds, and {} holds this one: fork there with \
-             `rethread fork {what} --at {from}`, or export the thread and import it into another --data-dir",
-            server.address()
-        );
-        return Err(Failure::new(CONFLICT, message));
-    }
-    let runtime = open.work(&args.tools).await?;
-    let parent = open::find(&runtime, what).await?;
-    let reran = parent.rerun_to(Seq(from), workflow.clone()).await?;
-    if reran.diverged().is_some() {
-        open::close(runtime).await?;
-        return report(&reran, args.form);
-    }
-    let thread = parent.fork(ForkRequest { at: Some(Seq(from)), workflow, ..ForkRequest::default() }).await?;
-    if open.talks() {
-        output::say(&format!("the same up to seq {from}; {} goes on from there", thread.id()));
-    }
-    let story = Story::begin(&runtime, &thread, thread.first_own_seq().await?).await?;
-    let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
-    drive::finish(open, runtime, &thread, driven, args.form).await
+    live::go_on(open, &args, Seq(from), what, workflow).await
 }
 
 fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<Reran, Failure> {
@@ -114,35 +92,11 @@ fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<Reran, Failure> 
 
 fn report(reran: &Reran, form: Form) -> Result<ExitCode, Failure> {
     if form.json || form.jsonl {
-        output::print_json(&json_of(reran))?;
+        output::print_json(&reran.to_json())?;
     } else {
         output::print(in_words(reran))?;
     }
     Ok(if reran.diverged().is_some() { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS })
-}
-
-fn json_of(reran: &Reran) -> Value {
-    let event = |event: &Event| json!({ "type": event.event_type().name, "data": event.data().unwrap_or_default() });
-    let of = |diverged: &Divergence| {
-        json!({
-            "thread_id": diverged.thread,
-            "seq": diverged.seq,
-            "expected": event(&diverged.expected),
-            "got": diverged.got.as_ref().map(event),
-            "why": diverged.why,
-        })
-    };
-    let threads: Vec<_> = reran
-        .threads
-        .iter()
-        .map(|thread| {
-            json!({
-                "thread_id": thread.thread, "events": thread.n_events, "decided": thread.n_decided,
-                "diverged": thread.diverged.as_ref().map(of),
-            })
-        })
-        .collect();
-    json!({ "same": reran.diverged().is_none(), "diverged": reran.diverged().map(of), "threads": threads })
 }
 
 fn in_words(reran: &Reran) -> String {
@@ -207,7 +161,7 @@ fn check(
     if form.json || form.jsonl {
         let of = |checked: &Checked| {
             let mut json = match &checked.came {
-                Ok(reran) => json_of(reran),
+                Ok(reran) => reran.to_json(),
                 Err(failure) => json!({ "same": false, "error": failure.message }),
             };
             json["name"] = json!(checked.name);

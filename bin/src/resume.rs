@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use rethread::{LimitRaised, Outcome, Status, ThreadFilter, ThreadHandle, nanousd};
+use rethread::{LimitRaised, Outcome, Runtime, Status, ThreadFilter, ThreadHandle, nanousd};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
@@ -51,7 +51,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     interrupt::catch();
     if let Some(name) = &args.thread {
         let server = open.server().await?;
-        let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
+        let runtime = runtime(open, server, &args.tools).await?;
         let named = open::find(&runtime, name).await?;
         let thread = family::root_of(&runtime, &named).await?;
         if thread.id() != named.id() && open.talks() {
@@ -82,7 +82,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         // Nothing was ever run here, so nothing is unfinished.
         return all_done(open, &[], args.form);
     }
-    let runtime = if server.is_some() { open.look().await? } else { open.work(&args.tools).await? };
+    let runtime = runtime(open, server, &args.tools).await?;
     let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
     let unfinished = runtime.threads(ThreadFilter { status: open_status, ..ThreadFilter::default() }).await?;
     // Branches run with the thread whose branches they are.
@@ -124,6 +124,17 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     }
     let code = all_done(open, &done, args.form)?;
     Ok(failure.map_or(code, ExitCode::from))
+}
+
+/// A runtime that runs threads, or looks at those that a server runs.
+pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &ToolArgs) -> Result<Runtime, Failure> {
+    match server {
+        Some(server) => {
+            server.can_go_on(open, tools).await?;
+            open.look().await
+        }
+        None => open.work(tools).await,
+    }
 }
 
 /// Ends the pauses of a thread and its branches, with higher limits where some are given.

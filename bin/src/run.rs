@@ -66,12 +66,9 @@ async fn run_there(
     input: Json,
     args: RunArgs,
 ) -> Result<ExitCode, Failure> {
-    let mut body = json!({ "definition": file.text(), "input": input });
-    if server.shares_paths()
-        && let Some(folder) = args.tools.folder()
-    {
-        body["workspace"] = folder.into();
-    }
+    let folder = server.folder(&args.tools)?;
+    server.can_run(open, &args.tools).await?;
+    let body = json!({ "definition": file.text(), "input": input, "workspace": folder });
     let started = server.start(&body).await.map_err(|error| {
         let of_file = error.kind.as_deref() == Some("invalid-workflow");
         let mut failure = Failure::from(error);

@@ -5,6 +5,8 @@ mod cloud_event;
 mod control;
 mod counters;
 mod events;
+mod explain;
+mod extract;
 mod feed;
 mod fork;
 mod graph;
@@ -20,6 +22,7 @@ mod openapi;
 mod page;
 mod problem;
 mod request;
+mod rerun;
 mod routes;
 mod schemas;
 mod server;
@@ -91,6 +94,12 @@ pub(crate) struct ServeArgs {
     /// The largest body of a request, in bytes
     #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..))]
     body_bytes_max: u32,
+    /// Say something to those who follow at least so often, in milliseconds, for proxies that end what is silent
+    #[arg(long, value_name = "N", default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    keep_alive_ms: u64,
+    /// When asked to stop, answer so many milliseconds longer, with 503 at /health/ready, so that a balancer sends no more
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=600_000))]
+    drain_ms: u64,
     /// Post events to this address, or to those in this file (`[webhooks.NAME]`), beside those in rethread.toml
     #[arg(long, value_name = "URL|FILE")]
     webhook: Vec<String>,
@@ -104,6 +113,7 @@ pub(crate) struct ServeArgs {
 /// program's runtime, whose one worker only listens for signals and sweeps. The threads of workflows run on the
 /// arbiters of the `Runtime`, as everywhere: a slow answer and a busy thread do not wait for each other.
 pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
+    open.only_here("a server serves a log of this machine")?;
     interrupt::catch();
     let tokens = Tokens::beside(&open.data_dir);
     let webhooks = webhook::read(open, &args.webhook)?;
@@ -125,6 +135,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         workspace: args.tools.folder(),
         body_bytes_max: args.body_bytes_max as usize,
         subscribers_max: args.subscribers_max as usize,
+        silence_max: Duration::from_millis(args.keep_alive_ms),
     };
     let stopping = CancellationToken::new();
     let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
@@ -164,6 +175,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         output::say("stopping: what is being answered is finished; a second signal ends at once");
     }
     server.stopping.cancel();
+    if args.drain_ms > 0 {
+        // A second signal ends the program at once, here as everywhere.
+        tokio::time::sleep(Duration::from_millis(args.drain_ms)).await;
+    }
     sweeping.abort();
     reading.abort();
     handle.stop(true).await;

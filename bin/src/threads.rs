@@ -102,7 +102,7 @@ fn table(threads: &[ThreadSummary]) -> Table {
         let workflow = thread.workflow.as_ref().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
         let mut row = vec![
             thread.thread_id.to_string(),
-            thread.status.to_string(),
+            if thread.is_damaged { format!("{}, damaged", thread.status) } else { thread.status.to_string() },
             workflow,
             thread.started_at.to_string(),
             (thread.last_seq.0 + 1).to_string(),

@@ -50,6 +50,7 @@ struct CreateArgs {
 }
 
 pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure> {
+    open.only_here("tokens lie beside the log, so they are made on the server's machine, with its --data-dir")?;
     let tokens = Tokens::beside(&open.data_dir);
     match args.command {
         TokenCommand::Create(args) => {

@@ -15,6 +15,7 @@ use crate::interrupt::{self, interrupted};
 use crate::kit::{ALLOWED_BY, Kit, MoreArgs};
 use crate::open::OpenArgs;
 use crate::output;
+use crate::remote::Client;
 
 /// How much of a description is shown in the list.
 const DESCRIPTION_CHARS_MAX: usize = 100;
@@ -28,7 +29,7 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ToolsCommand {
-    /// List all tools: those that come with rethread and those of MCP servers
+    /// List all tools: those that come with rethread and those of MCP servers; with --server those that it offers
     List(ListArgs),
     /// Call a tool once, with the checks and limits that an agent's call has
     Call(CallArgs),
@@ -73,22 +74,29 @@ pub(crate) async fn run(open: &OpenArgs, args: ToolsArgs) -> Result<ExitCode, Fa
 }
 
 async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
-    let kit = Kit::of_everything(open, None, &args.more).await?;
-    let tools = kit.registry.list();
-    kit.stop().await;
+    let tools = match open.named_server() {
+        Some(server) => offered(server, &args.more).await?,
+        None => {
+            let kit = Kit::of_everything(open, None, &args.more).await?;
+            let tools = kit.registry.list();
+            kit.stop().await;
+            tools.iter().map(described).collect()
+        }
+    };
     if args.json {
-        output::print_json(&tools.iter().map(described).collect())?;
+        output::print_json(&tools.into())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let width = tools.iter().map(|tool| tool.name().len()).max().unwrap_or_default();
+    let text = |tool: &Value, field: &str| output::tame(tool[field].as_str().unwrap_or("-"), 80);
+    let width = tools.iter().map(|tool| text(tool, "name").len()).max().unwrap_or_default();
     for tool in &tools {
-        let description = tool.spec().description.as_deref().unwrap_or_default();
+        let description = tool["description"].as_str().unwrap_or_default();
         output::print(format!(
             "{:width$}  {:12}  {:8}  {:16}  {}",
-            tool.name(),
-            word(&json!(tool.declared_recovery())),
-            person(tool),
-            allowed_by(tool.name()).unwrap_or("-"),
+            text(tool, "name"),
+            text(tool, "recovery"),
+            text(tool, "approval"),
+            text(tool, "allowed_by"),
             output::tame(description.lines().next().unwrap_or_default(), DESCRIPTION_CHARS_MAX),
         ))?;
     }
@@ -121,11 +129,19 @@ fn allowed_by(name: &str) -> Option<&'static str> {
     ALLOWED_BY.iter().find(|(tool, _)| *tool == name).map(|(_, option)| *option)
 }
 
-fn word(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+/// The tools that a server offers.
+async fn offered(server: &str, more: &MoreArgs) -> Result<Vec<Value>, Failure> {
+    if let Some(option) = more.first() {
+        return Err(Failure::new(2, format!("{option}: the tools of the server at {server} are listed: leave it out")));
+    }
+    match Client::new(server)?.get("/v1/tools").await?["tools"].take() {
+        Value::Array(tools) => Ok(tools),
+        _ => Err(Failure::other(format!("what answers at {server} is no server of rethread"))),
+    }
 }
 
 async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
+    open.only_here("a tool that is called by hand runs on this machine")?;
     let arguments: Value = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
     let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Runtime, ThreadFilter, ThreadId, ThreadSummary};
+use rethread::{Runtime, RuntimeError, ThreadFilter, ThreadId, ThreadSummary};
 use serde_json::{Value, json};
 
 use crate::branches;
@@ -26,7 +26,7 @@ pub(crate) struct TreeArgs {
 }
 
 /// A thread and what came of it.
-struct Kin {
+pub(crate) struct Kin {
     summary: ThreadSummary,
     branch: Option<String>,
     children: Vec<Self>,
@@ -34,7 +34,10 @@ struct Kin {
 
 pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let family = family(&runtime, &args.thread).await;
+    let family = match open::find(&runtime, &args.thread).await {
+        Ok(named) => family(&runtime, named.id()).await.map(|root| (named.id(), root)).map_err(Failure::from),
+        Err(failure) => Err(failure),
+    };
     open::close(runtime).await?;
     let (named, root) = family?;
     if args.json {
@@ -57,8 +60,12 @@ fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
     summary.branch_of.map(|(owner, _)| owner).or_else(|| summary.forked_from.map(|(parent, _)| parent))
 }
 
-async fn family(runtime: &Runtime, name: &str) -> Result<(ThreadId, Kin), Failure> {
-    let named = open::find(runtime, name).await?.id();
+/// The thread that all of a thread's family came of, with what came of it. Costs a read of the list of all threads, and
+/// of each thread of the family that has branches.
+///
+/// # Errors
+/// `NoThread` when it is not there, or was deleted meanwhile.
+pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, RuntimeError> {
     let all = runtime.threads(ThreadFilter::default()).await?;
     let mut summaries: BTreeMap<_, _> = all.into_iter().map(|summary| (summary.thread_id, summary)).collect();
     let mut root = named;
@@ -96,12 +103,11 @@ async fn family(runtime: &Runtime, name: &str) -> Result<(ThreadId, Kin), Failur
         let branch = summary.branch_of.map(|(_, index)| names.remove(thread).unwrap_or_else(|| format!("#{index}")));
         made.insert(*thread, Kin { summary, branch, children: own });
     }
-    let root = made.remove(&root).ok_or_else(|| Failure::other(format!("thread {root} is not in the list")))?;
-    Ok((named, root))
+    made.remove(&root).ok_or(RuntimeError::NoThread(root))
 }
 
 impl Kin {
-    fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut json = self.summary.to_json();
         json["branch"] = json!(self.branch);
         json["children"] = self.children.iter().map(Self::to_json).collect();

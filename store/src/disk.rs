@@ -3,7 +3,8 @@
 //! ```text
 //! caller ─▶ queue ─▶ writer ─▶ journal (one write, one sync) ─▶ tail ─▶ readers, subscribers, the answer
 //!                                                                │
-//!                                                  sealer ◀──────┘  sorts by stream, packs, writes to sled;
+//!                                                  sealer ◀──────┘  sorts by stream, packs into chunks, writes
+//!                                                                   those to the packs and their places to sled;
 //!                                                                   then the journal file is used again
 //! ```
 
@@ -21,6 +22,7 @@ mod lock;
 pub(crate) mod look;
 mod mark;
 mod options;
+mod packs;
 mod pieces;
 mod queue;
 mod read;
@@ -131,6 +133,7 @@ impl SledStore {
         let reader = Arc::new(Reader {
             tail: found.tail,
             index: found.index,
+            packs: found.packs,
             cache: Cache::new(options.read_cache_bytes),
             is_salvage: false,
         });
@@ -204,6 +207,7 @@ impl SledStore {
             reader: Arc::new(Reader {
                 tail: found.tail,
                 index: found.index,
+                packs: found.packs,
                 cache: Cache::new(options.read_cache_bytes),
                 is_salvage: true,
             }),

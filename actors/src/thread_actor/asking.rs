@@ -53,6 +53,16 @@ fn is_of_tool(state: &State, id: CallId) -> bool {
     state.interactions().iter().any(|ask| ask.id == id && ask.tool_run.is_some())
 }
 
+/// Why the answer to a question of a tool that does not run cannot be taken.
+pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
+    is_of_tool(state, interaction).then(|| {
+        Rejected::Invalid(format!(
+            "the tool that asked {interaction} does not run here: resume the thread, and the tool asks again if it \
+             still needs to know"
+        ))
+    })
+}
+
 /// What tools are to be told once these events are durable.
 pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
     let told = |event: &Event| match event {
@@ -78,12 +88,6 @@ impl ThreadActor {
     /// Why an answer cannot be taken: the tool that asked does not run in this process, so that nobody would hear it.
     pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
         let (Mode::Live(live), Input::Respond { interaction, .. }) = (&self.mode, input) else { return None };
-        let is_left = is_of_tool(live.thread.state(), *interaction) && !live.asking.contains_key(interaction);
-        is_left.then(|| {
-            Rejected::Invalid(format!(
-                "the tool that asked {interaction} does not run here: resume the thread, and the tool asks again if it \
-                 still needs to know"
-            ))
-        })
+        if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }
     }
 }

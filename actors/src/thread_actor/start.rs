@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use rethread_events::ids::{Hash, Position, Seq};
-use rethread_events::thread::{Input, Surroundings, Thread};
+use rethread_events::event::Event;
+use rethread_events::ids::{CallId, Hash, Position, Seq};
+use rethread_events::json::Json;
+use rethread_events::thread::{Input, StepError, Surroundings, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
+use super::asking;
 use super::kept::{Kept, Waiting};
 use super::live::{Live, Mode};
 use super::step::Batch;
@@ -22,18 +25,25 @@ impl ThreadActor {
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
-                (Thread::begin(self.id, workflow, started, &around), None, None, reply)
+                let made = Thread::begin(self.id, workflow, started, &around).map_err(RuntimeError::from);
+                (made, None, None, reply)
             }
-            Begin::Fork { parent, fork, workflow, trace, reply } => {
+            Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
                 self.spans.is_at(&parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
-                (Thread::fork(self.id, &parent, fork, workflow, &around), point, trace, reply)
+                let made = Thread::fork(self.id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
+                let made = made.and_then(|(thread, events)| {
+                    let goes_on = !self.inner.observing;
+                    answered(thread, events, answers, goes_on, &around)
+                        .map_err(|error| RuntimeError::of_step(parent.thread(), error))
+                });
+                (made, point, trace, reply)
             }
         };
         let (thread, events) = match made {
             Ok(made) => made,
             Err(error) => {
-                let _ = reply.send(Err(error.into()));
+                let _ = reply.send(Err(error));
                 return self.leave(ctx);
             }
         };
@@ -108,4 +118,23 @@ impl ThreadActor {
         }
         self.pump(ctx);
     }
+}
+
+/// A fork that was begun, with the answers to questions that it inherits.
+fn answered(
+    mut thread: Thread,
+    mut events: Vec<Event>,
+    answers: Vec<(CallId, Json)>,
+    goes_on: bool,
+    around: &Surroundings<'_>,
+) -> Result<(Thread, Vec<Event>), StepError> {
+    for (interaction, data) in answers {
+        // What ran at that moment does not run in the fork, so no tool would hear the answer.
+        if let Some(rejected) = asking::left(thread.state(), interaction) {
+            return Err(rejected.into());
+        }
+        let told = Input::Respond { interaction, data };
+        events.extend(if goes_on { thread.step(told, around)? } else { thread.note(told, around)? });
+    }
+    Ok((thread, events))
 }

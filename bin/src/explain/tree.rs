@@ -7,8 +7,6 @@ use rethread::runs::{Call, CallKind, NodeResult};
 use rethread::{Runs, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
-
 /// How many branches are read. The rest is counted.
 const BRANCHES_MAX: usize = 1_000;
 /// How deep branches inside of branches are read.
@@ -25,7 +23,7 @@ pub(crate) struct Told {
 }
 
 /// Reads a thread as it was after event `seq`, and its branches as they are now. Holds a bounded part of each.
-pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, Failure> {
+pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, RuntimeError> {
     let runs = thread.runs_at(seq).await?;
     let mut n_left = BRANCHES_MAX;
     below(runtime, thread.id(), runs, &mut n_left, DEPTH_MAX).await
@@ -37,7 +35,7 @@ fn below<'a>(
     runs: Runs,
     n_left: &'a mut usize,
     depth_left: usize,
-) -> BoxFuture<'a, Result<Told, Failure>> {
+) -> BoxFuture<'a, Result<Told, RuntimeError>> {
     Box::pin(async move {
         let children: Vec<_> = runs.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
         let mut told = Told { thread, runs, branches: BTreeMap::new(), n_left_out: 0 };
@@ -55,7 +53,7 @@ fn below<'a>(
                 }
                 // It never began, or was deleted.
                 Err(RuntimeError::NoThread(_)) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(told)

@@ -114,12 +114,15 @@ impl Client {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Whether the server may be given paths of this machine: it is on it, and asks for no token.
-    pub(crate) fn shares_paths(&self) -> bool {
+    /// Whether the server is on this machine, so that paths mean the same there.
+    pub(crate) fn is_here(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_here =
-            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-        is_here && self.token.is_none()
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
+    /// Whether a token is sent, which may not allow everything.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     async fn send(

@@ -33,6 +33,8 @@ pub(crate) struct RemoteStore {
     client: Client,
     /// The last that was heard of.
     next: Arc<AtomicU64>,
+    /// Whether threads run there.
+    pub(crate) runs: bool,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +119,7 @@ impl RemoteStore {
         let next = about["next_position"]
             .as_u64()
             .ok_or_else(|| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
-        Ok(Self { client, next: Arc::new(AtomicU64::new(next)) })
+        Ok(Self { client, next: Arc::new(AtomicU64::new(next)), runs: about["runs"] == true })
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str, what: &'static str, name: impl ToString) -> Result<T, StoreError> {

@@ -64,6 +64,13 @@ impl Client {
         id(&self.tell(thread, "fork", body).await?)
     }
 
+    /// Runs a thread again up to an event, to go on with real calls; gives the id of the new thread, or nothing when it
+    /// differs before that.
+    pub(crate) async fn rerun(&self, thread: ThreadId, body: &Value) -> Result<Option<ThreadId>, RemoteError> {
+        let answer = self.tell(thread, "rerun", body).await?;
+        if answer["thread"].is_null() { Ok(None) } else { id(&answer["thread"]).map(Some) }
+    }
+
     /// Waits until the thread has ended, waits for somebody, or is paused.
     pub(crate) async fn at_rest(&self, thread: &ThreadHandle) -> Result<(), RemoteError> {
         loop {

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::ArchiveError;
 
-use super::problem::{Document, Kind, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Imported;
 use super::server::Shared;
@@ -16,10 +16,10 @@ use super::server::Shared;
     request_body(content((String = "application/x-ndjson"))),
     responses(
         (status = 200, description = "They are in the log", body = Imported),
-        (status = 409, description = "The log has a thread with the same id and other events", body = Document, content_type = "application/problem+json"),
-        (status = 413, description = "The export is too large for this server", body = Document, content_type = "application/problem+json"),
-        (status = 415, description = "The body is no JSON lines", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "A line is not what an export holds", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "The log has a thread with the same id and other events"),
+        (status = 413, description = "The export is too large for this server"),
+        (status = 415, description = "The body is no JSON lines"),
+        (status = 422, description = "A line is not what an export holds"),
     ))]
 pub(crate) async fn import(
     server: Shared,

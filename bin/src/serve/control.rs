@@ -1,15 +1,14 @@
 //! What a thread is told: pause, resume, cancel, a checkpoint, a message, variables.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use rethread::{Json, LimitRaised, Message, Ordered, ThreadHandle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::problem::{Document, Kind, Problem};
-use super::request;
+use super::extract::{MayBeSent, Named, Sent};
+use super::problem::{Kind, Problem};
 use super::schemas::{Checkpoint, Thread};
-use super::server::Shared;
 
 /// Why something is done.
 #[derive(Default, Deserialize, ToSchema)]
@@ -62,40 +61,25 @@ async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem> {
 
 /// Lets the thread and its branches begin nothing new; what runs may end.
 #[utoipa::path(post, path = "/v1/threads/{thread}/pause", tag = "control", operation_id = "pause_thread",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Option<Reason>,
+    request_body = Option<Reason>,
     responses(
         (status = 200, description = "It is paused, durably", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended, or is paused already", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "It has ended, or is paused already"),
     ))]
-pub(crate) async fn pause(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let Reason { reason } = request::json_or_default(&request, &body)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    thread.pause(reason).await?;
+pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
+    thread.pause(told.reason).await?;
     shown(&thread).await
 }
 
 /// Ends the pauses of the thread and its branches; with limits, lets them go on beyond the one that stopped them.
 #[utoipa::path(post, path = "/v1/threads/{thread}/resume", tag = "control", operation_id = "resume_thread",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Option<Limits>,
+    request_body = Option<Limits>,
     responses(
         (status = 200, description = "It goes on", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended, or is not paused", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "It has ended, or is not paused"),
     ))]
-pub(crate) async fn resume(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let Limits { tokens, cost_nanousd, iterations } = request::json_or_default(&request, &body)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
+    let Limits { tokens, cost_nanousd, iterations } = told;
     let raised = LimitRaised { tokens, cost_nanousd, iterations };
     thread.go_on(raised).await?;
     shown(&thread).await
@@ -103,88 +87,57 @@ pub(crate) async fn resume(
 
 /// Ends the thread and its branches in good order: each open call gets its last event.
 #[utoipa::path(post, path = "/v1/threads/{thread}/cancel", tag = "control", operation_id = "cancel_thread",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Option<Reason>,
+    request_body = Option<Reason>,
     responses(
         (status = 200, description = "It has ended", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended before", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "It has ended before"),
     ))]
-pub(crate) async fn cancel(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let Reason { reason } = request::json_or_default(&request, &body)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    thread.cancel(reason).await?;
+pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
+    thread.cancel(told.reason).await?;
     shown(&thread).await
 }
 
 /// Gives the present moment a name.
 #[utoipa::path(post, path = "/v1/threads/{thread}/checkpoints", tag = "moments", operation_id = "create_checkpoint",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Label,
+    request_body = Label,
     responses(
         (status = 201, description = "The moment has the name", body = Checkpoint),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "The thread has ended, or has a checkpoint of that name", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "The thread has ended, or has a checkpoint of that name"),
     ))]
-pub(crate) async fn checkpoint(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let Label { label } = request::json(&request, &body)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    thread.checkpoint(label.as_str()).await?;
-    let seq = thread.checkpoint_seq(&label).await?;
-    Ok(HttpResponse::Created().json(json!({ "label": label, "seq": seq })))
+pub(crate) async fn checkpoint(Named(thread): Named, Sent(told): Sent<Label>) -> Result<HttpResponse, Problem> {
+    thread.checkpoint(told.label.as_str()).await?;
+    let seq = thread.checkpoint_seq(&told.label).await?;
+    Ok(HttpResponse::Created().json(json!({ "label": told.label, "seq": seq })))
 }
 
 /// Puts a message into the conversation; the next model call sees it.
 #[utoipa::path(post, path = "/v1/threads/{thread}/messages", tag = "control", operation_id = "add_message",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = NewMessage,
+    request_body = NewMessage,
     responses(
         (status = 200, description = "It is in the conversation", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "The thread has ended", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "Such a message cannot stand in a conversation", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "The thread has ended"),
+        (status = 422, description = "Such a message cannot stand in a conversation"),
     ))]
-pub(crate) async fn message(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let NewMessage { role, content } = request::json(&request, &body)?;
-    let message: Message = serde_json::from_value(json!({ "role": role, "content": content })).map_err(|error| {
-        let detail =
-            format!("this is no message: {error}; the simplest is {{\"role\": \"user\", \"content\": \"text\"}}");
-        Problem::new(Kind::Unusable, detail)
-    })?;
-    let thread = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn message(Named(thread): Named, Sent(told): Sent<NewMessage>) -> Result<HttpResponse, Problem> {
+    let message: Message =
+        serde_json::from_value(json!({ "role": told.role, "content": told.content })).map_err(|error| {
+            let detail =
+                format!("this is no message: {error}; the simplest is {{\"role\": \"user\", \"content\": \"text\"}}");
+            Problem::new(Kind::Unusable, detail)
+        })?;
     thread.add_message(message).await?;
     shown(&thread).await
 }
 
 /// Sets variables of the thread.
 #[utoipa::path(post, path = "/v1/threads/{thread}/variables", tag = "control", operation_id = "set_variables",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Variables,
+    request_body = Variables,
     responses(
         (status = 200, description = "They are set", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "The thread has ended", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "No variable can have such a name", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "The thread has ended"),
+        (status = 422, description = "No variable can have such a name"),
     ))]
-pub(crate) async fn variables(
-    server: Shared,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let Variables { variables } = request::json(&request, &body)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    thread.set_variables(variables).await?;
+pub(crate) async fn variables(Named(thread): Named, Sent(told): Sent<Variables>) -> Result<HttpResponse, Problem> {
+    thread.set_variables(told.variables).await?;
     shown(&thread).await
 }

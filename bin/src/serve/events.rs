@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::feed;
-use super::problem::{Document, Problem};
+use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
@@ -117,8 +117,7 @@ fn no_more() -> HttpResponse {
     responses(
         (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, whose family is asked for", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, whose family is asked for"),
     ))]
 pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: LogQuery = request::query(&request)?;
@@ -197,26 +196,29 @@ async fn page(
 /// ends the thread, and is answered with 204 when that was read.
 #[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
     params(
-        ("thread" = String, Path, description = "The id of the thread"),
         ThreadQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position"),
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream: the thread has ended and nothing follows"),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
 pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: ThreadQuery = request::query(&request)?;
     let types = request::types(query.types.as_deref())?;
     let thread = server.runtime.thread(request::thread(&request)?);
+    // Before the look at the thread, so that nothing that comes in between is behind it.
+    let end = server.runtime.store().next_position();
     let summary = thread.summary().await?;
     let mut from = request::seq(query.from_seq);
     let mut seen = None;
     match position(&request, query.after.as_deref())? {
         None => {}
-        Some(After::Now) => from = from.max(summary.last_seq.next()),
+        // A client that comes back goes on from here, and not from what is now by then.
+        Some(After::Now) => {
+            seen = end.0.checked_sub(1).map(Position);
+            from = from.max(summary.last_seq.next());
+        }
         Some(After::Position(position)) => {
             seen = Some(position);
             from = from.max(thread.seq_behind(position).await?);

@@ -1,7 +1,6 @@
 //! The body of an answer that goes on: events as they come, with signs of life between them.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
@@ -14,10 +13,9 @@ use super::server::{Seat, Shared};
 use super::wanted::Stretch;
 use super::written::{Form, PIECE_BYTES, Written};
 
-/// How long nothing is said at most, so that nobody between takes the connection for a dead one.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a client is to wait before it connects again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
+
 struct Feed {
     form: Form,
     events: Stretch,
@@ -40,7 +38,8 @@ pub(crate) fn body(
     events: Stretch,
     seen: Option<Position>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let silence_max = server.settings.silence_max;
+    let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + silence_max, silence_max);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let opening = (form == Form::Sse).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
     let feed = Feed { form, events, seen, keep_alive, server, opening, ended: false, _seat: seat };

@@ -1,17 +1,19 @@
 //! `/v1/threads/{thread}/fork`: another way on from a moment.
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{ForkChanges, ForkRequest, Json, Ordered};
+use actix_web::HttpResponse;
+use rethread::{ForkChanges, ForkRequest, Json, Ordered, RuntimeError};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::extract::{MayBeSent, Named};
 use super::moments::MomentQuery;
-use super::problem::{Document, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Thread;
 use super::server::Shared;
-use super::workflows::Chosen;
+use super::workflows::{Chosen, For};
+use crate::fork::{answer_to, does_not_wait};
 
 /// What is different from the moment on. Everything may be absent.
 #[derive(Default, Deserialize, ToSchema)]
@@ -40,32 +42,48 @@ pub(crate) struct Fork {
     /// The definition to go on with: an object, or a text in YAML or JSON.
     #[schema(value_type = Option<Object>)]
     definition: Option<Value>,
+    /// Answers to questions that wait at the moment, by the ids of the questions, or by their seqs in the thread. Without
+    /// a moment the fork begins where the last of them was asked.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    answers: Ordered<Json>,
 }
 
 /// Starts a new thread that goes on from a moment of this one, which stays as it is. Calls that were open at that
 /// moment are treated as after a crash.
 #[utoipa::path(post, path = "/v1/threads/{thread}/fork", tag = "threads", operation_id = "fork_thread",
-    params(("thread" = String, Path, description = "The id of the thread")), request_body = Option<Fork>,
+    request_body = Option<Fork>,
     responses(
         (status = 201, description = "The new thread has begun", body = Thread),
-        (status = 404, description = "There is no such thread, moment or workflow", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "The thread cannot go on so from there", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, moment or workflow, or no such question waits then"),
+        (status = 409, description = "A question was closed at that moment"),
+        (status = 422, description = "The thread cannot go on so from there"),
     ))]
-pub(crate) async fn fork(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Problem> {
-    let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let fork: Fork = request::json_or_default(&request, &body)?;
-    let parent = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn fork(
+    server: Shared,
+    Named(parent): Named,
+    MayBeSent(fork): MayBeSent<Fork>,
+) -> Result<HttpResponse, Problem> {
     let moment = MomentQuery { seq: fork.seq, checkpoint: fork.checkpoint, at: fork.at };
     let at = moment.seq(&parent).await?;
     let chosen = Chosen { workflow: fork.workflow, hash: fork.hash, definition: fork.definition };
-    let workflow = chosen.find(&server).await?;
+    let workflow = chosen.find(&server, For::Running).await?;
     let changes = ForkChanges {
         variables: fork.variables,
         prompts: fork.prompts,
         profile: fork.profile.map(Into::into),
         ..ForkChanges::default()
     };
-    let thread = parent.fork(ForkRequest { at, changes, workflow }).await?;
-    let location = ("Location", format!("/v1/threads/{}", thread.id()));
-    Ok(HttpResponse::Created().insert_header(location).json(thread.summary().await?.to_json()))
+    let answers = fork.answers.iter().map(|(question, answer)| {
+        answer_to(question, parent.id(), answer.clone())
+            .map_err(|error| Problem::new(Kind::InvalidRequest, format!("`answers`: {error}")))
+    });
+    let answers = answers.collect::<Result<_, _>>()?;
+    let thread = parent.fork(ForkRequest { at, changes, workflow, answers }).await.map_err(|error| match error {
+        RuntimeError::NoInteraction(question) => {
+            Problem::new(Kind::NoInteraction, does_not_wait(&question)).at("interaction", question)
+        }
+        error => error.into(),
+    })?;
+    Ok(HttpResponse::Created().insert_header(request::location(thread.id())).json(thread.summary().await?.to_json()))
 }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use rethread::{NodeId, State};
 use serde_json::{Value, json};
 
+use super::extract::AtMoment;
 use super::moments::MomentQuery;
-use super::problem::{Document, Kind, Problem};
-use super::request;
+use super::problem::{Kind, Problem};
 use super::schemas::Graph;
 use super::server::Shared;
 use crate::graph::picture::{Arrow, Part, Picture};
@@ -18,19 +18,13 @@ const VISITS_MAX: usize = 1_000;
 
 /// The picture of the workflow with the path of the thread up to a moment.
 #[utoipa::path(get, path = "/v1/threads/{thread}/graph", tag = "moments", operation_id = "thread_graph",
-    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    params(MomentQuery),
     responses(
         (status = 200, description = "The picture", body = Graph),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment"),
     ))]
-pub(crate) async fn graph(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: MomentQuery = request::query(&request)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    let state = match query.seq(&thread).await? {
-        Some(seq) => thread.state_at(seq).await?,
-        None => thread.state().await?,
-    };
+pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
+    let (thread, state) = (&at.thread, at.state().await?);
     let Some(reference) = state.workflow().cloned() else {
         return Err(
             Problem::new(Kind::NoMoment, "the thread has no workflow at that moment").at("thread_id", thread.id())

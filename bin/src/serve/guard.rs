@@ -9,7 +9,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
+use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
 
 use super::problem::{Kind, Problem};
 use super::routes::{self, Access};
@@ -94,6 +94,17 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
         Access::Admin => Scope::Admin,
     };
     let allowed = allowed?;
+    check(server, allowed, needed)?;
+    Ok(allowed)
+}
+
+/// Whether somebody who was let in may do more than the route asks for.
+pub(crate) fn needs(server: &Server, request: &HttpRequest, needed: Scope) -> Result<(), Problem> {
+    let allowed = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
+    check(server, allowed, needed)
+}
+
+fn check(server: &Server, allowed: Scope, needed: Scope) -> Result<(), Problem> {
     if allowed < needed {
         let detail = format!(
             "the token allows `{}`, this takes `{}`: ask for one made with `rethread token create --scope {}`",
@@ -107,7 +118,7 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
         let detail = "the server was started with --read-only: use one that was not";
         return Err(Problem::new(Kind::ReadOnly, detail));
     }
-    Ok(allowed)
+    Ok(())
 }
 
 /// The name the request was sent to, with its port.

@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use serde_json::json;
 
 use super::idempotency::blocking;
-use super::problem::{Document, Problem};
+use super::problem::Problem;
 use super::schemas::Health;
 use super::server::Shared;
 
@@ -19,7 +19,7 @@ pub(crate) async fn live() -> HttpResponse {
 #[utoipa::path(get, path = "/health/ready", tag = "operation", operation_id = "ready",
     responses(
         (status = 200, description = "It takes work", body = Health),
-        (status = 503, description = "It is stopping", body = Document, content_type = "application/problem+json"),
+        (status = 503, description = "It is stopping"),
     ))]
 pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
     if server.stopping.is_cancelled() {

@@ -1,40 +1,86 @@
 //! `/v1/interactions`: what waits for people, and their answers.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::Json;
+use rethread::{CallId, Json, OpenInteraction, ThreadId, Time};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use super::problem::{Document, Problem};
+use super::extract::{Asked, Named};
+use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions};
 use super::server::Shared;
 
-/// Everything that waits for a person, in all threads.
-#[utoipa::path(get, path = "/v1/interactions", tag = "interactions", operation_id = "list_interactions",
-    responses((status = 200, description = "The open questions, those that have waited longest first", body = Interactions)))]
-pub(crate) async fn list(server: Shared) -> Result<HttpResponse, Problem> {
+/// How many questions a page holds.
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 500;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Where the page before ended: its `next`.
+    #[param(pattern = "^[0-9]{1,16}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$")]
+    cursor: Option<String>,
+    /// At most so many, 50 unless given, 500 at most.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+}
+
+/// The place of a question in the list, which does not move when those before it are answered.
+type Place = (Time, ThreadId, CallId);
+
+fn place(question: &OpenInteraction) -> Place {
+    (question.request.requested_at, question.thread, question.request.id)
+}
+
+/// When it was asked, in microseconds since 1970, and its id.
+fn cursor(question: &OpenInteraction) -> String {
+    format!("{}-{}", question.request.requested_at.unix_us(), question.key())
+}
+
+fn read_cursor(text: &str) -> Option<Place> {
+    let (asked, key) = text.split_once('-')?;
+    let (thread, call) = CallId::parse_key(key).ok()?;
+    Some((Time::from_unix_us(asked.parse().ok()?), thread, call))
+}
+
+/// What waits for people, in all threads, those who have waited longest first. Ask on with `next` until it is null. Costs
+/// a look into every thread that has not ended.
+#[utoipa::path(get, path = "/v1/interactions", tag = "interactions", operation_id = "list_interactions", params(ListQuery),
+    responses((status = 200, description = "A page of the list", body = Interactions)))]
+pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
+    let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
+    let behind = query.cursor.as_deref().map(|cursor| {
+        read_cursor(cursor).ok_or_else(|| Problem::parameter("cursor", "expected the `next` of a page before"))
+    });
+    let behind = behind.transpose()?;
     let (inbox, now) = (server.runtime.inbox().await?, server.runtime.now());
-    let open: Vec<_> = inbox.open.iter().map(|question| question.to_json(now)).collect();
+    let from = behind.map_or(0, |behind| inbox.open.partition_point(|question| place(question) <= behind));
+    let end = inbox.open.len().min(from + limit);
+    let page = &inbox.open[from..end];
+    let next = page.last().filter(|_| end < inbox.open.len()).map(cursor);
+    let open: Vec<_> = page.iter().map(|question| question.to_json(now)).collect();
     let unreadable = inbox.unreadable.into_iter();
     let unreadable: Vec<_> =
         unreadable.map(|(thread, error)| json!({ "thread_id": thread, "problem": Problem::from(error) })).collect();
-    Ok(HttpResponse::Ok().json(json!({ "interactions": open, "unreadable": unreadable })))
+    Ok(HttpResponse::Ok().json(json!({
+        "interactions": open, "unreadable": unreadable, "total": inbox.open.len(), "next": next,
+    })))
 }
 
 /// What a thread and the branches that it runs ask people.
 #[utoipa::path(get, path = "/v1/threads/{thread}/interactions", tag = "interactions", operation_id = "thread_interactions",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "The open questions, those that have waited longest first", body = Interactions),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let thread = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let (open, now) = (thread.inbox().await?, server.runtime.now());
     let open: Vec<_> = open.iter().map(|question| question.to_json(now)).collect();
-    Ok(HttpResponse::Ok().json(json!({ "interactions": open, "unreadable": [] })))
+    Ok(HttpResponse::Ok().json(json!({
+        "interactions": open, "unreadable": [], "total": open.len(), "next": null,
+    })))
 }
 
 /// An answer.
@@ -50,15 +96,14 @@ pub(crate) struct Answer {
 /// Answers a question; the first answer counts, and the same one again is accepted without effect.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/respond", tag = "interactions", operation_id = "respond",
     params(
-        ("interaction" = String, Path, description = "The id of the question"),
         ("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes"),
     ),
     request_body = Answer,
     responses(
         (status = 200, description = "The answer counts, durably", body = Answered),
-        (status = 404, description = "There is no such question", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It was answered otherwise before, or is closed", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "The answer cannot be used and the question stays open, or the key was used for another answer", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such question"),
+        (status = 409, description = "It was answered otherwise before, or is closed"),
+        (status = 422, description = "The answer cannot be used and the question stays open, or the key was used for another answer"),
     ))]
 pub(crate) async fn respond(
     server: Shared,
@@ -81,11 +126,10 @@ pub(crate) async fn respond(
 
 /// Takes a question back.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/cancel", tag = "interactions", operation_id = "cancel_interaction",
-    params(("interaction" = String, Path, description = "The id of the question")),
     responses(
         (status = 200, description = "It is closed", body = Answered),
-        (status = 404, description = "There is no such question", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It is closed already", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such question"),
+        (status = 409, description = "It is closed already"),
     ))]
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let (thread, interaction) = request::interaction(&request)?;

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use super::extract::{Asked, Named};
 use super::idempotency::blocking;
-use super::problem::{Document, Kind, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::server::Shared;
 
@@ -25,6 +26,8 @@ const RECORDS_MAX: usize = 2_000;
 pub(crate) struct Log {
     /// The position that the next record will get.
     next_position: u64,
+    /// Whether threads run here: not at a server that only shows.
+    runs: bool,
 }
 
 /// A record as it is stored.
@@ -107,7 +110,9 @@ fn stream_json(info: &StreamInfo) -> Value {
 #[utoipa::path(get, path = "/v1/log", tag = "log", operation_id = "log",
     responses((status = 200, description = "The log", body = Log)))]
 pub(crate) async fn about(server: Shared) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "next_position": server.runtime.store().next_position() }))
+    let runtime = &server.runtime;
+    HttpResponse::Ok()
+        .json(json!({ "next_position": runtime.store().next_position(), "runs": !runtime.is_observing() }))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -140,10 +145,8 @@ fn records_body(records: &[Record], next: Position) -> HttpResponse {
 #[utoipa::path(get, path = "/v1/log/records", tag = "log", operation_id = "log_records", params(RecordsQuery),
     responses(
         (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn records(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: RecordsQuery = request::query(&request)?;
+pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let wait_ms = query.wait_ms.unwrap_or(0);
     if wait_ms > WAIT_MAX_MS {
@@ -167,15 +170,18 @@ pub(crate) async fn records(server: Shared, request: HttpRequest) -> Result<Http
 
 /// Records of one stream, inherited ones included, as they are stored.
 #[utoipa::path(get, path = "/v1/log/streams/{thread}/records", tag = "log", operation_id = "stream_records",
-    params(("thread" = String, Path, description = "The id of the thread"), RecordsQuery),
+    params(RecordsQuery),
     responses(
         (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
-        (status = 404, description = "There is no such stream", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such stream"),
     ))]
-pub(crate) async fn records_of_stream(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: RecordsQuery = request::query(&request)?;
+pub(crate) async fn records_of_stream(
+    server: Shared,
+    Named(thread): Named,
+    Asked(query): Asked<RecordsQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
-    let thread = request::thread(&request)?;
+    let thread = thread.id();
     let range = Seq(query.from.unwrap_or(0))..Seq(query.to.unwrap_or(u64::MAX));
     let store = server.runtime.store().clone();
     let next = store.next_position();
@@ -209,10 +215,8 @@ pub(crate) struct StreamsQuery {
 #[utoipa::path(get, path = "/v1/log/streams", tag = "log", operation_id = "log_streams", params(StreamsQuery),
     responses(
         (status = 200, description = "Streams", body = Streams),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn streams(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: StreamsQuery = request::query(&request)?;
+pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let after = query.after.as_deref().map(str::parse::<ThreadId>).transpose();
     let after = after.map_err(|_| Problem::parameter("after", "expected the id of a thread"))?;
@@ -225,24 +229,20 @@ pub(crate) async fn streams(server: Shared, request: HttpRequest) -> Result<Http
 
 /// One stream.
 #[utoipa::path(get, path = "/v1/log/streams/{thread}", tag = "log", operation_id = "log_stream",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "The stream", body = Stream),
-        (status = 404, description = "There is no such stream", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such stream"),
     ))]
-pub(crate) async fn stream(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let thread = request::thread(&request)?;
-    let store = server.runtime.store().clone();
-    let info = blocking(move || store.stream(thread)).await??;
+pub(crate) async fn stream(Named(thread): Named) -> Result<HttpResponse, Problem> {
+    let info = blocking(move || thread.store().stream(thread.id())).await??;
     Ok(HttpResponse::Ok().json(stream_json(&info)))
 }
 
 /// The bytes that have this hash.
 #[utoipa::path(get, path = "/v1/log/blobs/{hash}", tag = "log", operation_id = "log_blob",
-    params(("hash" = String, Path, description = "The hash, 64 hexadecimal digits")),
     responses(
         (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 404, description = "There are none", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There are none"),
     ))]
 pub(crate) async fn blob(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let text = request::named(&request, "hash");
@@ -269,8 +269,10 @@ pub(crate) struct ValuesQuery {
 /// Small values of the log by name: workflows, cursors.
 #[utoipa::path(get, path = "/v1/log/values", tag = "log", operation_id = "log_values", params(ValuesQuery),
     responses((status = 200, description = "Names, and values in base64", body = Object)))]
-pub(crate) async fn values(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let ValuesQuery { prefix } = request::query(&request)?;
+pub(crate) async fn values(
+    server: Shared,
+    Asked(ValuesQuery { prefix }): Asked<ValuesQuery>,
+) -> Result<HttpResponse, Problem> {
     let store = server.runtime.store().clone();
     let values = blocking(move || store.values(prefix.as_deref().unwrap_or_default())).await??;
     let values: serde_json::Map<_, _> =

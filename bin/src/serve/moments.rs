@@ -1,15 +1,15 @@
 //! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
 
-use actix_web::{HttpRequest, HttpResponse};
-use rethread::{RuntimeError, Seq, Status, ThreadHandle};
+use actix_web::HttpResponse;
+use rethread::{Seq, Status, ThreadHandle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use super::problem::{Document, Kind, Problem};
+use super::extract::{AtMoment, Named};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Checkpoints, Family, Runs, State};
-use super::server::Shared;
 
 /// Which moment is meant: one of the three, or none for the present.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -51,46 +51,28 @@ impl MomentQuery {
             _ => Err(Problem::new(Kind::InvalidRequest, "give one of `seq`, `checkpoint` and `at`, not several")),
         }
     }
-
-    /// The seq of the moment.
-    pub(crate) async fn seq_or_last(&self, thread: &ThreadHandle) -> Result<Seq, Problem> {
-        match self.seq(thread).await? {
-            Some(seq) => Ok(seq),
-            None => Ok(thread.summary().await?.last_seq),
-        }
-    }
 }
 
 /// The state of a thread at a moment: variables, conversation, path, what is open.
 #[utoipa::path(get, path = "/v1/threads/{thread}/state", tag = "moments", operation_id = "thread_state",
-    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    params(MomentQuery),
     responses(
         (status = 200, description = "The state", body = State),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment"),
     ))]
-pub(crate) async fn state(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: MomentQuery = request::query(&request)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    let state = match query.seq(&thread).await? {
-        Some(seq) => thread.state_at(seq).await?,
-        None => thread.state().await?,
-    };
-    Ok(HttpResponse::Ok().json(state.json()))
+pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
+    Ok(HttpResponse::Ok().json(at.state().await?.json()))
 }
 
 /// The thread and all its branches that ran at a moment, each where it stood then.
 #[utoipa::path(get, path = "/v1/threads/{thread}/family", tag = "moments", operation_id = "thread_family",
-    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    params(MomentQuery),
     responses(
         (status = 200, description = "The family", body = Family),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment"),
     ))]
-pub(crate) async fn family(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: MomentQuery = request::query(&request)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    let seq = query.seq_or_last(&thread).await?;
+pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
+    let (thread, seq) = (&at.thread, at.seq_or_last().await?);
     let mut members = Vec::new();
     for member in thread.family_at(seq).await? {
         let (status, node) = match member.seq {
@@ -110,16 +92,13 @@ pub(crate) async fn family(server: Shared, request: HttpRequest) -> Result<HttpR
 
 /// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
 #[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "moments", operation_id = "thread_runs",
-    params(("thread" = String, Path, description = "The id of the thread"), MomentQuery),
+    params(MomentQuery),
     responses(
         (status = 200, description = "One result for each node that was entered", body = Runs),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such thread, or it has no such moment", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such thread, or it has no such moment"),
     ))]
-pub(crate) async fn runs(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: MomentQuery = request::query(&request)?;
-    let thread = server.runtime.thread(request::thread(&request)?);
-    let runs = match query.seq(&thread).await? {
+pub(crate) async fn runs(AtMoment { thread, seq }: AtMoment) -> Result<HttpResponse, Problem> {
+    let runs = match seq {
         Some(seq) => thread.runs_at(seq).await?,
         None => thread.runs().await?,
     };
@@ -128,14 +107,11 @@ pub(crate) async fn runs(server: Shared, request: HttpRequest) -> Result<HttpRes
 
 /// The moments of a thread that have names.
 #[utoipa::path(get, path = "/v1/threads/{thread}/checkpoints", tag = "moments", operation_id = "checkpoints",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "The checkpoints, in the order of the thread", body = Checkpoints),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn checkpoints(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let thread = server.runtime.thread(request::thread(&request)?);
-    let state = thread.state().await.map_err(|error: RuntimeError| Problem::from(error))?;
+pub(crate) async fn checkpoints(Named(thread): Named) -> Result<HttpResponse, Problem> {
+    let state = thread.state().await?;
     let checkpoints: Vec<Value> =
         state.checkpoints().iter().map(|named| json!({ "label": named.label, "seq": named.seq })).collect();
     Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "checkpoints": checkpoints })))

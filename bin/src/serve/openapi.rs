@@ -1,17 +1,18 @@
 //! `/v1/openapi.json`: the API in the words of OpenAPI 3.1, made from the handlers themselves.
 
+mod alike;
+
 use std::sync::OnceLock;
 
 use actix_web::HttpResponse;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, RefOr, ResponseBuilder};
 
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, fork, graph, health, interactions, log, metrics, moments, schemas, session, surroundings,
-    threads, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, metrics, moments, rerun, schemas,
+    session, surroundings, threads, workflows,
 };
 
 #[derive(OpenApi)]
@@ -35,9 +36,10 @@ use super::{
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
         moments::state, moments::family, moments::runs, moments::checkpoints, graph::graph,
+        explain::explain, explain::tree,
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,
-        fork::fork,
+        fork::fork, rerun::rerun,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,
@@ -61,13 +63,7 @@ pub(crate) fn api() -> utoipa::openapi::OpenApi {
                 let by_token = utoipa::openapi::SecurityRequirement::new::<_, _, String>("token", []);
                 operation.security = Some(vec![by_token, utoipa::openapi::SecurityRequirement::default()]);
             }
-            // What every route can answer: who asks, how, how much, and whether the server can.
-            let problem = utoipa::openapi::Ref::from_schema_name("Problem");
-            let response = ResponseBuilder::new()
-                .description("A problem of any other kind: see docs/HTTP.md")
-                .content("application/problem+json", Content::new(Some(RefOr::Ref(problem))))
-                .build();
-            operation.responses.responses.insert("default".into(), RefOr::T(response));
+            alike::complete(path, operation);
         }
     }
     api

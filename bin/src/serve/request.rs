@@ -56,6 +56,10 @@ pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> R
         let detail = "the body must be JSON, with the header `Content-Type: application/json`";
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
+    // A list would be taken for the fields of the object in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::new(Kind::InvalidRequest, "the body is not what is expected here: a JSON object"));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let problem = Problem::new(Kind::InvalidRequest, format!("the body is not what is expected here: {error}"));
         problem.at("line", error.line()).at("column", error.column())
@@ -64,8 +68,10 @@ pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> R
 
 /// As [`json`], where an empty body and `null` say nothing.
 pub(crate) fn json_or_default<T: DeserializeOwned + Default>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
-    let given: Option<T> = if body.is_empty() { None } else { json(request, body)? };
-    Ok(given.unwrap_or_default())
+    match body.trim_ascii() {
+        b"" | b"null" => Ok(T::default()),
+        body => json(request, body),
+    }
 }
 
 /// The query parameters.
@@ -89,6 +95,11 @@ pub(crate) fn thread(request: &HttpRequest) -> Result<ThreadId, Problem> {
         let detail = "a thread is named by its id, a UUID: GET /v1/threads lists them";
         Problem::new(Kind::NoThread, detail).at("thread_id", cut(&text))
     })
+}
+
+/// Where a thread that was begun is.
+pub(crate) fn location(thread: ThreadId) -> (&'static str, String) {
+    ("Location", format!("/v1/threads/{thread}"))
 }
 
 /// The question that the path names.

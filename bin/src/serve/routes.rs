@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, fork, graph, health, interactions, log, metrics, moments, openapi, page, session,
-    surroundings, threads, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, metrics, moments, openapi, page, rerun,
+    session, surroundings, threads, workflows,
 };
 
 /// Who may ask for something.
@@ -61,6 +61,8 @@ routes! {
     get "/v1/threads/{thread}/family" Read moments::family;
     get "/v1/threads/{thread}/checkpoints" Read moments::checkpoints;
     get "/v1/threads/{thread}/graph" Read graph::graph;
+    get "/v1/threads/{thread}/explain" Read explain::explain;
+    get "/v1/threads/{thread}/tree" Read explain::tree;
     get "/v1/threads/{thread}/events" Read events::of_thread;
     get "/v1/threads/{thread}/interactions" Read interactions::of_thread;
     post "/v1/threads/{thread}/checkpoints" Operate control::checkpoint;
@@ -70,6 +72,7 @@ routes! {
     post "/v1/threads/{thread}/messages" Operate control::message;
     post "/v1/threads/{thread}/variables" Operate control::variables;
     post "/v1/threads/{thread}/fork" Operate fork::fork;
+    post "/v1/threads/{thread}/rerun" Read rerun::rerun;
     get "/v1/interactions" Read interactions::list;
     post "/v1/interactions/{interaction}/respond" Operate interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate interactions::cancel;

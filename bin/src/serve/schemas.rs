@@ -41,6 +41,8 @@ pub(crate) struct Thread {
     last_position: u64,
     forked_from: Option<Moment>,
     branch_of: Option<BranchOf>,
+    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    damaged: bool,
     /// Where it was asked for.
     usage: Option<Usage>,
     /// The node it is in, where usage was asked for.
@@ -237,6 +239,10 @@ pub(crate) struct Interactions {
     interactions: Vec<Interaction>,
     /// Threads that cannot be read, and why; what they ask is not known.
     unreadable: Vec<Unreadable>,
+    /// How many questions are open, on all pages.
+    total: usize,
+    /// The `cursor` of the next page; null on the last.
+    next: Option<String>,
 }
 
 /// A thread that cannot be read.
@@ -437,4 +443,142 @@ pub(crate) struct Runs {
     results: Vec<Value>,
     /// How many results were there before those that are held.
     n_dropped: u64,
+}
+
+/// An event without its place.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BareEvent {
+    /// Its documented name.
+    #[serde(rename = "type")]
+    kind: String,
+    #[schema(value_type = Object)]
+    data: Value,
+}
+
+/// The first event that is another.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Diverged {
+    thread_id: String,
+    seq: u64,
+    /// What was recorded.
+    expected: BareEvent,
+    /// What it does now; null when it waits, or has ended.
+    got: Option<BareEvent>,
+    /// The difference, in a sentence.
+    why: String,
+}
+
+/// A thread that was run again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RanAgain {
+    thread_id: String,
+    /// How many events were reproduced.
+    events: u64,
+    /// How many of them were decided again, and not taken as they were recorded.
+    decided: u64,
+    diverged: Option<Diverged>,
+}
+
+/// What came of a thread that was run again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reran {
+    /// Whether every event was reproduced.
+    same: bool,
+    /// The first place where a thread parts from its log.
+    diverged: Option<Diverged>,
+    /// The thread, then its branches.
+    threads: Vec<RanAgain>,
+    /// The new thread that goes on with real calls, where one was begun.
+    thread: Option<Thread>,
+}
+
+/// What a branch did.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BranchRuns {
+    thread_id: String,
+    runs: Runs,
+}
+
+/// A call that time or money went to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Top {
+    thread_id: String,
+    node: String,
+    /// Its id: the seq of its request.
+    call: u64,
+    kind: String,
+    /// The tool, or the model.
+    name: Option<String>,
+    took_ms: u64,
+    cost_nanousd: Option<u64>,
+    #[schema(value_type = Option<Object>)]
+    usage: Option<Value>,
+}
+
+/// A step on the way to a failure.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cause {
+    thread_id: String,
+    seq: Option<u64>,
+    /// What failed, in words.
+    what: String,
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
+    #[schema(value_type = Vec<Object>)]
+    failed_tries: Vec<Value>,
+}
+
+/// What happened in a thread, where its time and money went, and why it failed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Explanation {
+    thread_id: String,
+    status: String,
+    workflow: Option<String>,
+    /// The moment up to which it is told.
+    seq: Option<u64>,
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
+    usage: Usage,
+    runs: Runs,
+    /// Its branches, and theirs.
+    branches: Vec<BranchRuns>,
+    /// How many branches were not read.
+    branches_left_out: usize,
+    /// The calls that took longest.
+    longest: Vec<Top>,
+    /// The calls that cost most.
+    dearest: Vec<Top>,
+    /// Why it failed: the end of the thread first, then what led to it. Empty when it did not fail.
+    causes: Vec<Cause>,
+}
+
+/// A thread, and what came of it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kin {
+    thread_id: String,
+    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled` or `error`.
+    status: String,
+    workflow: Option<String>,
+    workflow_hash: Option<String>,
+    started_at: String,
+    last_at: String,
+    last_seq: u64,
+    last_position: u64,
+    forked_from: Option<Moment>,
+    branch_of: Option<BranchOf>,
+    damaged: bool,
+    /// What it is called at the thread whose branch it is.
+    branch: Option<String>,
+    /// Its forks and branches.
+    #[schema(no_recursion)]
+    children: Vec<Self>,
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use actix_web::web;
 use rethread::Runtime;
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) body_bytes_max: usize,
     /// How many may follow the log at once.
     pub(crate) subscribers_max: usize,
+    /// How long nothing is said at most to one who follows, so that nobody between takes the connection for a dead one.
+    pub(crate) silence_max: Duration,
 }
 
 /// What all requests of a server share.

@@ -6,7 +6,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::guard::COOKIE;
-use super::problem::{Document, Kind, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Session;
 use super::server::Shared;
@@ -26,7 +26,7 @@ pub(crate) struct Credentials {
 #[utoipa::path(post, path = "/v1/session", tag = "surroundings", operation_id = "begin_session", request_body = Credentials,
     responses(
         (status = 200, description = "The cookie is set", body = Session),
-        (status = 401, description = "Nobody knows this token", body = Document, content_type = "application/problem+json"),
+        (status = 401, description = "Nobody knows this token"),
     ))]
 pub(crate) async fn begin(
     server: Shared,

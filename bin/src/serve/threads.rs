@@ -8,13 +8,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use super::extract::{Asked, Named};
 use super::guard::Allowed;
-use super::problem::{Document, Kind, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Deleted, Outcome, Thread, Threads};
 use super::server::Shared;
 use super::tokens::Scope;
-use super::workflows::Chosen;
+use super::workflows::{Chosen, For};
 
 /// How many threads a page holds.
 const PAGE: usize = 50;
@@ -60,10 +61,8 @@ pub(crate) struct ListQuery {
 #[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListQuery),
     responses(
         (status = 200, description = "A page of the list", body = Threads),
-        (status = 400, description = "A parameter cannot be used", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn list(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: ListQuery = request::query(&request)?;
+pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
     let with_usage = match query.include.as_deref() {
         None => false,
         Some("usage") => true,
@@ -143,11 +142,9 @@ pub(crate) struct Start {
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes")),
     responses(
         (status = 201, description = "The thread has begun", body = Thread),
-        (status = 400, description = "The body is not what is expected", body = Document, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such workflow", body = Document, content_type = "application/problem+json"),
-        (status = 413, description = "The input is too large", body = Document, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = Document, content_type = "application/problem+json"),
-        (status = 422, description = "The workflow has faults, or the key was used for another request", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such workflow"),
+        (status = 413, description = "The input is too large"),
+        (status = 422, description = "The workflow has faults, or the key was used for another request"),
     ))]
 pub(crate) async fn start(
     server: Shared,
@@ -163,7 +160,7 @@ pub(crate) async fn start(
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
-    let Some(workflow) = chosen.find(&server).await? else {
+    let Some(workflow) = chosen.find(&server, For::Running).await? else {
         let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
         return Err(Problem::new(Kind::InvalidRequest, detail));
     };
@@ -174,7 +171,7 @@ pub(crate) async fn start(
         id = keyed.thread;
         response.insert_header(("Idempotency-Replayed", "true"));
         match server.runtime.thread(id).summary().await {
-            Ok(summary) => return Ok(response.insert_header(location(id)).json(summary.to_json())),
+            Ok(summary) => return Ok(response.insert_header(request::location(id)).json(summary.to_json())),
             // The server ended between writing down the key and beginning the thread.
             Err(RuntimeError::NoThread(_)) => {}
             Err(error) => return Err(error.into()),
@@ -187,22 +184,15 @@ pub(crate) async fn start(
     }
     let thread = server.runtime.start(start).await?;
     drop(keyed);
-    Ok(response.insert_header(location(id)).json(thread.summary().await?.to_json()))
-}
-
-fn location(id: ThreadId) -> (&'static str, String) {
-    ("Location", format!("/v1/threads/{id}"))
+    Ok(response.insert_header(request::location(id)).json(thread.summary().await?.to_json()))
 }
 
 /// One thread at a glance, with its tokens and cost.
 #[utoipa::path(get, path = "/v1/threads/{thread}", tag = "threads", operation_id = "show_thread",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "The thread", body = Thread),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn show(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let thread = server.runtime.thread(request::thread(&request)?);
+pub(crate) async fn show(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let mut json = thread.summary().await?.to_json();
     add_usage(&thread, &mut json).await?;
     Ok(HttpResponse::Ok().json(json))
@@ -210,15 +200,13 @@ pub(crate) async fn show(server: Shared, request: HttpRequest) -> Result<HttpRes
 
 /// Deletes a thread with all its branches. It must have ended, and no fork may inherit from it.
 #[utoipa::path(delete, path = "/v1/threads/{thread}", tag = "threads", operation_id = "delete_thread",
-    params(("thread" = String, Path, description = "The id of the thread")),
     responses(
         (status = 200, description = "It is gone", body = Deleted),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
-        (status = 409, description = "It has not ended, or forks inherit from it", body = Document, content_type = "application/problem+json"),
+        (status = 409, description = "It has not ended, or forks inherit from it"),
     ))]
-pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let id = request::thread(&request)?;
-    match server.runtime.thread(id).delete().await {
+pub(crate) async fn delete(Named(thread): Named) -> Result<HttpResponse, Problem> {
+    let id = thread.id();
+    match thread.delete().await {
         Ok(()) => Ok(HttpResponse::Ok().json(json!({ "thread_id": id, "status": "deleted" }))),
         Err(error @ RuntimeError::Rejected { .. }) => {
             Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", id))
@@ -238,18 +226,19 @@ pub(crate) struct OutcomeQuery {
 
 /// What a thread has come to. Asking again with `wait_ms` waits without following events.
 #[utoipa::path(get, path = "/v1/threads/{thread}/outcome", tag = "threads", operation_id = "thread_outcome",
-    params(("thread" = String, Path, description = "The id of the thread"), OutcomeQuery),
+    params(OutcomeQuery),
     responses(
         (status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome),
-        (status = 404, description = "There is no such thread", body = Document, content_type = "application/problem+json"),
     ))]
-pub(crate) async fn outcome(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let query: OutcomeQuery = request::query(&request)?;
+pub(crate) async fn outcome(
+    server: Shared,
+    Named(thread): Named,
+    Asked(query): Asked<OutcomeQuery>,
+) -> Result<HttpResponse, Problem> {
     let wait_ms = query.wait_ms.unwrap_or(0);
     if wait_ms > WAIT_MAX_MS {
         return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
     }
-    let thread = server.runtime.thread(request::thread(&request)?);
     thread.summary().await?;
     // A server that only shows wakes nobody up.
     if wait_ms > 0 && !server.runtime.is_observing() {

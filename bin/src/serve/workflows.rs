@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::problem::{Document, Kind, Problem};
+use super::problem::{Kind, Problem};
 use super::request;
 use super::server::{Server, Shared};
 
@@ -79,7 +79,7 @@ pub(crate) struct PutQuery {
     responses(
         (status = 200, description = "The log has it already, or it was only checked", body = PutWorkflow),
         (status = 201, description = "The log has it now", body = PutWorkflow),
-        (status = 422, description = "It has faults, or needs what this server has not", body = Document, content_type = "application/problem+json"),
+        (status = 422, description = "It has faults, or needs what this server has not"),
     ))]
 pub(crate) async fn put(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Problem> {
     let query: PutQuery = request::query(&request)?;
@@ -110,10 +110,9 @@ pub(crate) async fn put(server: Shared, request: HttpRequest, payload: web::Payl
 
 /// The definitions of one name.
 #[utoipa::path(get, path = "/v1/workflows/{name}", tag = "workflows", operation_id = "workflow_versions",
-    params(("name" = String, Path, description = "The name of the workflow")),
     responses(
         (status = 200, description = "Their hashes", body = Versions),
-        (status = 404, description = "No workflow has this name", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "No workflow has this name"),
     ))]
 pub(crate) async fn versions(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let name = request::named(&request, "name");
@@ -125,10 +124,9 @@ pub(crate) async fn versions(server: Shared, request: HttpRequest) -> Result<Htt
 
 /// One definition. It never changes, so it may be kept for ever.
 #[utoipa::path(get, path = "/v1/definitions/{hash}", tag = "workflows", operation_id = "definition",
-    params(("hash" = String, Path, description = "The hash of the definition, 64 hexadecimal digits")),
     responses(
         (status = 200, description = "The definition", body = Definition),
-        (status = 404, description = "The log has no such definition", body = Document, content_type = "application/problem+json"),
+        (status = 404, description = "The log has no such definition"),
     ))]
 pub(crate) async fn definition(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let workflow = with_hash(&server, &request::named(&request, "hash")).await?;
@@ -158,9 +156,18 @@ pub(crate) struct Chosen {
     pub(crate) definition: Option<Value>,
 }
 
+/// What a workflow is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// To run: the server must have what it needs.
+    Running,
+    /// To be looked at, or run with recorded answers.
+    Reading,
+}
+
 impl Chosen {
     /// The workflow that is meant; `None` when none was named.
-    pub(crate) async fn find(&self, server: &Server) -> Result<Option<Arc<Workflow>>, Problem> {
+    pub(crate) async fn find(&self, server: &Server, purpose: For) -> Result<Option<Arc<Workflow>>, Problem> {
         match (&self.workflow, &self.hash, &self.definition) {
             (None, None, None) => Ok(None),
             (Some(name), None, None) => {
@@ -169,7 +176,7 @@ impl Chosen {
                 with_hash(server, &newest.to_string()).await.map(Some)
             }
             (None, Some(hash), None) => with_hash(server, hash).await.map(Some),
-            (None, None, Some(definition)) => inline(server, definition).map(Some),
+            (None, None, Some(definition)) => inline(server, definition, purpose).map(Some),
             _ => {
                 let detail = "give one of `workflow` (a name), `hash` and `definition`, not several";
                 Err(Problem::new(Kind::InvalidRequest, detail))
@@ -178,7 +185,7 @@ impl Chosen {
     }
 }
 
-fn inline(server: &Server, definition: &Value) -> Result<Arc<Workflow>, Problem> {
+fn inline(server: &Server, definition: &Value, purpose: For) -> Result<Arc<Workflow>, Problem> {
     let (text, is_text) = match definition {
         Value::String(text) => (text.clone(), true),
         value => (value.to_string(), false),
@@ -193,6 +200,6 @@ fn inline(server: &Server, definition: &Value) -> Result<Arc<Workflow>, Problem>
         Problem::workflow(faults)
     };
     let workflow = parse(text.as_bytes()).map_err(located)?;
-    let faults = server.runtime.check(&workflow);
+    let faults = if purpose == For::Running { server.runtime.check(&workflow) } else { Vec::new() };
     if faults.is_empty() { Ok(Arc::new(workflow)) } else { Err(located(Faults(faults))) }
 }

@@ -1,4 +1,4 @@
-//! Chunks: how records lie in sled. Sorted by stream and seq, so that reading one stream touches few chunks; what
+//! Chunks: how records lie on the disk for good. Sorted by stream and seq, so that reading one stream touches few chunks; what
 //! is the same for a run of records is written once, what follows from the rest (event ids, hashes) not at all.
 //!
 //! ```text
@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
-use super::limits::{CHUNK_BYTES_MAX, CHUNK_RAW_BYTES, CHUNK_SAFE_RAW_BYTES, INLINE_BYTES_MAX};
+use super::limits::{CHUNK_BYTES_MAX, CHUNK_RAW_BYTES, INLINE_BYTES_MAX};
 use crate::record::{Kind, Record};
 use crate::wire::{Malformed, Put, Take};
 
@@ -45,60 +46,87 @@ pub(crate) fn is_blob(payload: &[u8]) -> bool {
     payload.len() > INLINE_BYTES_MAX
 }
 
-/// Packs links, sorted by stream and seq, into chunks; `each` is given the bytes and the runs of every one.
-pub(crate) fn pack<E>(links: &[Link<'_>], mut each: impl FnMut(Vec<u8>, Vec<Run>) -> Result<(), E>) -> Result<(), E> {
-    let mut rest = links;
-    // What compressed well so far probably goes on to: packing twice costs as much as it saves.
-    let mut target = CHUNK_RAW_BYTES;
-    while !rest.is_empty() {
-        let (mut raw, mut runs, mut n) = gather(rest, target);
-        let mut chunk = seal(&raw);
-        if chunk.len() > CHUNK_BYTES_MAX {
-            // Fewer records then, so that they fit without any compression.
-            (raw, runs, n) = gather(rest, CHUNK_SAFE_RAW_BYTES);
-            chunk = seal(&raw);
+/// Packs links into chunks. Its buffers are used again and again.
+#[derive(Default)]
+pub(crate) struct Packer {
+    raw: Vec<u8>,
+    chunk: Vec<u8>,
+    table: CompressTable,
+}
+
+impl Packer {
+    /// Packs links, sorted by stream and seq, into chunks; `each` is given the bytes and the runs of every one.
+    pub(crate) fn pack<E>(
+        &mut self,
+        links: &[Link<'_>],
+        mut each: impl FnMut(&[u8], Vec<Run>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut rest = links;
+        while !rest.is_empty() {
+            let (runs, n) = gather(rest, CHUNK_RAW_BYTES, &mut self.raw);
+            each(self.seal(), runs)?;
+            rest = &rest[n..];
         }
-        target = (CHUNK_BYTES_MAX * 7 / 8 * raw.len() / chunk.len()).clamp(CHUNK_SAFE_RAW_BYTES, CHUNK_RAW_BYTES);
-        each(chunk, runs)?;
-        rest = &rest[n..];
+        Ok(())
     }
-    Ok(())
+
+    /// One chunk of all these links, which were part of one before.
+    pub(crate) fn pack_one(&mut self, links: &[Link<'_>]) -> &[u8] {
+        gather(links, usize::MAX / 2, &mut self.raw);
+        self.seal()
+    }
+
+    fn seal(&mut self) -> &[u8] {
+        let (raw, out) = (&self.raw, &mut self.chunk);
+        out.clear();
+        out.resize(PACKED_AT + get_maximum_output_size(raw.len()), 0);
+        match compress_into_with_table(raw, &mut out[PACKED_AT..], &mut self.table) {
+            Ok(n) if n + 4 < raw.len() => {
+                out[4] = 1;
+                out[5..PACKED_AT].copy_from_slice(&(raw.len() as u32).to_le_bytes());
+                out.truncate(PACKED_AT + n);
+            }
+            _ => {
+                out.truncate(4);
+                out.u8(0);
+                out.bytes(raw);
+            }
+        }
+        let crc = crc32fast::hash(&out[4..]);
+        out[..4].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
 }
 
-/// One chunk of all these links, which were part of one before.
-pub(crate) fn pack_one(links: &[Link<'_>]) -> Vec<u8> {
-    seal(&gather(links, usize::MAX / 2).0)
-}
+/// Where what is compressed begins: behind the checksum, the form and the length.
+const PACKED_AT: usize = 9;
 
-/// As many records as fit, at least one.
-fn gather(links: &[Link<'_>], bytes_max: usize) -> (Vec<u8>, Vec<Run>, usize) {
-    let mut out = Vec::with_capacity(bytes_max.min(CHUNK_RAW_BYTES) + 256);
+/// As many records as fit, at least one, written to `out`; their runs, and how many they are.
+fn gather(links: &[Link<'_>], bytes_max: usize, out: &mut Vec<u8>) -> (Vec<Run>, usize) {
+    out.clear();
     let mut runs: Vec<Run> = Vec::new();
     let mut n = 0;
     while let Some(first) = links.get(n) {
-        if n > 0 && out.len() + weight(first) > bytes_max {
-            break;
-        }
-        let same =
-            |link: &&Link<'_>| link.record.thread == first.record.thread && link.record.trace == first.record.trace;
-        let mut run = Vec::new();
-        let mut bytes = out.len() + 112;
-        for link in links[n..].iter().take_while(same) {
-            if !(n == 0 && run.is_empty()) && bytes + weight(link) > bytes_max {
-                break;
-            }
+        let mut bytes = out.len() + RUN_BYTES_MAX;
+        let fits = |link: &&Link<'_>| {
+            let is_same = link.record.thread == first.record.thread && link.record.trace == first.record.trace;
             bytes += weight(link);
-            run.push(*link);
-        }
-        if run.is_empty() {
+            is_same && bytes <= bytes_max
+        };
+        let n_fit = links[n..].iter().take_while(fits).count();
+        let n_run = if n == 0 { n_fit.max(1) } else { n_fit };
+        if n_run == 0 {
             break;
         }
-        write_run(&run, &mut out);
-        n += run.len();
-        runs.push(Run { thread: first.record.thread, first: first.record.seq, n: run.len() as u64 });
+        write_run(&links[n..n + n_run], out);
+        n += n_run;
+        runs.push(Run { thread: first.record.thread, first: first.record.seq, n: n_run as u64 });
     }
-    (out, runs, n)
+    (runs, n)
 }
+
+/// An upper bound of what a run takes besides its records.
+const RUN_BYTES_MAX: usize = 112;
 
 /// An upper bound of what a record takes.
 fn weight(link: &Link<'_>) -> usize {
@@ -144,22 +172,6 @@ fn write_run(run: &[Link<'_>], out: &mut Vec<u8>) {
     }
 }
 
-fn seal(raw: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; 4];
-    let packed = lz4_flex::block::compress(raw);
-    if packed.len() + 4 < raw.len() {
-        out.u8(1);
-        out.u32(raw.len() as u32);
-        out.bytes(&packed);
-    } else {
-        out.u8(0);
-        out.bytes(raw);
-    }
-    let crc = crc32fast::hash(&out[4..]);
-    out[..4].copy_from_slice(&crc.to_le_bytes());
-    out
-}
-
 /// The records of a chunk, by stream and seq.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
     let mut take = Take(bytes);
@@ -170,7 +182,7 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
         0 => rows(take),
         1 => {
             let n = take.u32()? as usize;
-            if n > CHUNK_RAW_BYTES + INLINE_BYTES_MAX + 4096 {
+            if n > CHUNK_BYTES_MAX {
                 return Err(Malformed);
             }
             let raw = lz4_flex::block::decompress(take.0, n).map_err(|_| Malformed)?;

@@ -58,6 +58,12 @@ impl Files {
         Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
     }
 
+    /// Opens a file that is there, to be read.
+    pub(crate) fn find(&self, path: &Path) -> io::Result<LogFile> {
+        let file = File::open(path)?;
+        Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
+    }
+
     /// Makes the names in a folder durable.
     pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {
         File::open(path).and_then(|dir| dir.sync_all()).map_err(|source| failed(path, source))?;
@@ -96,6 +102,39 @@ impl LogFile {
             watcher.resize(&self.path, bytes)?;
         }
         self.file.set_len(bytes)
+    }
+
+    /// Bytes from an offset on; an error when they are not all there.
+    pub(crate) fn read_at(&self, offset: u64, n: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; n];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Makes bytes zeros and gives back to the disk what they took, where its filesystem can do that.
+    pub(crate) fn erase(&self, offset: u64, n: u64) -> io::Result<()> {
+        const ZEROS: &[u8] = &[0; 64 << 10];
+        // A watcher is to see what changes, and it knows only writes.
+        if self.watcher.is_none() && self.punch(offset, n) {
+            return Ok(());
+        }
+        for done in (0..n).step_by(ZEROS.len()) {
+            let part = &ZEROS[..(n - done).min(ZEROS.len() as u64) as usize];
+            self.write_at(part, offset + done)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the filesystem could make a hole.
+    #[cfg(target_os = "linux")]
+    fn punch(&self, offset: u64, n: u64) -> bool {
+        use rustix::fs::{FallocateFlags, fallocate};
+        fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, n).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn punch(&self, _offset: u64, _n: u64) -> bool {
+        false
     }
 
     /// Waits until everything written has reached the disk.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use keys::{
-    Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
+    Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
+    write_watermark,
 };
 
 use super::files::{Files, LogFile, failed};
@@ -24,8 +25,10 @@ use crate::wire::Malformed;
 #[derive(Debug, Clone)]
 pub(crate) struct Trees {
     pub(crate) db: sled::Db,
-    /// seal ‖ number → chunk
+    /// seal ‖ number → where the chunk lies
     pub(crate) chunks: sled::Tree,
+    /// where a chunk lay that is nobody's any more → seal ‖ number
+    pub(crate) dead: sled::Tree,
     /// seal (its first position) → end position, number of chunks
     pub(crate) seals: sled::Tree,
     /// thread → head
@@ -131,6 +134,7 @@ impl Index {
             let tree = |name: &str| db.open_tree(name);
             Ok(Trees {
                 chunks: tree("chunks")?,
+                dead: tree("dead")?,
                 seals: tree("seals")?,
                 heads: tree("heads")?,
                 runs: tree("runs")?,

@@ -7,14 +7,11 @@ pub(crate) const SEGMENT_BYTES: usize = 2 << 20;
 /// sled moves a message to a file of its own, which it never syncs.
 pub(crate) const VALUE_BYTES_MAX: usize = SEGMENT_BYTES / 4 / 18;
 
-/// The largest chunk.
-pub(crate) const CHUNK_BYTES_MAX: usize = VALUE_BYTES_MAX - 64;
-
-/// What is packed into one chunk before compression, when it gets small enough by it.
+/// What is packed into one chunk before compression: what reading one record has to unpack.
 pub(crate) const CHUNK_RAW_BYTES: usize = 48 << 10;
 
-/// What is packed into one chunk that compression does not make smaller.
-pub(crate) const CHUNK_SAFE_RAW_BYTES: usize = 27 << 10;
+/// The largest chunk: no record goes into one that takes more than a blob would be, or it is alone.
+pub(crate) const CHUNK_BYTES_MAX: usize = CHUNK_RAW_BYTES + INLINE_BYTES_MAX + 4096;
 
 /// A larger payload is stored as a blob, under its hash.
 pub(crate) const INLINE_BYTES_MAX: usize = 16 << 10;
@@ -25,6 +22,5 @@ pub(crate) const PIECE_BYTES: usize = 24 << 10;
 /// How many bytes of records are sorted and packed at a time: what reading the log by position has to unpack.
 pub(crate) const SEAL_BYTES: usize = 2 << 20;
 
-const _: () = assert!(CHUNK_SAFE_RAW_BYTES + 16 < CHUNK_BYTES_MAX);
-const _: () = assert!(INLINE_BYTES_MAX + 256 < CHUNK_SAFE_RAW_BYTES);
+const _: () = assert!(INLINE_BYTES_MAX + 256 < CHUNK_RAW_BYTES);
 const _: () = assert!(PIECE_BYTES + 64 < VALUE_BYTES_MAX);

@@ -11,7 +11,8 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::cache::{Cache, Key};
 use super::chunk::{self, Row};
-use super::index::{Index, Place};
+use super::index::{Index, Place, Stored};
+use super::packs::Packs;
 use super::tail::{Known, Tail};
 use crate::contract::ForkPoint;
 use crate::error::{Damage, StoreError};
@@ -26,6 +27,7 @@ const RUNS: usize = 64;
 pub(crate) struct Reader {
     pub(crate) tail: Tail,
     pub(crate) index: Index,
+    pub(crate) packs: Packs,
     pub(crate) cache: Cache,
     /// Lists what can be listed, where the rest cannot be read at all.
     pub(crate) is_salvage: bool,
@@ -196,16 +198,33 @@ impl Reader {
     }
 
     pub(crate) fn read_chunk(&self, seal: Position, number: u32) -> Result<Vec<Row>, StoreError> {
-        let damaged = |what: &str| {
+        let damaged_in = |file, what: &str| {
             StoreError::Damaged(Damage {
                 position: Some(seal),
-                file: Some(self.index.file_path()),
-                what: format!("{what} (number {number} of those from this position on)"),
+                file: Some(file),
+                what: format!("{what} (chunk {number} of those from this position on)"),
                 ..Damage::default()
             })
         };
-        let bytes = self.index.chunk(seal, number)?.ok_or_else(|| damaged("a chunk is missing"))?;
-        chunk::unpack(&bytes).map_err(|_| damaged("a chunk is not what was written"))
+        let damaged = |what: &str| damaged_in(self.index.file_path(), what);
+        let mut stored = self.index.chunk(seal, number)?.ok_or_else(|| damaged("a chunk is missing"))?;
+        loop {
+            let (bytes, file) = match &stored {
+                Stored::Inline(bytes) => (Ok(bytes.to_vec()), self.index.file_path()),
+                Stored::At(spot) => (self.packs.read(*spot), self.packs.path(spot.pack)),
+            };
+            let rows = match bytes {
+                Ok(bytes) => chunk::unpack(&bytes).map_err(|_| damaged_in(file, "a chunk is not what was written")),
+                Err(StoreError::Damaged(damage)) => Err(damaged_in(file, &damage.what)),
+                Err(error) => Err(error),
+            };
+            let Err(error) = rows else { return rows };
+            // A delete moves a chunk that others share, and then frees where it lay.
+            match self.index.chunk(seal, number)? {
+                Some(moved) if moved != stored => stored = moved,
+                _ => return Err(error),
+            }
+        }
     }
 
     /// The record with its payload, wherever that is.

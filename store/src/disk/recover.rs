@@ -11,6 +11,7 @@ use super::frame::{Entry, Stamp};
 use super::index::{Index, Watermark};
 use super::journal::{Journal, NAMES, Recovered};
 use super::mark::{self, Mark, Reached};
+use super::packs::Packs;
 use super::tail::{Known, Segment, State, Tail};
 use crate::error::{Damage, StoreError};
 use crate::head::Head;
@@ -19,12 +20,15 @@ use crate::plan::{Addition, Recent};
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
 const FORMAT: &str = "format";
-/// The format of the files that this program reads and writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The format of the files that this program writes. Format 1 had the chunks in sled; it is read, and becomes this one
+/// when a log is opened to be written.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION_MIN: u32 = 1;
 
 /// A log that was found whole.
 pub(crate) struct Found {
     pub(crate) index: Index,
+    pub(crate) packs: Packs,
     pub(crate) journal: Journal,
     pub(crate) mark: Mark,
     pub(crate) tail: Tail,
@@ -37,13 +41,14 @@ pub(crate) struct Found {
 /// Opens what is in `dir`, or makes a new log there. With the care of a salvage nothing is written, and what is
 /// wrong is noted instead of refused.
 pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Care) -> Result<Found, StoreError> {
-    let is_new = match check_format(dir) {
-        Ok(is_there) => !is_there,
+    let format = match check_format(dir) {
+        Ok(found) => found,
         Err(error) => {
             care.met_error(error)?;
-            false
+            Some(FORMAT_VERSION)
         }
     };
+    let is_new = format.is_none();
     if is_new {
         check_nothing_there(dir, care)?;
     }
@@ -67,6 +72,8 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
             ..damage(&index.file_path(), "records from this position on are missing")
         })?;
     }
+    let packs = Packs::new(dir, files.clone(), watermark.packs);
+    care.or_default(packs.check_end())?;
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
     care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
     journal.skip_to_group(watermark.group);
@@ -82,12 +89,12 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
-        if is_new {
+        if format != Some(FORMAT_VERSION) {
             write_format(dir, files)?;
         }
     }
     let tail = Tail::from(state);
-    Ok(Found { index, journal, mark, tail, watermark, next, mended })
+    Ok(Found { index, packs, journal, mark, tail, watermark, next, mended })
 }
 
 fn open_index(
@@ -132,12 +139,12 @@ fn replay_all(
     Ok(state)
 }
 
-/// Whether there is a log here; an error when it is of another format.
-fn check_format(dir: &Path) -> Result<bool, StoreError> {
+/// The format of the log that is here; an error when it is not one that this program reads.
+fn check_format(dir: &Path) -> Result<Option<u32>, StoreError> {
     let path = dir.join(FORMAT);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(failed(&path, source)),
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -147,23 +154,23 @@ fn check_format(dir: &Path) -> Result<bool, StoreError> {
         _ => None,
     };
     match number {
-        Some(FORMAT_VERSION) if text == format_text() => Ok(true),
-        Some(found) if found != FORMAT_VERSION => {
+        Some(found) if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&found) => {
             Err(StoreError::Format { path: dir.into(), found, supported: FORMAT_VERSION })
         }
+        Some(found) if text == format_text(found) => Ok(Some(found)),
         _ => Err(StoreError::Damaged(damage(&path, "the file does not say which format this is"))),
     }
 }
 
-fn format_text() -> String {
-    format!("rethread log\nformat {FORMAT_VERSION}\n")
+fn format_text(version: u32) -> String {
+    format!("rethread log\nformat {version}\n")
 }
 
-/// Written last, when everything else of a new log is on the disk.
+/// Written last, when everything else of a new log is on the disk; of an older one, before anything of this format is.
 fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
     let (path, draft) = (dir.join(FORMAT), dir.join("format.new"));
     let file = files.open(&draft)?;
-    let text = format_text();
+    let text = format_text(FORMAT_VERSION);
     file.resize(0)
         .and_then(|()| file.write_at(text.as_bytes(), 0))
         .and_then(|()| file.sync())

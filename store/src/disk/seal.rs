@@ -4,27 +4,30 @@
 mod delete;
 mod snapshots;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use rethread_events::ids::{Hash, Position, ThreadId};
 
 pub(crate) use snapshots::{decode_snapshot, write_snapshots};
 
-use super::chunk::{self, Link, pack};
+use super::chunk::{self, Link, Packer, Run};
 use super::index::{
     Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
 };
 use super::limits::SEAL_BYTES;
+use super::packs::{PackWriter, Spot};
 use super::pieces;
 use super::read::Reader;
 use super::tail::{Part, Segment};
 use crate::contract::Snapshot;
 use crate::error::StoreError;
 use crate::head::Head;
-use delete::{delete, remove_orphan};
+use crate::record::Record;
+use delete::{delete, free_dead, remove_orphan, replace, rewrite};
 
-/// Writes a segment to sled, durable when it returns.
+/// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
+/// makes them count.
 pub(crate) fn seal(
     reader: &Reader,
     segment: &Segment,
@@ -32,13 +35,22 @@ pub(crate) fn seal(
 ) -> Result<(), StoreError> {
     let index = &reader.index;
     remove_leftovers(index, segment.base)?;
+    let mut packs = reader.packs.begin(|| index.spots())?;
+    let mut packer = Packer::default();
+    let replaced: HashSet<ThreadId> =
+        segment.streams.iter().filter(|(_, part)| part.replaces).map(|(thread, _)| *thread).collect();
+    let rewritten = rewrite(reader, &replaced, segment.base, &mut packer, &mut packs)?;
+    let sealed = pack_records(segment, &mut packer, &mut packs)?;
+    let end = packs.finish()?;
+
+    replace(index, &rewritten)?;
     let mut orphans = BTreeSet::new();
-    for (thread, part) in &segment.streams {
-        if part.replaces {
-            delete(reader, *thread, segment.base, &mut orphans)?;
-        }
+    for thread in replaced {
+        delete(index, thread, &mut orphans)?;
     }
-    write_records(index, segment)?;
+    for one in &sealed {
+        one.write(index)?;
+    }
     write_blobs(index, segment)?;
     for hash in orphans {
         remove_orphan(index, hash)?;
@@ -56,13 +68,15 @@ pub(crate) fn seal(
         })?;
     }
     write_snapshots(reader, snapshots)?;
-    let watermark = Watermark { epoch: segment.epoch, position: segment.next_position(), group: segment.group };
+    let (epoch, position, group) = (segment.epoch, segment.next_position(), segment.group);
+    let watermark = Watermark { epoch, position, group, packs: end };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
     index.sync()?;
+    reader.packs.set_end(end);
     if segment.has_deletes {
         reader.cache.clear();
     }
-    Ok(())
+    free_dead(index, &reader.packs)
 }
 
 /// Takes away what an attempt that did not finish left behind.
@@ -78,11 +92,43 @@ fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
     })
 }
 
+/// Records that are read together by position, as they lie in the packs.
+struct Sealed<'a> {
+    seal: Position,
+    end: Position,
+    chunks: Vec<(Spot, Vec<Run>)>,
+    blobs: Vec<(Hash, &'a Record)>,
+}
+
+impl Sealed<'_> {
+    /// Tells sled of them.
+    fn write(&self, index: &Index) -> Result<(), StoreError> {
+        for (hash, record) in &self.blobs {
+            write_blob(index, *hash, Some(&record.payload), [Some(record.thread)])?;
+        }
+        index.with(|trees| {
+            for (number, (spot, runs)) in (0..).zip(&self.chunks) {
+                trees.chunks.insert(chunk_key(self.seal, number), &spot.write())?;
+                for run in runs {
+                    let place = Place { first: run.first, seal: self.seal, chunk: number, n: run.n };
+                    trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
+                }
+            }
+            let n = self.chunks.len() as u32;
+            trees.seals.insert(self.seal.0.to_be_bytes(), write_seal(self.end, n)).map(|_| ())
+        })
+    }
+}
+
 /// Cuts the records into seals and those into chunks.
-fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
-    let mut start = 0;
+fn pack_records<'a>(
+    segment: &'a Segment,
+    packer: &mut Packer,
+    packs: &mut PackWriter<'_>,
+) -> Result<Vec<Sealed<'a>>, StoreError> {
     let mut streams: Vec<(ThreadId, &Part)> = segment.streams.iter().map(|(thread, part)| (*thread, part)).collect();
     streams.sort_unstable_by_key(|(thread, _)| *thread);
+    let (mut start, mut sealed) = (0, Vec::new());
     while start < segment.records.len() {
         let mut bytes = 0;
         let n = segment.records[start..]
@@ -93,22 +139,22 @@ fn write_records(index: &Index, segment: &Segment) -> Result<(), StoreError> {
                 within
             })
             .count();
-        write_seal_of(index, segment, &streams, start..start + n)?;
+        sealed.push(pack_seal(segment, &streams, start..start + n, packer, packs)?);
         start += n;
     }
-    Ok(())
+    Ok(sealed)
 }
 
-fn write_seal_of(
-    index: &Index,
-    segment: &Segment,
-    streams: &[(ThreadId, &Part)],
+fn pack_seal<'a>(
+    segment: &'a Segment,
+    streams: &[(ThreadId, &'a Part)],
     range: std::ops::Range<usize>,
-) -> Result<(), StoreError> {
-    let seal = Position(segment.base.0 + range.start as u64);
-    let end = Position(segment.base.0 + range.end as u64);
+    packer: &mut Packer,
+    packs: &mut PackWriter<'_>,
+) -> Result<Sealed<'a>, StoreError> {
     let mut links: Vec<Link<'_>> = Vec::with_capacity(range.len());
-    for (thread, part) in streams {
+    let mut blobs = Vec::new();
+    for (_, part) in streams {
         let first = part.own.partition_point(|at| (*at as usize) < range.start);
         let own = part.own[first..].iter().take_while(|at| (**at as usize) < range.end);
         let mut before = match first.checked_sub(1) {
@@ -118,26 +164,17 @@ fn write_seal_of(
         for record in own.filter_map(|at| segment.records[*at as usize].as_ref()) {
             let blob = chunk::is_blob(&record.payload).then(|| Hash::of(&record.payload));
             links.push(Link { record, before, blob });
+            blobs.extend(blob.map(|hash| (hash, record)));
             before = record.hash;
-            if let Some(hash) = blob {
-                write_blob(index, hash, Some(&record.payload), [Some(*thread)])?;
-            }
         }
     }
-    let mut number = 0;
-    pack(&links, |bytes, runs| {
-        index.with(|trees| {
-            trees.chunks.insert(chunk_key(seal, number), bytes)?;
-            for run in runs {
-                let place = Place { first: run.first, seal, chunk: number, n: run.n };
-                trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
-            }
-            Ok(())
-        })?;
-        number += 1;
+    let mut chunks = Vec::new();
+    packer.pack(&links, |bytes, runs| {
+        chunks.push((packs.add(bytes)?, runs));
         Ok::<(), StoreError>(())
     })?;
-    index.with(|trees| trees.seals.insert(seal.0.to_be_bytes(), write_seal(end, number))).map(|_| ())
+    let at = |index: usize| Position(segment.base.0 + index as u64);
+    Ok(Sealed { seal: at(range.start), end: at(range.end), chunks, blobs })
 }
 
 fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {

@@ -125,7 +125,7 @@ fn a_fork_can_answer_otherwise_and_the_tree_shows_the_family() {
     let state = scene.run(&format!("replay {} --json", id_of(&forked))).ok().json();
     assert_eq!(state["variables"]["approved"], "perhaps");
     assert_eq!(scene.run(&format!("replay {id} --json")).ok().json()["variables"]["approved"], true);
-    scene.run_args(["fork", &id, "--at", "0", "--answer", "0=1", "--no-run"]).code(5).says("no question with seq 0");
+    scene.run_args(["fork", &id, "--at", "0", "--answer", "0=1", "--no-run"]).code(5).says("fork where it was asked");
 
     let tree = scene.run(&format!("tree {}", id_of(&forked))).ok().stdout;
     let lines: Vec<_> = tree.lines().collect();

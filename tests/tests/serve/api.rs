@@ -258,3 +258,23 @@ fn tools_and_profiles_are_listed_without_secrets() {
     let info = place.get("/v1/info").is(200).value();
     assert_eq!((&info["scope"], &info["read_only"]), (&json!("admin"), &json!(false)));
 }
+
+#[test]
+fn an_export_of_a_thread_that_went_on_otherwise_is_a_conflict() {
+    let (here, there) = (Place::new(), Place::new());
+    let (thread, question) = here.asking();
+    let export = |place: &Place| place.scene.run(&format!("export {thread}")).ok().stdout;
+    let import =
+        |place: &Place, text: String| place.request("POST", "/v1/import").body("application/x-ndjson", text).send();
+    let beginning = export(&here);
+    import(&there, beginning.clone()).is(200);
+    for (place, answer) in [(&here, "yes"), (&there, "no")] {
+        place.post(&format!("/v1/interactions/{question}/respond"), &json!({ "answer": answer })).is(200);
+        assert_eq!(place.at_rest(&thread)["status"], "completed");
+    }
+    let before = export(&here);
+    let problem = import(&here, export(&there)).problem(409, "conflict");
+    assert_eq!((&problem["place"]["thread_id"], problem["place"]["line"].is_u64()), (&json!(thread), true));
+    assert_eq!(export(&here), before, "nothing of it is here");
+    assert_eq!(import(&here, beginning).is(200).value()["known"], json!([thread]), "what both began with is the same");
+}

@@ -38,3 +38,23 @@ fn a_question_that_was_never_asked_is_not_there() {
     let nobody = "00000000-0000-7000-8000-000000000000";
     place.post(&format!("/v1/interactions/{nobody}-1/respond"), &json!({ "answer": 1 })).problem(404, "no-thread");
 }
+
+#[test]
+fn what_waits_is_read_page_by_page_while_it_is_answered() {
+    let place = Place::new();
+    let ids: Vec<_> = (0..7).map(|_| place.asking().1).collect();
+    let page = |query: &str| place.get(&format!("/v1/interactions?limit=3{query}")).is(200).value();
+    let names = |page: &serde_json::Value| -> Vec<String> {
+        page["interactions"].as_array().unwrap().iter().map(|open| open["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = page("");
+    assert_eq!((names(&first), &first["total"]), (ids[..3].to_vec(), &json!(7)), "the longest waiting first");
+    // What is answered meanwhile, the last of the page too, moves nothing.
+    for id in [&ids[0], &ids[2], &ids[4]] {
+        place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "yes" })).is(200);
+    }
+    let second = page(&format!("&cursor={}", first["next"].as_str().unwrap()));
+    assert_eq!((names(&second), &second["next"]), (vec![ids[3].clone(), ids[5].clone(), ids[6].clone()], &json!(null)));
+    place.get("/v1/interactions?cursor=x").problem(400, "invalid-request");
+    place.get("/v1/interactions?limit=501").problem(400, "invalid-request");
+}

@@ -13,6 +13,7 @@ mod idempotency;
 mod page;
 mod place;
 mod remote;
+mod reruns;
 mod security;
 mod stops;
 mod streams;

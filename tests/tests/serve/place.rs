@@ -118,6 +118,12 @@ impl Place {
         started.value()["thread_id"].as_str().unwrap().to_owned()
     }
 
+    /// The last event of a thread.
+    #[track_caller]
+    pub(crate) fn last_seq(&self, thread: &str) -> u64 {
+        self.get(&format!("/v1/threads/{thread}")).is(200).value()["last_seq"].as_u64().unwrap()
+    }
+
     /// Asks again and again until the answer is as wanted, for a minute at most.
     #[track_caller]
     pub(crate) fn until(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) {

@@ -1,7 +1,9 @@
 //! The command line on a log that a server holds: found through the lock, or named.
 
+mod commands;
+
 use rethread_tests::binary::{Running, Scene};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::place::{GREETING, Place, QUICK};
 
@@ -81,7 +83,6 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
     place.scene.run(&format!("respond {id} --text no")).code(7);
     place.scene.run(&format!("respond {thread}-9999 --text no")).code(7);
     assert_eq!(place.at_rest(thread)["status"], "completed");
-    place.scene.run(&format!("rerun {thread} --live 3")).code(7).says("rethread fork");
     place.scene.run(&format!("rerun {thread}")).ok();
     let gone = place.scene.run("gc --status cancelled --json").ok().json();
     assert_eq!(gone["deleted"][0]["thread_id"], fork.as_str(), "{gone}");
@@ -97,6 +98,34 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
     assert_eq!(second.scene.run(&format!("export {thread}")).ok().stdout.lines().count(), exported.lines().count());
     second.scene.write("export.jsonl", "{}\n");
     second.scene.run("import export.jsonl").code(7);
+}
+
+#[test]
+fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
+    let scene = Scene::new();
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no python3");
+        return;
+    }
+    let server = scene.write("server.py", include_str!("../../src/mcp_server.py"));
+    let config = json!({ "mcpServers": { "shop": { "command": "python3", "args": [server] } } });
+    scene.write("servers.json", config.to_string());
+    let asks = json!({ "tool_calls": [{ "name": "shop__ask", "arguments": {} }] });
+    let llm = json!({
+        "provider": "mock", "model": "m", "user_prompt": "go", "tool_mode": "auto", "available_tools": ["shop__ask"],
+        "extra": { "script": { "answers": [asks, { "text": "done" }] } },
+    });
+    let workflow = json!({ "version": "1", "name": "asks", "nodes": [{ "id": "ask", "llm": llm }] });
+    let place = Place::on(scene, "--mcp servers.json");
+    let thread = place.start(&workflow.to_string());
+    place.until("/v1/interactions", |open| open["interactions"] != json!([]));
+    let asked = place.scene.run("inbox --json").ok().json();
+    assert_eq!((&asked[0]["thread_id"], &asked[0]["operation_type"]), (&json!(thread), &json!("INFORM_TOOL")));
+    let id = asked[0]["id"].as_str().unwrap();
+    place.scene.run_args(["respond", id, "--value", "{\"size\": \"m\"}"]).ok();
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+    let said = place.scene.run(&format!("events {thread} --jsonl --type TOOL_EXECUTION_COMPLETED")).ok().stdout;
+    assert!(said.contains("the person: accept m"), "{said}");
 }
 
 #[test]

@@ -27,6 +27,26 @@ fn a_signal_tells_subscribers_finishes_and_exits_with_0() {
 }
 
 #[test]
+fn it_is_not_ready_while_it_drains_and_still_answers() {
+    let place = Place::with("--drain-ms 600000");
+    let (thread, _) = place.asking();
+    place.get("/health/ready").is(200);
+    let mut stream = place.follow("/v1/events?after=now");
+    place.server.signal("TERM");
+    // Who follows is told to go elsewhere, which is how this test knows that the stop has begun.
+    while stream.line().unwrap().is_some() {}
+    let problem = place.get("/health/ready");
+    problem.problem(503, "stopping");
+    assert_eq!(problem.header("retry-after"), Some("2"));
+    place.get("/health/live").is(200);
+    place.get(&format!("/v1/threads/{thread}")).is(200);
+    place.request("GET", "/v1/events").header("Accept", "text/event-stream").send().problem(503, "stopping");
+    place.server.signal("TERM");
+    let ended = place.server.end();
+    assert!(matches!(ended.code, Some(0 | 130)), "{ended}");
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new();
     place.start(&GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 60000"));

@@ -219,3 +219,24 @@ fn one_who_never_reads_holds_nobody_up_and_there_is_a_limit_of_them() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn one_who_follows_hears_something_while_nothing_happens() {
+    let place = Place::with("--keep-alive-ms 100");
+    let (thread, _) = place.asking();
+    let mut stream = place.follow(&format!("/v1/threads/{thread}/events?after=now"));
+    let mut lines = Vec::new();
+    while lines.iter().filter(|line| *line == ": keep-alive").count() < 2 {
+        lines.push(stream.line().unwrap().unwrap());
+    }
+    let last = lines.iter().position(|line| line == ": keep-alive").unwrap();
+    assert!(
+        lines[..last].iter().all(|line| line.is_empty() || line.starts_with("retry: ") || line.starts_with("id: "))
+    );
+    // It says where to go on, and is no event.
+    let position = place.get("/v1/log").value()["next_position"].as_u64().unwrap() - 1;
+    assert!(lines.contains(&format!("id: {position}")), "{lines:?}");
+    let mut quiet =
+        place.request("GET", "/v1/events?after=now").header("Accept", "application/x-ndjson").open().unwrap();
+    assert_eq!((quiet.line().unwrap(), quiet.line().unwrap()), (Some(String::new()), Some(String::new())));
+}

@@ -163,7 +163,7 @@ class App {
 
   #badge() {
     const badge = document.getElementById('inbox-count');
-    const n = this.inbox.open.length;
+    const n = this.inbox.total;
     badge.hidden = n === 0;
     say(badge, String(n));
     badge.setAttribute('aria-label', `${n} open`);

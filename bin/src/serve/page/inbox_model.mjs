@@ -7,6 +7,7 @@ const REST_MS = 300;
 
 export class InboxModel {
   open = [];
+  total = 0;
   unreadable = [];
   loaded = false;
   #watchers = new Set();
@@ -37,8 +38,10 @@ export class InboxModel {
     this.#loading = true;
     const began = Date.now();
     try {
-      const { interactions, unreadable } = await read('/v1/interactions');
+      // More are not looked at at once; `total` counts all.
+      const { interactions, unreadable, total } = await read('/v1/interactions?limit=500');
       this.open = interactions;
+      this.total = total;
       this.unreadable = unreadable;
       this.loaded = true;
     } catch {

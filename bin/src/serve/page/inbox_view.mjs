@@ -25,7 +25,7 @@ export function inbox_view(app) {
   }
 
   function drawn() {
-    const { open, loaded } = app.inbox;
+    const { open, total: n, loaded } = app.inbox;
     const ids = new Set(open.map((question) => question.id));
     for (const [id, card] of cards) {
       if (ids.has(id)) card.aged();
@@ -40,7 +40,7 @@ export function inbox_view(app) {
       cards.set(question.id, card);
       list.append(card.element);
     }
-    say(total, loaded ? `${open.length} open${open.length > SHOWN ? `, the first ${SHOWN} shown` : ''}` : '…');
+    say(total, loaded ? `${n} open${n > SHOWN ? `, the first ${SHOWN} shown` : ''}` : '…');
     empty.hidden = open.length > 0 || list.children.length > 0;
     fill(empty, loaded ? 'Nobody is asked anything.' : 'Looking…');
     fill(unreadable, app.inbox.unreadable.map(({ thread_id: id, problem }) => h('p.banner.bad', {},

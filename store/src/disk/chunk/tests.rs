@@ -48,14 +48,15 @@ fn check(noisy: bool) -> usize {
     let links: Vec<Link<'_>> =
         records.iter().map(|(record, before)| Link { record, before: *before, blob: None }).collect();
     let (mut rows, mut n_runs, mut bytes) = (Vec::new(), 0, 0);
-    pack(&links, |chunk, runs| {
+    let mut packer = Packer::default();
+    let done = packer.pack(&links, |chunk, runs| {
         assert!(chunk.len() <= CHUNK_BYTES_MAX, "{}", chunk.len());
         bytes += chunk.len();
         n_runs += runs.iter().map(|run| run.n as usize).sum::<usize>();
-        rows.extend(unpack(&chunk).unwrap());
+        rows.extend(unpack(chunk).unwrap());
         Ok::<(), ()>(())
-    })
-    .unwrap();
+    });
+    done.unwrap();
     assert_eq!((rows.len(), n_runs), (records.len(), records.len()));
     for (row, (record, before)) in rows.iter().zip(&records) {
         assert_eq!((&row.record, &row.before), (record, before));
@@ -76,7 +77,7 @@ fn a_changed_or_shortened_chunk_is_no_chunk() {
     let records = records(false);
     let links: Vec<Link<'_>> =
         records[..5].iter().map(|(record, before)| Link { record, before: *before, blob: None }).collect();
-    let chunk = pack_one(&links);
+    let chunk = Packer::default().pack_one(&links).to_vec();
     assert!(unpack(&chunk).is_ok());
     for n in 0..chunk.len() {
         assert!(unpack(&chunk[..n]).is_err(), "{n} bytes");

@@ -2,6 +2,7 @@
 
 use rethread_events::ids::{Position, Seq, ThreadId};
 
+use crate::disk::packs::{End, SPOT_BYTES, Spot};
 use crate::wire::{Malformed, Put, Take};
 
 /// How far sled holds the log.
@@ -13,14 +14,67 @@ pub(crate) struct Watermark {
     pub(crate) position: Position,
     /// The last group that is in sled.
     pub(crate) group: u64,
+    /// Where the packs end.
+    pub(crate) packs: End,
 }
 
 pub(crate) fn write_watermark(watermark: &Watermark) -> Vec<u8> {
-    let mut out = Vec::with_capacity(24);
+    let mut out = Vec::with_capacity(36);
     out.u64(watermark.epoch);
     out.u64(watermark.position.0);
     out.u64(watermark.group);
+    out.u32(watermark.packs.pack);
+    out.u64(watermark.packs.offset);
     out
+}
+
+pub(super) fn read_watermark(bytes: &[u8]) -> Result<Watermark, Malformed> {
+    let mut take = Take(bytes);
+    let (epoch, position, group) = (take.u64()?, Position(take.u64()?), take.u64()?);
+    // Format 1 had no packs.
+    let packs = if take.0.is_empty() { End::default() } else { End { pack: take.u32()?, offset: take.u64()? } };
+    take.end()?;
+    Ok(Watermark { epoch, position, group, packs })
+}
+
+/// How a chunk is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// In a pack.
+    At(Spot),
+    /// In sled itself, as format 1 had it.
+    Inline(sled::IVec),
+}
+
+pub(super) fn read_stored(bytes: sled::IVec) -> Result<Stored, Malformed> {
+    match bytes.len() {
+        SPOT_BYTES => Spot::read(&bytes).map(Stored::At),
+        _ => Ok(Stored::Inline(bytes)),
+    }
+}
+
+/// A chunk that is nobody's any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dead {
+    pub(crate) spot: Spot,
+    /// Whose it was.
+    pub(crate) seal: Position,
+    pub(crate) chunk: u32,
+}
+
+pub(crate) fn write_dead(dead: &Dead) -> ([u8; SPOT_BYTES], [u8; 12]) {
+    (dead.spot.write(), chunk_key(dead.seal, dead.chunk))
+}
+
+pub(super) fn read_dead(key: &[u8], value: &[u8]) -> Result<Dead, Malformed> {
+    let (seal, chunk) = read_chunk_key(value)?;
+    Ok(Dead { spot: Spot::read(key)?, seal, chunk })
+}
+
+pub(super) fn read_chunk_key(key: &[u8]) -> Result<(Position, u32), Malformed> {
+    let (seal, chunk) = key.split_at_checked(8).ok_or(Malformed)?;
+    let seal = u64::from_be_bytes(seal.try_into().map_err(|_| Malformed)?);
+    Ok((Position(seal), u32::from_be_bytes(chunk.try_into().map_err(|_| Malformed)?)))
 }
 
 /// A place of a run of records of one stream.

@@ -5,22 +5,21 @@ use std::ops::Bound;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
-use super::keys::{Place, Watermark, chunk_key, pair_key, read_run, read_seal, run_key};
+use super::keys::{
+    Dead, Place, Stored, Watermark, chunk_key, pair_key, read_dead, read_run, read_seal, read_stored, read_watermark,
+    run_key,
+};
 use super::{Index, Trees};
 use crate::contract::Tag;
+use crate::disk::packs::Spot;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::wire::{Malformed, Take};
 
 impl Index {
     pub(crate) fn watermark(&self) -> Result<Option<Watermark>, StoreError> {
-        let Some(bytes) = self.with(|trees| trees.meta.get("watermark"))? else { return Ok(None) };
-        let read = || {
-            let mut take = Take(&bytes);
-            let watermark = Watermark { epoch: take.u64()?, position: Position(take.u64()?), group: take.u64()? };
-            take.end().map(|()| watermark)
-        };
-        read().map(Some).map_err(self.malformed("the watermark"))
+        let bytes = self.with(|trees| trees.meta.get("watermark"))?;
+        bytes.map(|bytes| read_watermark(&bytes)).transpose().map_err(self.malformed("the watermark"))
     }
 
     pub(crate) fn head(&self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
@@ -62,8 +61,33 @@ impl Index {
         .map_err(self.malformed("the place of a run"))
     }
 
-    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<sled::IVec>, StoreError> {
-        self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))
+    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<Stored>, StoreError> {
+        let bytes = self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))?;
+        bytes.map(read_stored).transpose().map_err(self.malformed("the place of a chunk"))
+    }
+
+    /// The places of all chunks that are in packs. Reads the whole tree.
+    pub(crate) fn spots(&self) -> Result<Vec<Spot>, StoreError> {
+        let mut spots = Vec::new();
+        let read = self.with(|trees| {
+            for bytes in trees.chunks.iter().values() {
+                match read_stored(bytes?) {
+                    Ok(Stored::At(spot)) => spots.push(spot),
+                    Ok(Stored::Inline(_)) => {}
+                    Err(malformed) => return Ok(Err(malformed)),
+                }
+            }
+            Ok(Ok(()))
+        })?;
+        read.map_err(self.malformed("the place of a chunk"))?;
+        Ok(spots)
+    }
+
+    /// What is to be freed in the packs.
+    pub(crate) fn dead(&self) -> Result<Vec<Dead>, StoreError> {
+        let rows = self.with(|trees| trees.dead.iter().collect::<sled::Result<Vec<_>>>())?;
+        let read = rows.iter().map(|(key, value)| read_dead(key, value)).collect::<Result<_, _>>();
+        read.map_err(self.malformed("a place that is free"))
     }
 
     /// The seal that holds `position`, or the first after it: its first position, its end, its number of chunks.

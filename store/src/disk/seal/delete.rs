@@ -1,39 +1,118 @@
-//! Taking a stream out of sled.
+//! Taking streams out of sled and out of the packs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
-use crate::disk::chunk::{self, Link};
-use crate::disk::index::{Index, Place, chunk_key, pair_key, run_key};
+use crate::disk::chunk::{Link, Packer};
+use crate::disk::index::{Dead, Index, Place, Stored, chunk_key, pair_key, run_key, write_dead};
+use crate::disk::packs::{PackWriter, Packs, Spot};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
 use crate::error::StoreError;
 
-/// Takes a stream and all that belongs to it out of sled; hashes of blobs that it owned are added to `orphans`.
-pub(super) fn delete(
+/// How many places of runs are looked up at a time.
+const RUNS: usize = 256;
+
+/// A chunk that was written again without the streams that are deleted.
+pub(super) struct Rewritten {
+    seal: Position,
+    chunk: u32,
+    before: Stored,
+    now: Spot,
+}
+
+/// Writes the chunks again that hold records of the streams, without those. Nothing is different until
+/// [`replace`] is called.
+pub(super) fn rewrite(
     reader: &Reader,
-    thread: ThreadId,
+    threads: &HashSet<ThreadId>,
     base: Position,
-    orphans: &mut BTreeSet<Hash>,
-) -> Result<(), StoreError> {
-    let index = &reader.index;
-    let mut seq = Seq(0);
-    let mut seen = BTreeSet::new();
-    loop {
-        let places = index.runs(thread, seq, 256)?;
-        let Some(last) = places.last() else { break };
-        for place in &places {
+    packer: &mut Packer,
+    packs: &mut PackWriter<'_>,
+) -> Result<Vec<Rewritten>, StoreError> {
+    let mut chunks = BTreeSet::new();
+    for thread in threads {
+        let mut seq = Seq(0);
+        loop {
+            let places = reader.index.runs(*thread, seq, RUNS)?;
             // Places at or after the base are leftovers, whose chunks are gone already.
-            if place.seal < base && seen.insert((place.seal, place.chunk)) {
-                remove_from_chunk(reader, thread, place)?;
+            let kept = places.iter().filter(|place| place.seal < base);
+            chunks.extend(kept.map(|Place { seal, chunk, .. }| (*seal, *chunk)));
+            match places.last() {
+                Some(last) if places.len() == RUNS => seq = last.first.next(),
+                _ => break,
             }
         }
-        if places.len() < 256 {
-            break;
-        }
-        seq = last.first.next();
     }
+    let mut rewritten = Vec::new();
+    for (seal, chunk) in chunks {
+        let rows = match reader.read_chunk(seal, chunk) {
+            Ok(rows) => rows,
+            // What is in a chunk that cannot be read is lost either way; a delete must always work.
+            Err(StoreError::Damaged(damage)) => {
+                tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let links: Vec<Link<'_>> = rows
+            .iter()
+            .filter(|row| !threads.contains(&row.record.thread))
+            .map(|row| Link { record: &row.record, before: row.before, blob: row.blob })
+            .collect();
+        // An attempt before this one may have done it.
+        if links.len() < rows.len()
+            && let Some(before) = reader.index.chunk(seal, chunk)?
+        {
+            let now = packs.add(packer.pack_one(&links))?;
+            rewritten.push(Rewritten { seal, chunk, before, now });
+        }
+    }
+    Ok(rewritten)
+}
+
+/// Says that chunks lie elsewhere now, once they are on the disk there.
+pub(super) fn replace(index: &Index, rewritten: &[Rewritten]) -> Result<(), StoreError> {
+    index.with(|trees| {
+        for Rewritten { seal, chunk, before, now } in rewritten {
+            if let Stored::At(spot) = before {
+                let (key, value) = write_dead(&Dead { spot: *spot, seal: *seal, chunk: *chunk });
+                trees.dead.insert(key, &value)?;
+            }
+            trees.chunks.insert(chunk_key(*seal, *chunk), &now.write())?;
+        }
+        Ok(())
+    })
+}
+
+/// Frees what is nobody's any more. To be called when sled is synced: until then the old places may still be those
+/// that count.
+pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> {
+    let dead = index.dead()?;
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let mut spots = Vec::new();
+    for one in &dead {
+        // An attempt that was interrupted may have said so too early.
+        if index.chunk(one.seal, one.chunk)? != Some(Stored::At(one.spot)) {
+            spots.push(one.spot);
+        }
+    }
+    if packs.free(spots)? {
+        packs.remove_unused(&index.spots()?)?;
+    }
+    index.with(|trees| {
+        for one in &dead {
+            trees.dead.remove(write_dead(one).0)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes all that belongs to a stream out of sled; hashes of blobs that it owned are added to `orphans`.
+pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
     let head = index.head(thread)?;
     let id = thread.as_bytes();
     let owned = index.with(|trees| {
@@ -61,26 +140,6 @@ pub(super) fn delete(
         Some(Hash::from_bytes(hash))
     }));
     Ok(())
-}
-
-/// Writes a chunk again without the records of one stream.
-fn remove_from_chunk(reader: &Reader, thread: ThreadId, place: &Place) -> Result<(), StoreError> {
-    let rows = match reader.read_chunk(place.seal, place.chunk) {
-        Ok(rows) => rows,
-        // What is in a chunk that cannot be read is lost either way; a delete must always work.
-        Err(StoreError::Damaged(damage)) => {
-            tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    let links: Vec<Link<'_>> = rows
-        .iter()
-        .filter(|row| row.record.thread != thread)
-        .map(|row| Link { record: &row.record, before: row.before, blob: row.blob })
-        .collect();
-    let bytes = chunk::pack_one(&links);
-    reader.index.with(|trees| trees.chunks.insert(chunk_key(place.seal, place.chunk), bytes)).map(|_| ())
 }
 
 pub(super) fn remove_orphan(index: &Index, hash: Hash) -> Result<(), StoreError> {

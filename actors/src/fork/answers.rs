@@ -1,0 +1,67 @@
+//! Answers to questions that a fork inherits with the branches of its parent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use rethread_events::ids::Position;
+use rethread_events::thread::{Input, Rejected, Surroundings, Thread};
+use rethread_events::workflow::Workflow;
+use rethread_store::Filter;
+
+use super::ForkAnswer;
+use crate::error::RuntimeError;
+use crate::family::Replacement;
+use crate::inner::Inner;
+use crate::load;
+use crate::runtime::Runtime;
+
+/// How long the thread that takes the place of a branch may take to begin.
+const BEGIN_MAX: Duration = Duration::from_secs(30);
+
+/// The same answers for the threads that take the places of the branches, each tried on the branch as it stood. Blocks.
+///
+/// # Errors
+/// `NoInteraction` when no branch waits for it, `Rejected` when the answer cannot be used.
+pub(super) fn of_branches(
+    inner: &Inner,
+    answers: Vec<ForkAnswer>,
+    branches: &[Replacement],
+    moves_to: Option<&Arc<Workflow>>,
+) -> Result<Vec<ForkAnswer>, RuntimeError> {
+    let mut given = Vec::with_capacity(answers.len());
+    for answer in answers {
+        let ForkAnswer { thread, interaction, answer: data } = answer;
+        let branch = branches.iter().find(|branch| branch.of == thread);
+        let Some((branch, seq)) = branch.and_then(|branch| Some((branch, branch.by.seq?))) else {
+            return Err(RuntimeError::NoInteraction(interaction.key(thread)));
+        };
+        if inner.observing {
+            let why = "a branch begins when the fork runs: answer its question then";
+            return Err(RuntimeError::rejected(thread, Rejected::Invalid(why.into())));
+        }
+        let state = load::at(&*inner.store, thread, seq)?.state;
+        let workflow = match moves_to {
+            Some(workflow) => workflow.clone(),
+            None => inner.definitions.of(thread, &state)?,
+        };
+        let around = Surroundings { now: Inner::now(), tools: inner, models: inner };
+        let tried = Thread::resume(state, workflow).note(Input::Respond { interaction, data: data.clone() }, &around);
+        tried.map_err(|error| RuntimeError::of_step(thread, error))?;
+        given.push(ForkAnswer { thread: branch.by.child, interaction, answer: data });
+    }
+    Ok(given)
+}
+
+/// Gives an answer to a thread that begins behind that position.
+pub(super) async fn give(runtime: &Runtime, answer: ForkAnswer, behind: Position) -> Result<(), RuntimeError> {
+    let ForkAnswer { thread, interaction, answer } = answer;
+    let filter = Filter { threads: vec![thread], ..Filter::default() };
+    let mut begun = runtime.store().subscribe(behind, filter);
+    match tokio::time::timeout(BEGIN_MAX, begun.next()).await {
+        Ok(Some(Ok(_))) => runtime.thread(thread).respond(interaction, answer).await,
+        Ok(Some(Err(error))) => Err(error.into()),
+        Ok(None) => Err(RuntimeError::ShuttingDown),
+        Err(_) => Err(RuntimeError::ActorStopped(thread)),
+    }
+}

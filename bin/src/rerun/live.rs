@@ -1,0 +1,80 @@
+//! `rerun --live`: the same up to an event, then with real calls, here or in the server that holds the log.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use rethread::{Runtime, Seq, ThreadHandle, Workflow};
+use serde_json::json;
+
+use super::{RerunArgs, report};
+use crate::exit::{Failure, INVALID};
+use crate::live::Story;
+use crate::open::{self, OpenArgs};
+use crate::{archive, drive, interrupt, output, resume};
+
+pub(super) async fn go_on(
+    open: &OpenArgs,
+    args: &RerunArgs,
+    from: Seq,
+    what: &str,
+    workflow: Option<Workflow>,
+) -> Result<ExitCode, Failure> {
+    interrupt::catch();
+    let workflow = workflow.map(Arc::new);
+    let server = open.server().await?;
+    let runtime = resume::runtime(open, server, &args.tools).await?;
+    let parent = match Path::new(what) {
+        file if file.is_file() => imported(open, &runtime, file, from).await?,
+        _ => open::find(&runtime, what).await?,
+    };
+    let live = match server {
+        Some(server) => {
+            let body = json!({ "live_from": from, "definition": workflow.as_ref().map(|workflow| workflow.spec()) });
+            server.rerun(parent.id(), &body).await?.map(|thread| runtime.thread(thread))
+        }
+        None => parent.rerun_live(from, workflow.clone()).await?.1,
+    };
+    let Some(thread) = live else {
+        // What differs is told from the log itself, whoever found it.
+        let reran = parent.rerun_to(from, workflow).await;
+        open::close(runtime).await?;
+        return report(&reran?, args.form);
+    };
+    if open.talks() {
+        output::say(&format!("the same up to seq {from}; {} goes on from there", thread.id()));
+    }
+    let story = Story::begin(&runtime, &thread, thread.first_own_seq().await?).await?;
+    let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
+    drive::finish(open, runtime, &thread, driven, args.form).await
+}
+
+/// The thread of an export, brought into the log.
+async fn imported(open: &OpenArgs, runtime: &Runtime, file: &Path, from: Seq) -> Result<ThreadHandle, Failure> {
+    let export = archive::read(file)?;
+    let imported = match open.server().await? {
+        Some(server) => server.import(export).await?,
+        None => runtime.import(export).await?,
+    };
+    let mut threads = Vec::new();
+    for id in imported.threads.into_iter().chain(imported.known) {
+        threads.push(runtime.thread(id).summary().await?);
+    }
+    // Branches run with their thread, and what a fork inherits from is there for the fork.
+    let mut named: Vec<_> = threads.iter().filter(|thread| thread.branch_of.is_none()).collect();
+    named.retain(|thread| {
+        !threads.iter().any(|other| other.forked_from.is_some_and(|(parent, _)| parent == thread.thread_id))
+    });
+    match named[..] {
+        [thread] => Ok(runtime.thread(thread.thread_id)),
+        _ => {
+            let message = format!(
+                "{}: {} threads are in it, and in the log now: name the one that is to go on, as in \
+                 `rethread rerun THREAD --live {from}`",
+                file.display(),
+                named.len()
+            );
+            Err(Failure::new(INVALID, message))
+        }
+    }
+}

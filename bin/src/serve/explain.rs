@@ -1,0 +1,34 @@
+//! `/v1/threads/{thread}/explain` and `/v1/threads/{thread}/tree`: what the commands of these names print with --json.
+
+use actix_web::HttpResponse;
+
+use super::extract::{AtMoment, Named};
+use super::moments::MomentQuery;
+use super::problem::Problem;
+use super::schemas::{Explanation, Kin};
+use super::server::Shared;
+use crate::{explain as explanation, tree as kinship};
+
+/// What happened up to a moment, where the time and the money went, and why it failed, with the chain of causes.
+/// Branches are told of as they are now.
+#[utoipa::path(get, path = "/v1/threads/{thread}/explain", tag = "moments", operation_id = "explain_thread",
+    params(MomentQuery),
+    responses(
+        (status = 200, description = "The explanation", body = Explanation),
+        (status = 404, description = "There is no such thread, or it has no such moment"),
+    ))]
+pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
+    let seq = at.seq_or_last().await?;
+    Ok(HttpResponse::Ok().json(explanation::json(&server.runtime, &at.thread, seq).await?))
+}
+
+/// The thread that all of a thread's family came of, its forks, and their branches. Costs a read of the list of all
+/// threads.
+#[utoipa::path(get, path = "/v1/threads/{thread}/tree", tag = "threads", operation_id = "thread_tree",
+    responses(
+        (status = 200, description = "The first thread, with what came of it", body = Kin),
+    ))]
+pub(crate) async fn tree(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
+    let root = kinship::family(&server.runtime, thread.id()).await?;
+    Ok(HttpResponse::Ok().json(root.to_json()))
+}

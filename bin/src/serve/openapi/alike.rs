@@ -1,0 +1,70 @@
+//! What operations have in common, said once: the parts of paths, and how a request is refused for what every request
+//! of its kind can be refused for. What an operation says itself comes before it.
+
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBody;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder};
+
+/// What stands in braces in paths: its name, what it is, and how it looks.
+const PARTS: [(&str, &str, &str); 4] = [
+    ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
+    ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),
+    ("name", "The name of the workflow", "^[^/]+$"),
+    ("hash", "A hash, 64 hexadecimal digits", "^[0-9a-f]{64}$"),
+];
+const PROBLEM: &str = "application/problem+json";
+
+/// Adds to an operation what every one of its kind has.
+pub(super) fn complete(path: &str, operation: &mut Operation) {
+    let parts = PARTS.iter().filter(|(name, ..)| path.contains(&format!("{{{name}}}")));
+    let parts: Vec<_> = parts.map(|(name, what, pattern)| part(name, what, pattern)).collect();
+    let parameters = operation.parameters.get_or_insert_default();
+    let has_query = parameters.iter().any(is_in_query);
+    parameters.splice(0..0, parts);
+    let mut can_be = |status: &str, what: &str| {
+        let answers = &mut operation.responses.responses;
+        answers.entry(status.into()).or_insert_with(|| ResponseBuilder::new().description(what).into());
+    };
+    if path.contains("{thread}") {
+        can_be("404", "There is no such thread");
+    }
+    if has_query {
+        can_be("400", "A parameter cannot be used");
+    }
+    if let Some(RefOr::T(body)) = &operation.request_body {
+        if is_json(body) {
+            can_be("400", "The body is not what is expected");
+        }
+        can_be("413", "The body is larger than this server takes");
+        can_be("415", "The body is of another kind than is read here");
+    }
+    // Who asks, how, how much, and whether the server can.
+    can_be("default", "A problem of any other kind: see docs/HTTP.md");
+    for (status, answer) in &mut operation.responses.responses {
+        if let RefOr::T(answer) = answer
+            && (status == "default" || status.starts_with(['4', '5']))
+        {
+            is_a_problem(answer);
+        }
+    }
+}
+
+fn part(name: &str, what: &str, pattern: &str) -> RefOr<Parameter> {
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    let part = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
+    RefOr::T(part.description(Some(what)).schema(Some(schema)).build())
+}
+
+fn is_in_query(parameter: &RefOr<Parameter>) -> bool {
+    matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
+}
+
+fn is_json(body: &RequestBody) -> bool {
+    body.content.len() == 1 && body.content.contains_key("application/json")
+}
+
+fn is_a_problem(answer: &mut Response) {
+    let problem = || RefOr::T(Content::new(Some(RefOr::Ref(Ref::from_schema_name("Problem")))));
+    answer.content.entry(PROBLEM.into()).or_insert_with(problem);
+}

@@ -1,0 +1,70 @@
+//! `/v1/threads/{thread}/rerun`: a thread run again with its recorded answers.
+
+use actix_web::{HttpRequest, HttpResponse};
+use rethread::Seq;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::extract::{MayBeSent, Named};
+use super::guard;
+use super::problem::Problem;
+use super::request;
+use super::schemas::Reran;
+use super::server::Shared;
+use super::tokens::Scope;
+use super::workflows::{Chosen, For};
+
+/// On what a thread is run again. Everything may be absent: then on the definition that it ran on, to its end.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rerun {
+    /// The name of the workflow to run it on: its newest definition.
+    workflow: Option<String>,
+    /// The hash of the definition to run it on.
+    hash: Option<String>,
+    /// The definition to run it on: an object, or a text in YAML or JSON.
+    #[schema(value_type = Option<Object>)]
+    definition: Option<Value>,
+    /// Run it again up to this event, and when it is the same up to there, go on with real calls from there: as a new
+    /// thread, a fork. Takes the scope `operate`.
+    live_from: Option<u64>,
+}
+
+/// Runs a thread and its branches again with the recorded answers of models, tools and people, and says which event is
+/// the first that differs. Calls no model and no tool, and writes nothing, unless `live_from` is given: then the thread
+/// alone is run again up to there, and goes on as a new one.
+#[utoipa::path(post, path = "/v1/threads/{thread}/rerun", tag = "threads", operation_id = "rerun_thread",
+    request_body = Option<Rerun>,
+    responses(
+        (status = 200, description = "What came of it; no thread was begun", body = Reran),
+        (status = 201, description = "It was the same up to there, and the new thread has begun", body = Reran),
+        (status = 404, description = "There is no such thread, event or workflow"),
+        (status = 422, description = "The thread cannot go on so from there"),
+    ))]
+pub(crate) async fn rerun(
+    server: Shared,
+    request: HttpRequest,
+    Named(thread): Named,
+    MayBeSent(rerun): MayBeSent<Rerun>,
+) -> Result<HttpResponse, Problem> {
+    let chosen = Chosen { workflow: rerun.workflow, hash: rerun.hash, definition: rerun.definition };
+    let Some(from) = rerun.live_from else {
+        let reran = thread.rerun(chosen.find(&server, For::Reading).await?).await?;
+        return Ok(HttpResponse::Ok().json(answer(&reran, Value::Null)));
+    };
+    guard::needs(&server, &request, Scope::Operate)?;
+    let (reran, fork) = thread.rerun_live(Seq(from), chosen.find(&server, For::Running).await?).await?;
+    Ok(match fork {
+        None => HttpResponse::Ok().json(answer(&reran, Value::Null)),
+        Some(fork) => HttpResponse::Created()
+            .insert_header(request::location(fork.id()))
+            .json(answer(&reran, fork.summary().await?.to_json())),
+    })
+}
+
+fn answer(reran: &rethread::Reran, thread: Value) -> Value {
+    let mut answer = reran.to_json();
+    answer["thread"] = json!(thread);
+    answer
+}

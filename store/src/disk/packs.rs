@@ -1,0 +1,161 @@
+//! The files that hold the chunks. They are written from front to back and synced before sled is told where each chunk
+//! lies; after that nothing in them changes, until what lies there is deleted and becomes a hole.
+//!
+//! sled would write each chunk two to three times and keep it in memory beside what is looked up.
+//!
+//! ```text
+//! pack:  framed chunks, one after the other, perhaps with zeros between them
+//! frame: "rtck", length u32, chunk
+//! ```
+
+mod free;
+mod spot;
+mod write;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub(crate) use spot::{End, SPOT_BYTES, Spot};
+pub(crate) use write::PackWriter;
+
+use super::files::{Files, LogFile, failed};
+use crate::error::{Damage, StoreError};
+
+/// The folder of the packs.
+pub(crate) const NAME: &str = "packs";
+/// What stands before each chunk, so that one can be found without sled.
+const MAGIC: [u8; 4] = *b"rtck";
+const FRAME_BYTES: u64 = 8;
+/// How large a pack gets before the next one is begun.
+const PACK_BYTES: u64 = 256 << 20;
+/// How many packs are kept open for readers.
+const OPEN_MAX: usize = 64;
+
+/// The packs of a log.
+pub(crate) struct Packs {
+    dir: PathBuf,
+    files: Files,
+    pack_bytes: u64,
+    /// Those that were read lately, the last one last.
+    open: Mutex<Vec<(u32, Arc<LogFile>)>>,
+    /// Where they end, as far as that is on the disk with everything that says so.
+    end: Mutex<End>,
+    /// Bytes since unused packs were looked for.
+    freed: Mutex<u64>,
+}
+
+impl Packs {
+    /// The packs of the log in `dir`, which end there. Nothing is opened yet.
+    pub(crate) fn new(dir: &Path, files: Files, end: End) -> Self {
+        let (dir, open, freed) = (dir.join(NAME), Mutex::default(), Mutex::default());
+        Self { dir, files, pack_bytes: PACK_BYTES, open, end: Mutex::new(end), freed }
+    }
+
+    pub(crate) fn path(&self, pack: u32) -> PathBuf {
+        self.dir.join(format!("{pack:06}"))
+    }
+
+    /// The chunk's bytes, which are checked by whoever unpacks them.
+    pub(crate) fn read(&self, spot: Spot) -> Result<Vec<u8>, StoreError> {
+        let read = self.find(spot.pack).and_then(|file| file.read_at(spot.offset, spot.bytes as usize));
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => self.damaged(spot.pack, "the file is missing"),
+            std::io::ErrorKind::UnexpectedEof => self.damaged(spot.pack, "the file is cut off"),
+            _ => failed(&self.path(spot.pack), error),
+        })
+    }
+
+    fn find(&self, pack: u32) -> std::io::Result<Arc<LogFile>> {
+        let mut open = self.open.lock();
+        let found = match open.iter().position(|(number, _)| *number == pack) {
+            Some(at) => open.remove(at).1,
+            None => Arc::new(self.files.find(&self.path(pack))?),
+        };
+        if open.len() == OPEN_MAX {
+            open.remove(0);
+        }
+        open.push((pack, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    pub(crate) fn damaged(&self, pack: u32, what: &str) -> StoreError {
+        StoreError::Damaged(Damage { file: Some(self.path(pack)), what: what.into(), ..Damage::default() })
+    }
+
+    /// How long a pack is; 0 when it is not there.
+    fn bytes(&self, pack: u32) -> Result<u64, StoreError> {
+        let path = self.path(pack);
+        match std::fs::metadata(&path) {
+            Ok(found) => Ok(found.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+
+    /// That nothing in front of the end was cut off.
+    pub(crate) fn check_end(&self) -> Result<(), StoreError> {
+        let end = *self.end.lock();
+        if self.bytes(end.pack)? < end.offset {
+            return Err(self.damaged(end.pack, "the end of the file is missing"));
+        }
+        Ok(())
+    }
+
+    /// Takes chunks. What an attempt before this one left behind the end is freed first, but for what is `used`.
+    pub(crate) fn begin(
+        &self,
+        used: impl FnOnce() -> Result<Vec<Spot>, StoreError>,
+    ) -> Result<PackWriter<'_>, StoreError> {
+        let end = *self.end.lock();
+        let last = self.numbers()?.pop_last().unwrap_or_default();
+        let is_more = last > end.pack || self.bytes(end.pack)? > end.offset;
+        Ok(PackWriter::new(self, if is_more { self.cut(end, used()?)? } else { end }))
+    }
+
+    /// What was written up to there counts: sled says so, and that is on the disk, too.
+    pub(crate) fn set_end(&self, end: End) {
+        *self.end.lock() = end;
+    }
+
+    fn remove(&self, pack: u32) -> Result<(), StoreError> {
+        self.open.lock().retain(|(number, _)| *number != pack);
+        let path = self.path(pack);
+        std::fs::remove_file(&path).map_err(|source| failed(&path, source))
+    }
+
+    /// The packs that are there.
+    fn numbers(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(error) => return Err(failed(&self.dir, error)),
+        };
+        let mut numbers = BTreeSet::new();
+        for entry in entries {
+            let entry = entry.map_err(|source| failed(&self.dir, source))?;
+            numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    /// Opens a pack to be written, made when it is not there.
+    fn open_or_make(&self, pack: u32) -> Result<LogFile, StoreError> {
+        let path = self.path(pack);
+        if path.exists() {
+            return self.files.open(&path);
+        }
+        std::fs::create_dir_all(&self.dir).map_err(|source| failed(&self.dir, source))?;
+        let file = self.files.open(&path)?;
+        self.files.sync_dir(&self.dir)?;
+        if let Some(log) = self.dir.parent() {
+            self.files.sync_dir(log)?;
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests;
