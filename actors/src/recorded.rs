@@ -51,7 +51,8 @@ impl RecordedEvent {
     }
 
     /// The one JSON object that scripts rely on: `position`, `thread_id`, `seq`, `id`, `time`, `type`, `version`,
-    /// `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs a third.
+    /// `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs
+    /// less.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }

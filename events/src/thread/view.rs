@@ -53,7 +53,7 @@ impl Serialize for Whole<'_> {
 }
 
 impl State {
-    /// The whole state: what `replay --json` prints. To write it, serialise [`State::json`], which costs a fraction.
+    /// The whole state: what `replay --json` prints. To write it, serialise [`State::json`], which costs less.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self.json()).unwrap_or_default()
     }
