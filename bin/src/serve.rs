@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use actix_web::http::KeepAlive;
-use actix_web::middleware::from_fn;
+use actix_web::middleware::{Compress, from_fn};
 use actix_web::{App, HttpServer, web};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -146,6 +146,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let http = HttpServer::new(move || {
         App::new()
             .app_data(of_app.clone())
+            .wrap(Compress::default())
             .wrap(from_fn(guard::guard))
             .configure(routes::configure)
             .default_service(web::to(routes::nothing))

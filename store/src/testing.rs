@@ -75,8 +75,8 @@ impl Random {
     }
 }
 
-/// What sled holds of a closed log: bytes of keys and values, by tree. Unlike the length of its files it does not
-/// depend on how full the last segment happens to be. Reads all of it.
+/// What is held of a closed log: bytes of keys and values by sled's trees, and of chunks in packs. Unlike the length of
+/// the files it does not depend on how full the last segment happens to be. Reads all of it.
 ///
 /// Errors: as of opening, and whatever reading meets.
 pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::extract::{MayBeSent, Named, Sent};
 use super::problem::{Kind, Problem};
+use super::request;
 use super::schemas::{Checkpoint, Thread};
 
 /// Why something is done.
@@ -23,10 +24,13 @@ pub(crate) struct Reason {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Limits {
     /// The budget in tokens from here on, in all.
+    #[serde(default, deserialize_with = "request::count")]
     tokens: Option<u64>,
     /// The budget in billionths of a US dollar from here on, in all.
+    #[serde(default, deserialize_with = "request::count")]
     cost_nanousd: Option<u64>,
     /// So many more iterations.
+    #[serde(default, deserialize_with = "request::count")]
     iterations: Option<u32>,
 }
 
@@ -42,9 +46,20 @@ pub(crate) struct Label {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
     /// `user`, `system` or `assistant`.
+    #[schema(pattern = "^(user|system|assistant)$")]
     role: String,
-    /// A text, or a list of parts as `rethread llm call` takes them.
+    #[schema(value_type = Content)]
     content: Value,
+}
+
+/// A text, or a list of parts as `rethread llm call` takes them.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) enum Content {
+    Text(String),
+    #[schema(value_type = Vec<Object>)]
+    Parts(Vec<Value>),
 }
 
 /// Variables of the thread.

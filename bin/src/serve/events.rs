@@ -32,7 +32,6 @@ pub(crate) struct LogQuery {
     #[param(pattern = "^(now|[0-9]{1,18})$")]
     after: Option<String>,
     /// Only events with these documented names, with commas between them.
-    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
     types: Option<String>,
     /// Only events of these threads, with commas between them; 1000 at most.
     #[param(pattern = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(,|$))*$")]
@@ -58,7 +57,6 @@ pub(crate) struct ThreadQuery {
     #[param(minimum = 0)]
     from_seq: Option<u64>,
     /// Only events with these documented names, with commas between them.
-    #[param(pattern = "^([A-Z][A-Z_]*(,|$))*$")]
     types: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,
@@ -81,12 +79,13 @@ fn form(request: &HttpRequest) -> Option<Form> {
 
 /// Where the client goes on: its `Last-Event-ID`, or what the address says.
 fn position(request: &HttpRequest, after: Option<&str>) -> Result<Option<After>, Problem> {
+    let after = request::after(after)?;
     match request.headers().get("last-event-id").filter(|value| !value.is_empty()) {
-        Some(value) => match value.to_str().ok().and_then(|text| text.parse().ok()) {
-            Some(position) => Ok(Some(After::Position(Position(position)))),
+        Some(value) => match value.to_str().ok().and_then(request::position) {
+            Some(position) => Ok(Some(After::Position(position))),
             None => Err(Problem::parameter("Last-Event-ID", "expected a position of the log, as `id:` gives it")),
         },
-        None => request::after(after),
+        None => Ok(after),
     }
 }
 
@@ -113,7 +112,7 @@ fn no_more() -> HttpResponse {
 /// CloudEvent 1.0 with its position as `id:`, and the stream goes on with what happens; with
 /// `Accept: application/x-ndjson` as JSON lines; otherwise as a page of JSON.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "log_events",
-    params(LogQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position")),
+    params(LogQuery, ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$")),
     responses(
         (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
@@ -197,7 +196,7 @@ async fn page(
 #[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
     params(
         ThreadQuery,
-        ("Last-Event-ID" = Option<u64>, Header, description = "Only events behind this position"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$"),
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),

@@ -12,7 +12,7 @@ use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Thread;
 use super::server::Shared;
-use super::workflows::{Chosen, For};
+use super::workflows::{Chosen, For, Inline};
 use crate::fork::{answer_to, does_not_wait};
 
 /// What is different from the moment on. Everything may be absent.
@@ -20,33 +20,32 @@ use crate::fork::{answer_to, does_not_wait};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fork {
     /// The last event that is inherited; the last one there is unless a moment is given.
+    #[serde(default, deserialize_with = "request::count")]
     seq: Option<u64>,
     /// The checkpoint that is forked from.
     checkpoint: Option<String>,
     /// The time that is forked from.
+    #[schema(format = DateTime)]
     at: Option<String>,
     /// Variables that are set anew.
-    #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    variables: Ordered<Json>,
+    variables: Option<Ordered<Json>>,
     /// The profile of every model call from there on.
     profile: Option<String>,
     /// User prompts of nodes, by the ids of the nodes.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    prompts: Ordered<String>,
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    prompts: Option<Ordered<String>>,
     /// The name of the workflow to go on with: its newest definition.
     workflow: Option<String>,
     /// The hash of the definition to go on with.
     hash: Option<String>,
     /// The definition to go on with: an object, or a text in YAML or JSON.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
     /// Answers to questions that wait at the moment, by the ids of the questions, or by their seqs in the thread. Without
     /// a moment the fork begins where the last of them was asked.
-    #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    answers: Ordered<Json>,
+    answers: Option<Ordered<Json>>,
 }
 
 /// Starts a new thread that goes on from a moment of this one, which stays as it is. Calls that were open at that
@@ -69,12 +68,13 @@ pub(crate) async fn fork(
     let chosen = Chosen { workflow: fork.workflow, hash: fork.hash, definition: fork.definition };
     let workflow = chosen.find(&server, For::Running).await?;
     let changes = ForkChanges {
-        variables: fork.variables,
-        prompts: fork.prompts,
+        variables: fork.variables.unwrap_or_default(),
+        prompts: fork.prompts.unwrap_or_default(),
         profile: fork.profile.map(Into::into),
         ..ForkChanges::default()
     };
-    let answers = fork.answers.iter().map(|(question, answer)| {
+    let answers = fork.answers.unwrap_or_default();
+    let answers = answers.iter().map(|(question, answer)| {
         answer_to(question, parent.id(), answer.clone())
             .map_err(|error| Problem::new(Kind::InvalidRequest, format!("`answers`: {error}")))
     });

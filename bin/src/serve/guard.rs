@@ -28,7 +28,7 @@ pub(crate) struct Allowed(pub(crate) Scope);
 
 /// The middleware.
 pub(crate) async fn guard(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
@@ -46,6 +46,7 @@ pub(crate) async fn guard(
         Ok(_) if foreign.is_some() && is_preflight(&request) => Ok(request.into_response(preflight())),
         Ok(allowed) => {
             request.extensions_mut().insert(Allowed(allowed));
+            settle_encoding(request.headers_mut());
             let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
             in_time(next.call(request), limit).await
         }
@@ -62,6 +63,26 @@ pub(crate) async fn guard(
     }
     protect(response.headers_mut());
     Ok(response)
+}
+
+/// Leaves gzip or nothing to choose from. Compressed events would wait in the compressor until there are more of them, so
+/// whoever follows gets them as they are.
+fn settle_encoding(headers: &mut HeaderMap) {
+    let words = |name: HeaderName| {
+        let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).map(|word| word.trim().to_ascii_lowercase()).collect::<Vec<_>>()
+    };
+    let follows =
+        words(header::ACCEPT).iter().any(|kind| ["event-stream", "ndjson", "jsonl"].iter().any(|of| kind.contains(of)));
+    let takes_gzip = words(header::ACCEPT_ENCODING).iter().any(|word| {
+        let (name, weight) = word.split_once(';').unwrap_or((word, "q=1"));
+        let weight: Option<f32> = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
+        name.trim() == "gzip" && weight.is_some_and(|weight| weight > 0.0)
+    });
+    headers.remove(header::ACCEPT_ENCODING);
+    if takes_gzip && !follows {
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    }
 }
 
 async fn in_time<B: MessageBody + 'static>(
@@ -199,7 +220,7 @@ fn preflight() -> HttpResponse {
 /// Lets a page of this origin read the answer. It sends its token in a header: cookies are not for it.
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
     let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     let policy = HeaderName::from_static("cross-origin-resource-policy");

@@ -73,9 +73,10 @@ impl Keys {
             return Ok(None);
         };
         let key = key.as_bytes();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
             let detail = format!(
-                "the header Idempotency-Key must have 1 to {KEY_BYTES_MAX} bytes: a UUID of the request's own is best"
+                "the header Idempotency-Key must have 1 to {KEY_BYTES_MAX} characters of ASCII: a UUID of the \
+                 request's own is best"
             );
             return Err(Problem::new(Kind::InvalidRequest, detail));
         }

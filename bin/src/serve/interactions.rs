@@ -96,7 +96,7 @@ pub(crate) struct Answer {
 /// Answers a question; the first answer counts, and the same one again is accepted without effect.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/respond", tag = "interactions", operation_id = "respond",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$"),
     ),
     request_body = Answer,
     responses(

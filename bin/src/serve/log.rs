@@ -119,18 +119,30 @@ pub(crate) async fn about(server: Shared) -> HttpResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
-    /// From this place on: a position of the log, or a seq of the stream.
+    /// From this position on.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// Up to before this seq of the stream.
+    /// At most so many, 2000 unless given.
+    #[param(minimum = 1, maximum = 2000)]
+    limit: Option<u64>,
+    /// Wait up to so many milliseconds until there is one; 30000 at most.
+    #[param(minimum = 0, maximum = 30000)]
+    wait_ms: Option<u64>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StreamQuery {
+    /// From this seq on.
+    #[param(minimum = 0)]
+    from: Option<u64>,
+    /// Up to before this seq.
     #[param(minimum = 0)]
     to: Option<u64>,
     /// At most so many, 2000 unless given.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
-    /// Of the whole log: wait up to so many milliseconds until there is one; 30000 at most.
-    #[param(minimum = 0, maximum = 30000)]
-    wait_ms: Option<u64>,
 }
 
 /// How long records may be waited for.
@@ -170,7 +182,7 @@ pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -
 
 /// Records of one stream, inherited ones included, as they are stored.
 #[utoipa::path(get, path = "/v1/log/streams/{thread}/records", tag = "log", operation_id = "stream_records",
-    params(RecordsQuery),
+    params(StreamQuery),
     responses(
         (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
         (status = 404, description = "There is no such stream"),
@@ -178,7 +190,7 @@ pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -
 pub(crate) async fn records_of_stream(
     server: Shared,
     Named(thread): Named,
-    Asked(query): Asked<RecordsQuery>,
+    Asked(query): Asked<StreamQuery>,
 ) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let thread = thread.id();

@@ -1,6 +1,7 @@
 //! `/v1/openapi.json`: the API in the words of OpenAPI 3.1, made from the handlers themselves.
 
 mod alike;
+mod exact;
 
 use std::sync::OnceLock;
 
@@ -81,7 +82,11 @@ pub(crate) fn operations(
     responses((status = 200, description = "The document", body = Object)))]
 pub(crate) async fn document() -> HttpResponse {
     static DOCUMENT: OnceLock<String> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| serde_json::to_string(&api()).unwrap_or_default());
+    let document = DOCUMENT.get_or_init(|| {
+        let mut document = serde_json::to_value(api()).unwrap_or_default();
+        exact::refine(&mut document);
+        document.to_string()
+    });
     HttpResponse::Ok().content_type("application/json").body(document.as_str())
 }
 

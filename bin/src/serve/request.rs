@@ -7,7 +7,8 @@ use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize as _, Deserializer};
 
 use super::problem::{Kind, Problem};
 
@@ -144,8 +145,13 @@ pub(crate) fn types(text: Option<&str>) -> Result<Vec<&'static str>, Problem> {
 }
 
 pub(crate) fn time(name: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
-    let parsed = text.map(str::parse).transpose();
-    parsed.map_err(|_| Problem::parameter(name, "expected a time such as 2026-01-31T12:00:00Z"))
+    let parsed = text.map(|text| {
+        let at: jiff::Timestamp =
+            text.parse().map_err(|_| Problem::parameter(name, "expected a time such as 2026-01-31T12:00:00Z"))?;
+        // Nothing was recorded before the epoch, so that any time before it means as much.
+        Ok(Time::from_unix_us(u64::try_from(at.as_microsecond()).unwrap_or_default()))
+    });
+    parsed.transpose()
 }
 
 /// How many of something a page holds.
@@ -157,14 +163,19 @@ pub(crate) fn limit(given: Option<u64>, default: usize, max: usize) -> Result<us
     }
 }
 
+/// A position that one can be behind. It has 18 digits at most, so that there is always one behind it.
+pub(crate) fn position(text: &str) -> Option<Position> {
+    text.parse().ok().filter(|_| text.len() <= 18).map(Position)
+}
+
 /// A position, or none where the present is meant.
 pub(crate) fn after(text: Option<&str>) -> Result<Option<After>, Problem> {
     match text {
         None => Ok(None),
         Some("now") => Ok(Some(After::Now)),
-        Some(text) => match text.parse() {
-            Ok(position) => Ok(Some(After::Position(Position(position)))),
-            Err(_) => Err(Problem::parameter("after", "expected a position of the log, or `now`")),
+        Some(text) => match position(text) {
+            Some(position) => Ok(Some(After::Position(position))),
+            None => Err(Problem::parameter("after", "expected a position of the log, or `now`")),
         },
     }
 }
@@ -174,6 +185,18 @@ pub(crate) fn after(text: Option<&str>) -> Result<Option<After>, Problem> {
 pub(crate) enum After {
     Now,
     Position(Position),
+}
+
+/// A count in a body. JSON knows no whole numbers: `7.0` is one as well.
+pub(crate) fn count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(from: D) -> Result<Option<T>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(from)? else { return Ok(None) };
+    // Beyond 2^53 a number with a point does not say which whole one it is.
+    let whole = |number: f64| {
+        (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as u64)
+    };
+    let count = number.as_u64().or_else(|| number.as_f64().and_then(whole));
+    let count = count.and_then(|count| T::try_from(count).ok());
+    count.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is no count that is possible here")))
 }
 
 /// A seq of a page's end.

@@ -13,7 +13,7 @@ use super::request;
 use super::schemas::Reran;
 use super::server::Shared;
 use super::tokens::Scope;
-use super::workflows::{Chosen, For};
+use super::workflows::{Chosen, For, Inline};
 
 /// On what a thread is run again. Everything may be absent: then on the definition that it ran on, to its end.
 #[derive(Default, Deserialize, ToSchema)]
@@ -24,10 +24,11 @@ pub(crate) struct Rerun {
     /// The hash of the definition to run it on.
     hash: Option<String>,
     /// The definition to run it on: an object, or a text in YAML or JSON.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
     /// Run it again up to this event, and when it is the same up to there, go on with real calls from there: as a new
     /// thread, a fork. Takes the scope `operate`.
+    #[serde(default, deserialize_with = "request::count")]
     live_from: Option<u64>,
 }
 

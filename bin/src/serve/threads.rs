@@ -15,7 +15,7 @@ use super::request;
 use super::schemas::{Deleted, Outcome, Thread, Threads};
 use super::server::Shared;
 use super::tokens::Scope;
-use super::workflows::{Chosen, For};
+use super::workflows::{Chosen, For, Inline};
 
 /// How many threads a page holds.
 const PAGE: usize = 50;
@@ -128,7 +128,7 @@ pub(crate) struct Start {
     /// The hash of a definition.
     hash: Option<String>,
     /// A definition: an object, or a text in YAML or JSON.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
     /// The variable `input` of the workflow; an empty text when absent.
     input: Option<Value>,
@@ -139,7 +139,7 @@ pub(crate) struct Start {
 /// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
 /// sent again, also after a restart of the server, is answered with the thread that the first one started.
 #[utoipa::path(post, path = "/v1/threads", tag = "threads", operation_id = "start_thread", request_body = Start,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     responses(
         (status = 201, description = "The thread has begun", body = Thread),
         (status = 404, description = "There is no such workflow"),

@@ -146,6 +146,16 @@ async fn with_hash(server: &Server, text: &str) -> Result<Arc<Workflow>, Problem
     server.runtime.workflow(hash).await?.ok_or_else(|| no_workflow(text))
 }
 
+/// A workflow, in the format of workflow files: an object, or a text in YAML or JSON.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a shape, for the document")]
+pub(crate) enum Inline {
+    Text(String),
+    #[schema(value_type = Object)]
+    Object(Value),
+}
+
 /// Which workflow is meant: exactly one of the three.
 pub(crate) struct Chosen {
     /// Its name: the newest definition of that name.

@@ -17,10 +17,11 @@ pub(crate) fn marked(dir: &Path) -> Result<Option<Position>, StoreError> {
     Ok(reached.map(|reached| reached.next))
 }
 
-/// What sled holds of the log in `dir`, which is closed: bytes of keys and values, by tree.
+/// What is held of the log in `dir`, which is closed: bytes of keys and values by sled's trees, and of chunks in packs.
 pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
     let index = Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
-    let sums = index.with(|trees| {
+    let packed = index.spots()?.iter().map(|spot| u64::from(spot.bytes)).sum();
+    let mut sums = index.with(|trees| {
         let mut sums = Vec::new();
         for name in trees.db.tree_names() {
             let mut bytes = 0;
@@ -33,5 +34,6 @@ pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
         Ok(sums)
     })?;
     index.close()?;
+    sums.push(("packs".into(), packed));
     Ok(sums)
 }

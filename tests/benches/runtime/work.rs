@@ -31,7 +31,7 @@ pub(crate) fn react_then_ask(n_turns: usize) -> Result<Workflow> {
 
 fn node(name: &str, n_turns: usize, tool: &str, behind: &str) -> String {
     format!(
-        "version: '1'\nname: {name}\nnodes:\n\
+        "version: '1'\nname: {name}\nsummary: {{token_limit: off}}\nnodes:\n\
          \x20 - id: work\n    llm: {{provider: scripted, model: turns-{n_turns}, user_prompt: '{{{{ input }}}}', tool_mode: auto, \
          available_tools: [{tool}], max_iterations: {}}}\n{behind}",
         n_turns + 1

@@ -1,5 +1,7 @@
 //! Threads from start to end over HTTP, and what bad input is answered with.
 
+use std::io::Read as _;
+
 use serde_json::{Value, json};
 
 use crate::place::{GREETING, Place, QUICK};
@@ -277,4 +279,33 @@ fn an_export_of_a_thread_that_went_on_otherwise_is_a_conflict() {
     assert_eq!((&problem["place"]["thread_id"], problem["place"]["line"].is_u64()), (&json!(thread), true));
     assert_eq!(export(&here), before, "nothing of it is here");
     assert_eq!(import(&here, beginning).is(200).value()["known"], json!([thread]), "what both began with is the same");
+}
+
+#[test]
+fn an_answer_is_compressed_for_who_takes_gzip_and_a_stream_for_nobody() {
+    let place = Place::new();
+    let (thread, _) = place.asking();
+    let path = format!("/v1/threads/{thread}/state");
+    let plain = place.get(&path).is(200);
+    assert_eq!(plain.header("content-encoding"), None);
+    let ask = |encodings: &str| place.request("GET", &path).header("Accept-Encoding", encodings).send().is(200);
+    for takes in ["gzip", "br, gzip;q=0.5", "GZIP"] {
+        let packed = ask(takes);
+        assert_eq!((packed.header("content-encoding"), packed.header("vary")), (Some("gzip"), Some("accept-encoding")));
+        assert!(packed.bytes.len() < plain.bytes.len(), "{} of {}", packed.bytes.len(), plain.bytes.len());
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&packed.bytes[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, plain.body);
+    }
+    for takes in ["br", "gzip;q=0", "identity;q=0, *;q=0", "deflate", "nonsense"] {
+        assert_eq!((ask(takes).header("content-encoding"), ask(takes).body), (None, plain.body.clone()), "{takes}");
+    }
+    let refused = place.request("GET", "/v1/threads/x").header("Accept-Encoding", "gzip").send();
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    for kind in ["text/event-stream", "application/x-ndjson"] {
+        let events = place.request("GET", &format!("/v1/threads/{thread}/events")).header("Accept", kind);
+        let mut stream = events.header("Accept-Encoding", "gzip").open().unwrap();
+        assert_eq!((stream.status, stream.header("content-encoding")), (200, None));
+        while !stream.line().unwrap().unwrap().contains("THREAD_STARTED") {}
+    }
 }

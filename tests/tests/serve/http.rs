@@ -22,6 +22,7 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -170,12 +171,12 @@ impl Stream {
     }
 
     fn whole(mut self) -> std::io::Result<Response> {
-        let mut body = Vec::new();
+        let mut bytes = Vec::new();
         while let Some(byte) = self.byte()? {
-            body.push(byte);
+            bytes.push(byte);
         }
-        let body = String::from_utf8_lossy(&body).into_owned();
-        Ok(Response { status: self.status, headers: self.headers, body })
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Response { status: self.status, headers: self.headers, body, bytes })
     }
 
     /// The next server-sent event that has data; `None` at the end of the stream.

@@ -8,6 +8,7 @@ mod conflicts;
 mod documented;
 mod embedded;
 mod eventsource;
+mod generated;
 mod http;
 mod idempotency;
 mod page;

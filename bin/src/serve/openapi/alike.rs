@@ -3,8 +3,8 @@
 
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBody;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 
 /// What stands in braces in paths: its name, what it is, and how it looks.
 const PARTS: [(&str, &str, &str); 4] = [
@@ -21,6 +21,7 @@ pub(super) fn complete(path: &str, operation: &mut Operation) {
     let parts: Vec<_> = parts.map(|(name, what, pattern)| part(name, what, pattern)).collect();
     let parameters = operation.parameters.get_or_insert_default();
     let has_query = parameters.iter().any(is_in_query);
+    parameters.iter_mut().for_each(is_never_null);
     parameters.splice(0..0, parts);
     let mut can_be = |status: &str, what: &str| {
         let answers = &mut operation.responses.responses;
@@ -54,6 +55,16 @@ fn part(name: &str, what: &str, pattern: &str) -> RefOr<Parameter> {
     let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
     let part = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
     RefOr::T(part.description(Some(what)).schema(Some(schema)).build())
+}
+
+/// A header or a parameter that is optional is left out: as a value there is no null.
+fn is_never_null(parameter: &mut RefOr<Parameter>) {
+    if let RefOr::T(Parameter { schema: Some(RefOr::T(Schema::Object(schema))), .. }) = parameter
+        && let SchemaType::Array(types) = &schema.schema_type
+        && let Some(only) = types.iter().find(|of| **of != Type::Null)
+    {
+        schema.schema_type = SchemaType::Type(only.clone());
+    }
 }
 
 fn is_in_query(parameter: &RefOr<Parameter>) -> bool {

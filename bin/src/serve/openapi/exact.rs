@@ -1,0 +1,109 @@
+//! What the handlers' types do not say by themselves: how large a count can be, and which fields exclude each other.
+
+use rethread_events::event::EVENT_TYPES;
+use serde_json::{Map, Value, json};
+
+/// Bodies with fields of which only one may be given, and whether one must be.
+const ONE_OF: [(&str, &[&str], bool); 4] = [
+    ("Start", &["workflow", "hash", "definition"], true),
+    ("Fork", &["seq", "checkpoint", "at"], false),
+    ("Fork", &["workflow", "hash", "definition"], false),
+    ("Rerun", &["workflow", "hash", "definition"], false),
+];
+
+/// How a question is named: by its id, or by its seq in the thread.
+const QUESTION: &str = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18}$";
+
+/// Makes the document say it.
+pub(super) fn refine(document: &mut Value) {
+    counts(document);
+    let operations = document["paths"].as_object_mut().into_iter().flatten();
+    let operations = operations.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten());
+    for parameter in operations.flat_map(|(_, operation)| operation["parameters"].as_array_mut().into_iter().flatten())
+    {
+        names_of_events(parameter);
+    }
+    document["components"]["schemas"]["Fork"]["properties"]["answers"]["propertyNames"] =
+        json!({ "pattern": QUESTION });
+    for (name, fields, is_needed) in ONE_OF {
+        let schema = &mut document["components"]["schemas"][name];
+        if schema.get("allOf").is_none() {
+            let description = schema["description"].clone();
+            *schema = json!({ "description": description, "allOf": [schema.take()] });
+        }
+        let choice = one_of(&schema["allOf"][0]["properties"], fields, is_needed);
+        if let Some(all) = schema["allOf"].as_array_mut() {
+            all.push(choice);
+        }
+    }
+}
+
+/// A list of events is one of those that docs/EVENTS.md lists, with commas between them.
+fn names_of_events(parameter: &mut Value) {
+    if parameter["name"] == "types" {
+        let names: Vec<_> = EVENT_TYPES.iter().map(|event_type| event_type.name).collect();
+        parameter["schema"] = json!({ "type": "array", "items": { "type": "string", "enum": names } });
+        parameter["style"] = json!("form");
+        parameter["explode"] = json!(false);
+    }
+}
+
+/// Whole numbers that are not negative have the limits of what they are read into: `int64` and `int32` would say half.
+fn counts(value: &mut Value) {
+    if let Value::Object(schema) = value
+        && schema.get("minimum").and_then(Value::as_u64).is_some()
+        && let Some(maximum) = schema.get("format").and_then(Value::as_str).and_then(largest)
+    {
+        schema.remove("format");
+        schema.entry("maximum").or_insert(maximum.into());
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(counts),
+        Value::Array(items) => items.iter_mut().for_each(counts),
+        _ => {}
+    }
+}
+
+fn largest(format: &str) -> Option<u64> {
+    match format {
+        "int64" => Some(u64::MAX),
+        "int32" => Some(u32::MAX.into()),
+        _ => None,
+    }
+}
+
+fn one_of(properties: &Value, fields: &[&str], is_needed: bool) -> Value {
+    let null = json!({ "type": "null" });
+    let only = |chosen: Option<&str>| {
+        let of = |field: &&str| {
+            let is_chosen = chosen == Some(*field);
+            ((*field).to_owned(), if is_chosen { without_null(&properties[*field]) } else { null.clone() })
+        };
+        let properties: Map<_, _> = fields.iter().map(of).collect();
+        let mut schema = json!({ "properties": properties });
+        if let Some(chosen) = chosen {
+            schema["required"] = json!([chosen]);
+        }
+        schema
+    };
+    let mut choices: Vec<_> = fields.iter().map(|field| only(Some(field))).collect();
+    if !is_needed {
+        choices.push(only(None));
+    }
+    json!({ "oneOf": choices })
+}
+
+/// The same schema for a value that is there.
+fn without_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|name| name != "null");
+    }
+    if let Some(choices) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+        choices.retain(|choice| choice["type"] != "null");
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests;
