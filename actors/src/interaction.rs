@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use rethread_events::bin::Ordered;
 use rethread_events::event::{AskedTool, OperationType};
@@ -15,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::RuntimeError;
 use crate::inner::Inner;
-use crate::recorded::RecordedEvent;
 use crate::subscription::Events;
 use crate::thread_actor::Tell;
 
@@ -110,8 +108,7 @@ impl InteractionContext {
     /// The events of the thread from now on.
     pub fn events(&self) -> Events {
         let filter = Filter { threads: vec![self.thread], ..Filter::default() };
-        let records = self.inner.store.subscribe(self.inner.store.next_position(), filter);
-        Events::new(records.map(|record| RecordedEvent::decode(record?)).boxed())
+        Events::of_log(self.inner.store.subscribe(self.inner.store.next_position(), filter))
     }
 }
 

@@ -8,7 +8,8 @@ use rethread_events::ids::{Seq, ThreadId};
 
 use crate::load::Loaded;
 
-/// A state is kept every so many events: what is folded at most once the others are there.
+/// A state is kept every so many events, a multiple of what is folded at a time: the most that is folded once the others
+/// are there.
 const EVERY: u64 = 5_000;
 /// The most states that are kept; those that were not used longest go first.
 const STATES_MAX: usize = 48;
@@ -22,9 +23,9 @@ pub(crate) struct KeptStates {
 }
 
 impl KeptStates {
-    /// Where a fold that stands at `next` stops to have its state kept.
-    pub(crate) fn stop_behind(next: Seq) -> Seq {
-        Seq((next.0 / EVERY + 1) * EVERY)
+    /// Whether the state before the event `next` is worth keeping.
+    pub(crate) fn is_kept_at(next: Seq) -> bool {
+        next.0 > 0 && next.0.is_multiple_of(EVERY)
     }
 
     /// The latest state of a thread that is not behind `seq`.

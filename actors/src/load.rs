@@ -9,8 +9,8 @@ use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 use crate::error::RuntimeError;
 use crate::kept_states::KeptStates;
 
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
+/// How many records are read at a time. A page ends before a multiple of it.
+pub(crate) const PAGE: u64 = 500;
 
 /// A state and where it stands in the log.
 #[derive(Debug, Clone)]
@@ -32,6 +32,13 @@ pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, Run
         return fold(store, thread, loaded, info.last_seq.next());
     }
     fold(store, thread, Loaded::empty(thread), info.last_seq.next())
+}
+
+/// As [`present`], from one of these states where one is of this thread. Blocks. For whoever looks at a thread again and
+/// again.
+pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, RuntimeError> {
+    let last = stream(store, thread)?.last_seq;
+    at_from(store, thread, last, kept)
 }
 
 /// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
@@ -57,14 +64,11 @@ pub(crate) fn at_from(
     {
         loaded = newer;
     }
-    loop {
-        let end = KeptStates::stop_behind(loaded.state.next_seq()).min(seq.next());
-        loaded = fold(store, thread, loaded, end)?;
-        if end > seq {
-            return Ok(loaded);
+    fold_to(store, thread, loaded, seq.next(), |loaded| {
+        if KeptStates::is_kept_at(loaded.state.next_seq()) {
+            kept.keep(thread, loaded);
         }
-        kept.keep(thread, &loaded);
-    }
+    })
 }
 
 /// Whether the log still has the record that a state ends with: a thread may have been deleted and imported again.
@@ -130,10 +134,25 @@ fn from_snapshot(store: &dyn Store, thread: ThreadId, snapshot: &Snapshot) -> Re
     }
 }
 
-fn fold(store: &dyn Store, thread: ThreadId, mut loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
+fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
+    fold_to(store, thread, loaded, end, |_| {})
+}
+
+/// The state after the event before `end`. Shows it at the end of each page on the way.
+///
+/// Reading and folding take turns: with the next pages read and decoded by helpers meanwhile, a fold of 140 000 events
+/// took longer (96 against 75 ms on two processors), because events are then freed by another thread than made them.
+fn fold_to(
+    store: &dyn Store,
+    thread: ThreadId,
+    mut loaded: Loaded,
+    end: Seq,
+    mut on_the_way: impl FnMut(&Loaded),
+) -> Result<Loaded, RuntimeError> {
     let mut next = loaded.state.next_seq();
     while next < end {
-        let records = store.read_stream(thread, next..end, PAGE)?;
+        let page_end = Seq((next.0 / PAGE + 1) * PAGE).min(end);
+        let records = store.read_stream(thread, next..page_end, PAGE as usize)?;
         let Some(last) = records.last() else {
             return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
         };
@@ -144,6 +163,9 @@ fn fold(store: &dyn Store, thread: ThreadId, mut loaded: Loaded, end: Seq) -> Re
             let event = Event::decode(record.kind.0, record.version, &record.payload)
                 .map_err(|source| RuntimeError::Event { thread, seq: record.seq, source })?;
             loaded.state.apply(record.recorded_at, &event)?;
+        }
+        if next < end {
+            on_the_way(&loaded);
         }
     }
     Ok(loaded)

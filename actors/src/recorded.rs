@@ -1,9 +1,10 @@
 //! Events as they stand in the log, and their JSON.
 
-use rethread_events::event::{Event, EventError, event_type};
+use rethread_events::event::{Event, EventError};
 use rethread_events::ids::{Position, Seq, ThreadId, Time, TraceId};
 use rethread_store::{Cause, Kind, NewRecord, Record};
-use serde_json::{Value, json};
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde_json::Value;
 
 use crate::error::RuntimeError;
 
@@ -46,26 +47,19 @@ impl RecordedEvent {
 
     /// The documented name.
     pub fn name(&self) -> &'static str {
-        event_type(self.record.kind.0).map_or("UNKNOWN", |t| t.name)
+        self.event.event_type().name
     }
 
     /// The one JSON object that scripts rely on: `position`, `thread_id`, `seq`, `id`, `time`, `type`, `version`,
-    /// `trace_id`, `cause`, `hash`, `data`.
+    /// `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs
+    /// less.
     pub fn to_json(&self) -> Value {
-        let record = &self.record;
-        json!({
-            "position": record.position,
-            "thread_id": record.thread,
-            "seq": record.seq,
-            "id": record.id(),
-            "time": record.recorded_at,
-            "type": self.name(),
-            "version": record.version,
-            "trace_id": record.trace,
-            "cause": record.cause,
-            "hash": record.hash,
-            "data": self.event.data().unwrap_or(Value::Null),
-        })
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The event's own data, to be written as JSON.
+    pub fn data(&self) -> impl Serialize + '_ {
+        Data(&self.event)
     }
 
     /// The record behind the JSON that [`RecordedEvent::to_json`] gave. Position and cause are those of the log it
@@ -99,6 +93,34 @@ impl RecordedEvent {
             hash: field(value, "hash", "64 hexadecimal digits")?,
             payload: event.encode()?.into(),
         })
+    }
+}
+
+struct Data<'a>(&'a Event);
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize_data(serializer)
+    }
+}
+
+/// As [`RecordedEvent::to_json`].
+impl Serialize for RecordedEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let record = &self.record;
+        let mut fields = serializer.serialize_struct("RecordedEvent", 11)?;
+        fields.serialize_field("position", &record.position)?;
+        fields.serialize_field("thread_id", &record.thread)?;
+        fields.serialize_field("seq", &record.seq)?;
+        fields.serialize_field("id", &record.id())?;
+        fields.serialize_field("time", &record.recorded_at)?;
+        fields.serialize_field("type", self.name())?;
+        fields.serialize_field("version", &record.version)?;
+        fields.serialize_field("trace_id", &record.trace)?;
+        fields.serialize_field("cause", &record.cause)?;
+        fields.serialize_field("hash", &record.hash)?;
+        fields.serialize_field("data", &Data(&self.event))?;
+        fields.end()
     }
 }
 

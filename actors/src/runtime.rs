@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 use rethread_llm::Profiles;
 use rethread_store::Store;
 use rethread_tools::Registry;
 use rethread_tools::mcp::ServerReport;
+use tokio::sync::watch;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
@@ -29,14 +32,21 @@ pub struct Runtime {
 
 struct Shared {
     inner: Arc<Inner>,
-    system: Mutex<Option<OwnSystem>>,
+    stage: Mutex<Stage>,
+}
+
+/// What has become of the runtime's own system.
+enum Stage {
+    Runs(OwnSystem),
+    /// A shutdown has it. All who call for one wait for this.
+    Stopping(watch::Receiver<Ended>),
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         self.inner.begin_shutdown();
         self.inner.monitors.iter().for_each(|monitor| monitor.stop());
-        if let Some(own) = self.system.get_mut().take() {
+        if let Stage::Runs(own) = self.stage.get_mut() {
             own.system.stop();
         }
     }
@@ -49,7 +59,7 @@ impl Runtime {
     }
 
     pub(crate) fn new(inner: Arc<Inner>, system: OwnSystem) -> Self {
-        Self { shared: Arc::new(Shared { inner, system: Mutex::new(Some(system)) }) }
+        Self { shared: Arc::new(Shared { inner, stage: Mutex::new(Stage::Runs(system)) }) }
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -93,36 +103,41 @@ impl Runtime {
 
     /// Stops: nothing new begins; running calls may end within the grace time and are left to recovery after it;
     /// background processes and MCP servers are ended; everything that was acknowledged is in the log, which is then
-    /// closed. Calling it again waits for nothing.
+    /// closed. Whoever calls it again, at the same time or later, waits for the same end and is told the same.
+    ///
+    /// A caller that gives up waiting does not call it off.
     ///
     /// # Errors
     /// When the log could not be closed in good order; it is recovered when it is next opened.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
-        let inner = self.inner().clone();
-        let own = self.shared.system.lock().take();
-        let Some(own) = own else {
-            return Ok(());
-        };
-        inner.begin_shutdown();
-        let grace = Duration::from_millis(inner.limits.shutdown_grace_ms);
-        self.blocking(move || {
-            for (_, actor) in inner.live() {
-                actor.do_send(Halt { grace });
-            }
-            // Appends under way end within the store's own limits; a second more than the grace time is for them.
-            let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
-            while inner.n_live() > 0 && std::time::Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            inner.stop_equipment(EQUIPMENT_WAIT);
-            own.system.stop();
-            let _ = own.thread.join();
-            inner.activity.close();
-            inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
-            inner.store.close()
-        })
-        .await??;
-        Ok(())
+        let (mut ended, first) = self.stopping();
+        if let Some((own, tell)) = first {
+            let inner = self.inner().clone();
+            self.blocking(move || {
+                let closed = stop(&inner, own);
+                tell.send_replace(Some(closed));
+            })
+            .await?;
+        }
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or(Err(RuntimeError::ShuttingDown)),
+            // Where nothing that blocks could be run any more.
+            Err(_) => Err(RuntimeError::ShuttingDown),
+        }
+    }
+
+    /// The end to wait for; for the first one, what it is to stop and where it tells that it has.
+    fn stopping(&self) -> (watch::Receiver<Ended>, Option<First>) {
+        let mut stage = self.shared.stage.lock();
+        if let Stage::Stopping(ended) = &*stage {
+            return (ended.clone(), None);
+        }
+        self.inner().begin_shutdown();
+        let (tell, ended) = watch::channel(None);
+        match std::mem::replace(&mut *stage, Stage::Stopping(ended.clone())) {
+            Stage::Runs(own) => (ended, Some((own, tell))),
+            Stage::Stopping(_) => (ended, None),
+        }
     }
 
     /// Runs something that blocks, whatever is around.
@@ -130,11 +145,42 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RuntimeError> {
+        self.begin_blocking(work).await
+    }
+
+    /// The same, begun at once where there is a runtime that has threads for it, and otherwise when it is waited for.
+    pub(crate) fn begin_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, RuntimeError>> {
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| RuntimeError::ShuttingDown),
-            Err(_) => on_a_thread("rethread-blocking", work).await.map_err(|_| RuntimeError::ShuttingDown),
+            Ok(runtime) => runtime.spawn_blocking(work).map_err(|_| RuntimeError::ShuttingDown).boxed(),
+            Err(_) => on_a_thread("rethread-blocking", work).map_err(|_| RuntimeError::ShuttingDown).boxed(),
         }
     }
+}
+
+/// Whether it has stopped, and how that went.
+type Ended = Option<Result<(), RuntimeError>>;
+type First = (OwnSystem, watch::Sender<Ended>);
+
+/// Ends everything, in good order. Blocks.
+fn stop(inner: &Arc<Inner>, own: OwnSystem) -> Result<(), RuntimeError> {
+    let grace = Duration::from_millis(inner.limits.shutdown_grace_ms);
+    for (_, actor) in inner.live() {
+        actor.do_send(Halt { grace });
+    }
+    // Appends under way end within the store's own limits; a second more than the grace time is for them.
+    let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
+    while inner.n_live() > 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    inner.stop_equipment(EQUIPMENT_WAIT);
+    own.system.stop();
+    let _ = own.thread.join();
+    inner.activity.close();
+    inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
+    Ok(inner.store.close()?)
 }
 
 impl std::fmt::Debug for Runtime {

@@ -1,31 +1,69 @@
 //! Events as they come: of the whole log, and of one thread.
 
+use std::ops::Range;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_store::{Filter, Kind, StoreError};
+use rethread_store::{Filter, Kind, Record, StoreError, Subscription};
 
 use crate::error::RuntimeError;
 use crate::load;
 use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
 use crate::thread_handle::ThreadHandle;
+use rethread_events::thread::Status;
 
 /// How many records are read at a time.
 const PAGE: usize = 512;
 
 /// Events as a stream. Ends when the runtime shuts down.
+///
+/// What has to be read from the disk is read some hundred events at a time, the next ones while these are taken.
 pub struct Events {
-    inner: BoxStream<'static, Result<RecordedEvent, RuntimeError>>,
+    records: Records,
+    ready: std::vec::IntoIter<Record>,
+    of_thread: Option<OneThread>,
+    ended: bool,
+}
+
+type Records = BoxStream<'static, Result<Vec<Record>, RuntimeError>>;
+
+/// Which of its records are given, of one thread.
+struct OneThread {
+    /// Those before it were given, or are not wanted.
+    next: Seq,
+    end: ThreadEnd,
 }
 
 impl Events {
-    pub(crate) fn new(inner: BoxStream<'static, Result<RecordedEvent, RuntimeError>>) -> Self {
-        Self { inner }
+    /// All that a subscription gives.
+    pub(crate) fn of_log(mut records: Subscription) -> Self {
+        let batches = futures::stream::poll_fn(move |cx| records.poll_batch(cx));
+        let records = batches.map(|batch| batch.map_err(RuntimeError::from)).boxed();
+        Self { records, ready: Vec::new().into_iter(), of_thread: None, ended: false }
+    }
+
+    /// Those of a thread, from a seq on, up to the one that ends it. Records may come twice, and come in their order.
+    fn of_thread(thread: ThreadId, from: Seq, records: Records) -> Self {
+        let of_thread = Some(OneThread { next: from, end: ThreadEnd::of(thread) });
+        Self { records, ready: Vec::new().into_iter(), of_thread, ended: false }
+    }
+
+    /// The event in a record, unless it is not wanted.
+    fn event(&mut self, record: Record) -> Result<Option<RecordedEvent>, RuntimeError> {
+        let event = RecordedEvent::decode(record)?;
+        let Some(one) = &mut self.of_thread else { return Ok(Some(event)) };
+        // Also those that are not wanted: whoever waits for what is behind the end waits for nothing.
+        self.ended |= one.end.is_here(&event);
+        if event.record.seq < one.next {
+            return Ok(None);
+        }
+        one.next = event.record.seq.next();
+        Ok(Some(event))
     }
 }
 
@@ -33,7 +71,28 @@ impl Stream for Events {
     type Item = Result<RecordedEvent, RuntimeError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.inner.as_mut().poll_next(cx)
+        while !self.ended {
+            let Some(record) = self.ready.next() else {
+                match ready!(self.records.poll_next_unpin(cx)) {
+                    Some(Ok(batch)) => self.ready = batch.into_iter(),
+                    Some(Err(error)) => {
+                        self.ended = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    None => self.ended = true,
+                }
+                continue;
+            };
+            match self.event(record) {
+                Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
+                Ok(None) => {}
+                Err(error) => {
+                    self.ended = self.of_thread.is_some();
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        Poll::Ready(None)
     }
 }
 
@@ -51,8 +110,7 @@ impl Runtime {
     /// `Store(Invalid)` for a name that no event has.
     pub fn events(&self, from: Position, names: &[&str]) -> Result<Events, RuntimeError> {
         let kinds = kinds(names)?;
-        let records = self.store().subscribe(from, Filter { threads: Vec::new(), kinds });
-        Ok(Events::new(records.map(|record| RecordedEvent::decode(record?)).boxed()))
+        Ok(Events::of_log(self.store().subscribe(from, Filter { threads: Vec::new(), kinds })))
     }
 
     /// A named place in the log that survives restarts: where a subscriber goes on. `None` when it never saved one.
@@ -72,29 +130,24 @@ impl Runtime {
 
 impl ThreadHandle {
     /// Its events from `from` on, inherited ones included: those that are there, then those that come. Ends after
-    /// the event that ends the thread.
+    /// the event that ends the thread, also where `from` is behind it.
     pub fn events(&self, from: Seq) -> Events {
         let (runtime, id) = (self.runtime().clone(), self.id());
         let records = futures::stream::once(async move {
             let store = runtime.store().clone();
             let start = store.next_position();
-            let past = {
-                let store = store.clone();
-                runtime.blocking(move || load::stream(&*store, id)).await
-            };
-            match past {
-                Ok(Ok(_)) => past_and_future(&runtime, id, from, start),
+            match runtime.blocking(move || load::stream(&*store, id)).await {
+                Ok(Ok(info)) if Status::from_code(info.tag.0).is_some_and(Status::is_ended) => {
+                    past(runtime, id, from..info.last_seq.next())
+                }
+                Ok(Ok(_)) => {
+                    let future = Events::of_log(runtime.store().subscribe(start, of_one(id))).records;
+                    past(runtime, id, from..Seq(u64::MAX)).chain(future).boxed()
+                }
                 Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
             }
         });
-        let events =
-            futures::stream::unfold(Some((records.flatten().boxed(), ThreadEnd::of(id))), |records| async move {
-                let (mut records, mut end) = records?;
-                let event = records.next().await?;
-                let goes_on = event.as_ref().is_ok_and(|event| !end.is_here(event));
-                Some((event, goes_on.then_some((records, end))))
-            });
-        Events::new(events.boxed())
+        Events::of_thread(id, from, records.flatten().boxed())
     }
 
     /// Its events that are in the log now, from `from` on.
@@ -118,50 +171,31 @@ impl ThreadHandle {
     }
 }
 
-/// What the stream of a thread holds from `from` on, then what follows in the log from `start` on. A record that
-/// both have is given once.
-fn past_and_future(
-    runtime: &Runtime,
-    id: ThreadId,
-    from: Seq,
-    start: Position,
-) -> BoxStream<'static, Result<RecordedEvent, RuntimeError>> {
-    let past = {
-        let runtime = runtime.clone();
-        futures::stream::unfold(Some(from), move |next| {
-            let runtime = runtime.clone();
-            async move {
-                let next = next?;
-                let store = runtime.store().clone();
-                let page = runtime.blocking(move || store.read_stream(id, next..Seq(u64::MAX), PAGE)).await;
-                match page {
-                    Ok(Ok(page)) => {
-                        let next = (page.len() == PAGE).then(|| page.last().map(|last| last.seq.next())).flatten();
-                        Some((page.into_iter().map(Ok).collect(), next))
-                    }
-                    Ok(Err(error)) => Some((vec![Err(RuntimeError::from(error))], None)),
-                    Err(error) => Some((vec![Err(error)], None)),
-                }
-            }
-        })
-        .map(futures::stream::iter)
-        .flatten()
+/// What the stream of a thread holds, page by page; the next one is read while a page is taken.
+fn past(runtime: Runtime, id: ThreadId, range: Range<Seq>) -> Records {
+    let read = move |from: Seq| {
+        let store = runtime.store().clone();
+        runtime.begin_blocking(move || store.read_stream(id, from..range.end, PAGE))
     };
-    let future = runtime.store().subscribe(start, Filter { threads: vec![id], kinds: Vec::new() });
-    let mut next = from;
-    past.chain(future.map(|record| record.map_err(RuntimeError::from)))
-        .filter_map(move |record| {
-            let event = match record {
-                Ok(record) if record.seq < next => None,
-                Ok(record) => {
-                    next = record.seq.next();
-                    Some(RecordedEvent::decode(record))
+    let first = if range.start < range.end { Some(read(range.start)) } else { None };
+    let pages = futures::stream::unfold(first, move |page| {
+        let read = read.clone();
+        async move {
+            match page?.await {
+                Ok(Ok(page)) => {
+                    let last = page.last().filter(|_| page.len() == PAGE).map(|last| last.seq);
+                    Some((Ok(page), last.map(|last| read(last.next()))))
                 }
-                Err(error) => Some(Err(error)),
-            };
-            futures::future::ready(event)
-        })
-        .boxed()
+                Ok(Err(error)) => Some((Err(error.into()), None)),
+                Err(error) => Some((Err(error), None)),
+            }
+        }
+    });
+    pages.boxed()
+}
+
+fn of_one(thread: ThreadId) -> Filter {
+    Filter { threads: vec![thread], kinds: Vec::new() }
 }
 
 /// Whether the events of a thread have come to their end, for one who sees each of them in order.

@@ -111,7 +111,7 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime.inner().clone(), self.id);
         self.runtime
             .blocking(move || match seq {
-                None => load::present(&*inner.store, id),
+                None => load::present_from(&*inner.store, id, &inner.kept_states),
                 Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
             })
             .await?

@@ -33,6 +33,7 @@ pub(crate) mod tokens;
 mod wanted;
 mod webhook;
 mod workflows;
+mod written;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::process::ExitCode;

@@ -28,8 +28,8 @@ impl IdError {
 }
 
 /// One agent's run, and the name of its stream of events. A UUIDv7, so ids sort by the time they were made.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ThreadId([u8; 16]);
 
 impl ThreadId {
@@ -92,6 +92,21 @@ impl From<ThreadId> for String {
     }
 }
 
+impl Serialize for ThreadId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+    }
+}
+
+/// Bytes in hexadecimal, without a text of their own on the heap: each exported event has several of them.
+fn serialize_hex<const N: usize, S: serde::Serializer>(bytes: [u8; N], serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::Error;
+    let mut buffer = [0; 64];
+    let text = buffer.get_mut(..2 * N).ok_or_else(|| S::Error::custom("more than 32 bytes"))?;
+    hex::encode_to_slice(bytes, text).map_err(S::Error::custom)?;
+    serializer.serialize_str(std::str::from_utf8(text).map_err(S::Error::custom)?)
+}
+
 /// One event, worldwide. A UUIDv7 that follows from when and where the event was recorded ([`EventId::derive`]),
 /// so it needs no room in the log and an exported event keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,7 +140,7 @@ impl fmt::Debug for EventId {
 
 impl Serialize for EventId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 }
 
@@ -175,7 +190,7 @@ impl FromStr for TraceId {
 
 impl Serialize for TraceId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serialize_hex(self.0, serializer)
     }
 }
 
@@ -335,7 +350,7 @@ impl FromStr for Hash {
 
 impl Serialize for Hash {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serialize_hex(self.0, serializer)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Subscriptions over anything that can be read by position: what is there already, then what comes.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, ready};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use rethread_events::ids::{Position, ThreadId};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::contract::Filter;
 use crate::error::StoreError;
@@ -20,8 +19,9 @@ pub(crate) struct Progress {
     pub(crate) closed: bool,
 }
 
-/// Up to how many records a subscriber takes at a time: bounds what one holds in memory.
-const BATCH_RECORDS: usize = 256;
+/// Up to how many records a subscriber takes at a time. It holds twice as many at most: those of one read, and those of
+/// the next.
+const BATCH_RECORDS: usize = 512;
 
 /// What a subscription reads from.
 pub(crate) trait Source: Send + Sync + 'static {
@@ -41,8 +41,15 @@ struct Follower<S> {
     progress: watch::Receiver<Progress>,
     filter: Filter,
     next: Position,
-    ready: VecDeque<Record>,
+    /// The read from `next` on, where it has begun already.
+    ahead: Option<Ahead>,
     ended: bool,
+}
+
+struct Ahead {
+    /// Where the log ended before it began.
+    until: Position,
+    records: JoinHandle<Result<Vec<Record>, StoreError>>,
 }
 
 /// A subscription to `source` from `from` on.
@@ -52,15 +59,12 @@ pub(crate) fn follow<S: Source>(
     from: Position,
     filter: Filter,
 ) -> Subscription {
-    let follower = Follower { source, progress, filter, next: from, ready: VecDeque::new(), ended: false };
+    let follower = Follower { source, progress, filter, next: from, ahead: None, ended: false };
     Subscription::new(futures::stream::unfold(follower, step).boxed())
 }
 
-async fn step<S: Source>(mut follower: Follower<S>) -> Option<(Result<Record, StoreError>, Follower<S>)> {
+async fn step<S: Source>(mut follower: Follower<S>) -> Option<(Result<Vec<Record>, StoreError>, Follower<S>)> {
     loop {
-        if let Some(record) = follower.ready.pop_front() {
-            return Some((Ok(record), follower));
-        }
         if follower.ended {
             return None;
         }
@@ -71,8 +75,8 @@ async fn step<S: Source>(mut follower: Follower<S>) -> Option<(Result<Record, St
         if follower.next < next {
             match follower.fetch(next).await {
                 // A long stretch without a match must not keep the other tasks of this runtime waiting.
-                Ok(()) if follower.ready.is_empty() => yield_once().await,
-                Ok(()) => {}
+                Ok(records) if records.is_empty() => yield_once().await,
+                Ok(records) => return Some((Ok(records), follower)),
                 Err(StoreError::Closed) => return None,
                 Err(error) => {
                     follower.ended = true;
@@ -98,46 +102,55 @@ async fn yield_once() {
 }
 
 impl<S: Source> Follower<S> {
-    /// Reads what comes next, up to before `until`, and keeps what the filter wants.
-    async fn fetch(&mut self, until: Position) -> Result<(), StoreError> {
-        let from = self.next;
-        let records = match self.filter.threads[..] {
-            [thread] => self.read(move |source| source.own_records(thread, from, BATCH_RECORDS)),
-            _ => self.read(move |source| source.records(from, BATCH_RECORDS)),
-        }
-        .await?;
+    /// Reads what comes next, where the log ends before `until`, and gives what the filter wants.
+    async fn fetch(&mut self, until: Position) -> Result<Vec<Record>, StoreError> {
+        let (until, records) = match self.ahead.take().or_else(|| self.begin(until)) {
+            Some(ahead) => {
+                // It fails only when the runtime shuts down: there is nobody left to read for.
+                (ahead.until, ahead.records.await.unwrap_or(Err(StoreError::Closed)))
+            }
+            None => (until, self.reading()()),
+        };
+        let mut records = records?;
         self.next = match records.last() {
             Some(last) if records.len() == BATCH_RECORDS => last.position.next(),
             // Everything up to the end was read, and positions of deleted streams have nothing to show.
             Some(last) => last.position.next().max(until),
             None => until,
         };
-        self.keep(records);
-        Ok(())
-    }
-
-    fn keep(&mut self, records: impl IntoIterator<Item = Record>) {
+        let end = self.progress.borrow().next;
+        if self.next < end {
+            self.ahead = self.begin(end);
+        }
         let Filter { threads, kinds } = &self.filter;
-        self.ready.extend(records.into_iter().filter(|record| {
-            (threads.is_empty() || threads.contains(&record.thread))
-                && (kinds.is_empty() || kinds.contains(&record.kind))
-        }));
+        if !threads.is_empty() || !kinds.is_empty() {
+            records.retain(|record| {
+                (threads.is_empty() || threads.contains(&record.thread))
+                    && (kinds.is_empty() || kinds.contains(&record.kind))
+            });
+        }
+        Ok(records)
     }
 
-    /// Reads inline what is in memory, else on a blocking thread, where there is a runtime that has some.
-    fn read(
-        &self,
-        read: impl FnOnce(&S) -> Result<Vec<Record>, StoreError> + Send + 'static,
-    ) -> BoxFuture<'static, Result<Vec<Record>, StoreError>> {
-        let source = Arc::clone(&self.source);
-        let runtime = tokio::runtime::Handle::try_current();
-        let (false, Ok(runtime)) = (source.in_memory(self.next), runtime) else {
-            return ready(read(&source)).boxed();
+    /// Begins to read on a blocking thread, where that waits for the disk and there is a runtime that has such threads.
+    fn begin(&self, until: Position) -> Option<Ahead> {
+        if self.source.in_memory(self.next) {
+            return None;
+        }
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(Ahead { until, records: runtime.spawn_blocking(self.reading()) })
+    }
+
+    /// The next read.
+    fn reading(&self) -> impl FnOnce() -> Result<Vec<Record>, StoreError> + Send + 'static {
+        let (source, from) = (Arc::clone(&self.source), self.next);
+        let thread = match self.filter.threads[..] {
+            [thread] => Some(thread),
+            _ => None,
         };
-        runtime
-            .spawn_blocking(move || read(&source))
-            // It fails only when the runtime shuts down: there is nobody left to read for.
-            .map(|joined| joined.unwrap_or(Err(StoreError::Closed)))
-            .boxed()
+        move || match thread {
+            Some(thread) => source.own_records(thread, from, BATCH_RECORDS),
+            None => source.records(from, BATCH_RECORDS),
+        }
     }
 }

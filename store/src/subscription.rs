@@ -1,10 +1,10 @@
 //! Following the log.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use futures::Stream;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _};
 
 use crate::error::StoreError;
 use crate::record::Record;
@@ -12,14 +12,37 @@ use crate::record::Record;
 /// Records as they become durable. Each subscriber reads the log at its own pace, so a slow one costs nobody else
 /// anything. Ends when the store is closed; an error ends it too, and a new one can begin after the last position
 /// that was seen.
+///
+/// Holds some hundred records at most: those of one read, and of the next one, which begins while they are taken where
+/// it has to wait for the disk. Dropping it lets a read that is under way go to its end and drops what it gave.
 pub struct Subscription {
-    inner: BoxStream<'static, Result<Record, StoreError>>,
+    batches: BoxStream<'static, Result<Vec<Record>, StoreError>>,
+    ready: std::vec::IntoIter<Record>,
 }
 
 impl Subscription {
-    /// A subscription that yields what this stream yields.
-    pub fn new(inner: BoxStream<'static, Result<Record, StoreError>>) -> Self {
-        Self { inner }
+    /// A subscription that yields what these batches hold, in their order.
+    pub fn new(batches: BoxStream<'static, Result<Vec<Record>, StoreError>>) -> Self {
+        Self { batches, ready: Vec::new().into_iter() }
+    }
+
+    /// What was read and not yet taken, else what the next read gives; at least one record. As [`Stream::poll_next`],
+    /// for one who takes many at a time.
+    pub fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<Record>, StoreError>>> {
+        if self.ready.len() > 0 {
+            return Poll::Ready(Some(Ok(self.ready.by_ref().collect())));
+        }
+        loop {
+            match ready!(self.batches.poll_next_unpin(cx)) {
+                Some(Ok(batch)) if batch.is_empty() => {}
+                batch => return Poll::Ready(batch),
+            }
+        }
+    }
+
+    /// As [`Subscription::poll_batch`]. May be dropped at any time without losing a record.
+    pub async fn next_batch(&mut self) -> Option<Result<Vec<Record>, StoreError>> {
+        std::future::poll_fn(|cx| self.poll_batch(cx)).await
     }
 }
 
@@ -27,7 +50,16 @@ impl Stream for Subscription {
     type Item = Result<Record, StoreError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.inner.as_mut().poll_next(cx)
+        loop {
+            if let Some(record) = self.ready.next() {
+                return Poll::Ready(Some(Ok(record)));
+            }
+            match ready!(self.poll_batch(cx)) {
+                Some(Ok(batch)) => self.ready = batch.into_iter(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }
 

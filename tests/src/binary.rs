@@ -108,6 +108,25 @@ impl Scene {
         self.folder.path()
     }
 
+    /// Waits until no process works in it any more: commands outlive a program that was killed. Where the system does not
+    /// tell what processes there are, a moment must do.
+    pub fn wait_until_idle(&self) {
+        let here = self.path().canonicalize().unwrap();
+        let works_here =
+            |process: &Path| fs::read_link(process.join("cwd")).is_ok_and(|folder| folder.starts_with(&here));
+        let until = Instant::now() + HANG;
+        loop {
+            let Ok(processes) = fs::read_dir("/proc/") else {
+                return std::thread::sleep(Duration::from_millis(200));
+            };
+            if !processes.flatten().any(|process| works_here(&process.path())) {
+                return;
+            }
+            assert!(Instant::now() < until, "something still works in {}", here.display());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)

@@ -18,9 +18,6 @@ use serde_json::Value;
 const LANES: u64 = 4;
 /// How many runs share a log.
 const RUNS: usize = 6;
-/// How long after a kill a command that was on its way may still write: its process group outlives the program.
-const STRAY: Duration = Duration::from_millis(120);
-
 /// Two asking nodes with tools of all three recovery classes, several at once, a tool node, a checkpoint, streaming.
 const WORKFLOW: &str = r#"
 version: "1"
@@ -202,7 +199,8 @@ impl Case {
         let verified = self.scene.run("verify --json").ok().json();
         assert_eq!(verified["whole"], true, "{verified}");
 
-        std::thread::sleep(STRAY);
+        // A command that was on its way may still write: its process group outlives the program.
+        self.scene.wait_until_idle();
         let threads = self.scene.run("threads --json").ok().json();
         let mut inputs = BTreeSet::new();
         for thread in threads.as_array().unwrap() {

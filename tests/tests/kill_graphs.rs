@@ -111,6 +111,8 @@ impl Case {
     }
 
     fn check(&self) {
+        // A command that was on its way may still write: its process group outlives the program.
+        self.scene.wait_until_idle();
         let verified = self.scene.run("verify --json").ok().json();
         assert_eq!(verified["whole"], true, "{verified}");
         let log = self.scene.run("tail --from 0 --jsonl").ok().lines();

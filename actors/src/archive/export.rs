@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_store::{ForkPoint, Store, StoreError};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ArchiveError;
@@ -148,14 +149,14 @@ fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<
                     }
                 }
             }
-            write_line(&mut work.to, &event.to_json())?;
+            write_line(&mut work.to, &event)?;
             n_events += 1;
         }
     }
     Ok(n_events)
 }
 
-fn write_line(to: &mut impl Write, value: &Value) -> io::Result<()> {
+fn write_line(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, value)?;
     to.write_all(b"\n")
 }

@@ -55,8 +55,8 @@ fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
 }
 
 #[test]
-fn a_fold_stops_where_states_are_kept() {
-    assert_eq!(KeptStates::stop_behind(Seq(0)), Seq(EVERY));
-    assert_eq!(KeptStates::stop_behind(Seq(EVERY - 1)), Seq(EVERY));
-    assert_eq!(KeptStates::stop_behind(Seq(EVERY)), Seq(2 * EVERY));
+fn states_are_kept_where_pages_of_a_fold_end() {
+    assert!(EVERY.is_multiple_of(crate::load::PAGE));
+    let kept = |next| KeptStates::is_kept_at(Seq(next));
+    assert_eq!((kept(0), kept(EVERY - 1), kept(EVERY), kept(2 * EVERY)), (false, false, true, true));
 }

@@ -224,9 +224,9 @@ impl Store for RemoteStore {
     }
 
     fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
-        let (client, next) = (self.client.clone(), self.next.clone());
+        let (client, next, filter) = (self.client.clone(), self.next.clone(), Arc::new(filter));
         let batches = futures::stream::unfold(Some(from), move |from| {
-            let (client, next) = (client.clone(), next.clone());
+            let (client, next, filter) = (client.clone(), next.clone(), filter.clone());
             async move {
                 let from = from?;
                 let path = format!("/v1/log/records?from={from}&limit={PAGE}&wait_ms={WAIT_MS}");
@@ -236,23 +236,20 @@ impl Store for RemoteStore {
                     Err(error) if error.kind.as_deref() == Some("stopping") => return None,
                     Err(error) => Err(error.of_store(&client, "log", "")),
                 };
-                match read.and_then(|read| taken(read, &next)) {
-                    Ok(records) => {
+                Some(match read.and_then(|read| taken(read, &next)) {
+                    Ok(mut records) => {
                         let from = records.last().map_or(from, |last| last.position.next());
-                        Some((records.into_iter().map(Ok).collect(), Some(from)))
+                        records.retain(|record| {
+                            (filter.threads.is_empty() || filter.threads.contains(&record.thread))
+                                && (filter.kinds.is_empty() || filter.kinds.contains(&record.kind))
+                        });
+                        (Ok(records), Some(from))
                     }
-                    Err(error) => Some((vec![Err(error)], None)),
-                }
+                    Err(error) => (Err(error), None),
+                })
             }
         });
-        let wanted = move |record: &Result<Record, StoreError>| {
-            let wanted = record.as_ref().map_or(true, |record| {
-                (filter.threads.is_empty() || filter.threads.contains(&record.thread))
-                    && (filter.kinds.is_empty() || filter.kinds.contains(&record.kind))
-            });
-            futures::future::ready(wanted)
-        };
-        Subscription::new(batches.map(futures::stream::iter).flatten().filter(wanted).boxed())
+        Subscription::new(batches.boxed())
     }
 
     fn put_blob(&self, _owner: Option<ThreadId>, _bytes: &[u8]) -> Result<Hash, StoreError> {

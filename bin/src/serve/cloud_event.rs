@@ -1,36 +1,35 @@
 //! An event as a CloudEvent 1.0, and its place in a stream of server-sent events.
 
 use rethread::RecordedEvent;
-use serde_json::{Value, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-/// The event as CloudEvents 1.0 wants it. Names of its own attributes are lower-case letters, as the specification
+/// An event as CloudEvents 1.0 wants it. Names of its own attributes are lower-case letters, as the specification
 /// demands; numbers that may grow beyond 31 bits are texts of constant length, so that they sort.
-pub(crate) fn cloud_event(event: &RecordedEvent) -> Value {
-    let record = &event.record;
-    let mut cloud_event = json!({
-        "specversion": "1.0",
-        "id": format!("{}/{}", record.thread, record.seq),
-        "source": format!("/v1/threads/{}", record.thread),
-        "type": format!("rethread.{}.v{}", event.name(), record.version),
-        "time": record.recorded_at,
-        "datacontenttype": "application/json",
-        "threadid": record.thread,
-        "eventid": record.id(),
-        "sequence": format!("{:020}", record.seq.0),
-        "position": format!("{:020}", record.position.0),
-        "traceid": record.trace,
-        "hash": record.hash,
-        "data": event.event.data().unwrap_or(Value::Null),
-    });
-    if let Some(cause) = record.cause {
-        cloud_event["cause"] = format!("{:020}", cause.0).into();
-    }
-    cloud_event
-}
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CloudEvent<'a>(pub(crate) &'a RecordedEvent);
 
-/// The event as a block of `text/event-stream`. JSON has no line breaks of its own, so one `data:` line holds it.
-pub(crate) fn sse(event: &RecordedEvent) -> String {
-    format!("id: {}\nevent: {}\ndata: {}\n\n", event.record.position, event.name(), cloud_event(event))
+impl Serialize for CloudEvent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (event, record) = (self.0, &self.0.record);
+        let mut attributes = serializer.serialize_map(None)?;
+        attributes.serialize_entry("specversion", "1.0")?;
+        attributes.serialize_entry("id", &format_args!("{}/{}", record.thread, record.seq))?;
+        attributes.serialize_entry("source", &format_args!("/v1/threads/{}", record.thread))?;
+        attributes.serialize_entry("type", &format_args!("rethread.{}.v{}", event.name(), record.version))?;
+        attributes.serialize_entry("time", &record.recorded_at)?;
+        attributes.serialize_entry("datacontenttype", "application/json")?;
+        attributes.serialize_entry("threadid", &record.thread)?;
+        attributes.serialize_entry("eventid", &record.id())?;
+        attributes.serialize_entry("sequence", &format_args!("{:020}", record.seq.0))?;
+        attributes.serialize_entry("position", &format_args!("{:020}", record.position.0))?;
+        attributes.serialize_entry("traceid", &record.trace)?;
+        attributes.serialize_entry("hash", &record.hash)?;
+        if let Some(cause) = record.cause {
+            attributes.serialize_entry("cause", &format_args!("{:020}", cause.0))?;
+        }
+        attributes.serialize_entry("data", &event.data())?;
+        attributes.end()
+    }
 }
 
 #[cfg(test)]

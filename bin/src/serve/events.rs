@@ -4,18 +4,17 @@ use std::collections::HashSet;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
-use futures::StreamExt as _;
 use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::feed::{self, Form};
+use super::feed;
 use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
 use super::wanted::{BATCH, Stretch, Wanted, batch, following, following_thread, past, past_of};
+use super::written::Form;
 
 /// How many events a page holds.
 const PAGE: usize = 500;
@@ -146,19 +145,25 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
             let (events, next) = page(&server.runtime, wanted, from, end, limit).await?;
-            let events: Vec<_> = events.iter().map(RecordedEvent::to_json).collect();
-            Ok(HttpResponse::Ok().json(json!({ "events": events, "next": next })))
+            Ok(HttpResponse::Ok().json(Page { events, next }))
         }
         Some(form) if query.follow == Some(false) => {
             if from >= end {
                 return Ok(no_more());
             }
-            streaming(server.clone(), form, past(server.runtime.clone(), wanted, from, end), seen)
+            streaming(server.clone(), form, past(server.runtime.clone(), form, wanted, from, end), seen)
         }
         Some(form) => {
-            streaming(server.clone(), form, following(server.runtime.clone(), &server.hub, wanted, from), seen)
+            streaming(server.clone(), form, following(server.runtime.clone(), &server.hub, form, wanted, from), seen)
         }
     }
+}
+
+/// A page as it is written.
+#[derive(Serialize)]
+struct Page<N> {
+    events: Vec<RecordedEvent>,
+    next: N,
 }
 
 async fn page(
@@ -218,13 +223,13 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             from = from.max(thread.seq_behind(position).await?);
         }
     }
-    let wants = move |event: &RecordedEvent| types.is_empty() || types.contains(&event.name());
+    let mut wanted = Wanted { types, ..Wanted::default() };
     match form(&request) {
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-            let (events, next) = thread_page(&thread, from, summary.last_seq, limit, wants).await?;
-            let events: Vec<_> = events.iter().map(RecordedEvent::to_json).collect();
-            Ok(HttpResponse::Ok().json(json!({ "events": events, "next": next })))
+            let (events, next) =
+                thread_page(&thread, from, summary.last_seq, limit, |event| wanted.wants(event)).await?;
+            Ok(HttpResponse::Ok().json(Page { events, next }))
         }
         Some(form) => {
             let follows = query.follow != Some(false);
@@ -232,13 +237,11 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
                 return Ok(no_more());
             }
             let events = if follows && !summary.status.is_ended() {
-                following_thread(thread, &server.hub, from)
+                following_thread(thread, &server.hub, form, wanted, from)
             } else {
-                past_of(thread, from, summary.last_seq)
+                past_of(thread, form, wanted, from, summary.last_seq)
             };
-            let kept = events
-                .filter(move |entry| futures::future::ready(entry.as_ref().map_or(true, |entry| wants(&entry.event))));
-            streaming(server.clone(), form, kept.boxed(), seen)
+            streaming(server.clone(), form, events, seen)
         }
     }
 }
@@ -248,7 +251,7 @@ async fn thread_page(
     from: Seq,
     last: Seq,
     limit: usize,
-    wants: impl Fn(&RecordedEvent) -> bool,
+    mut wants: impl FnMut(&RecordedEvent) -> bool,
 ) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
     let (mut found, mut next, mut n_looked_at) = (Vec::new(), from, 0);
     while next <= last && found.len() < limit && n_looked_at < LOOKED_AT_MAX {

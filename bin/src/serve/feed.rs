@@ -1,7 +1,6 @@
 //! The body of an answer that goes on: events as they come, with signs of life between them.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
@@ -9,24 +8,13 @@ use rethread::{Position, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::hub::Entry;
 use super::problem::Problem;
 use super::server::{Seat, Shared};
 use super::wanted::Stretch;
+use super::written::{Form, PIECE_BYTES, Written};
 
 /// How long a client is to wait before it connects again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
-/// As many bytes as are put together from events that are ready.
-const PIECE_BYTES: usize = 32 << 10;
-
-/// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `text/event-stream`.
-    Sse,
-    /// One JSON object on a line, as everywhere in scripts.
-    Lines,
-}
 
 struct Feed {
     form: Form,
@@ -77,7 +65,7 @@ impl Feed {
                 self.ended = true;
                 Some(self.comment("the server is stopping"))
             }
-            event = self.events.next() => self.piece(event?),
+            next = self.events.next() => Some(self.piece(next?)),
             _ = self.keep_alive.tick() => Some(self.comment("keep-alive")),
         }
     }
@@ -90,35 +78,39 @@ impl Feed {
         }
     }
 
-    /// The event, and those behind it that are ready.
-    fn piece(&mut self, first: Result<Arc<Entry>, RuntimeError>) -> Option<Bytes> {
+    /// The text, and those behind it that are ready.
+    fn piece(&mut self, first: Result<Written, RuntimeError>) -> Bytes {
         self.keep_alive.reset();
-        let mut piece = BytesMut::new();
-        let mut next = Some(first);
-        while let Some(event) = next.take() {
-            match event {
-                Ok(entry) => {
-                    self.seen = Some(entry.event.record.position);
-                    piece.extend_from_slice(match self.form {
-                        Form::Sse => entry.sse(),
-                        Form::Lines => entry.line(),
-                    });
+        let mut piece = self.text(first);
+        let mut joined = BytesMut::new();
+        // What is as large as this already is sent as it is.
+        while !self.ended && piece.len().max(joined.len()) < PIECE_BYTES {
+            match self.events.next().now_or_never() {
+                Some(Some(next)) => {
+                    joined.extend_from_slice(&std::mem::take(&mut piece));
+                    joined.extend_from_slice(&self.text(next));
                 }
-                Err(RuntimeError::ShuttingDown) => self.ended = true,
-                Err(error) => {
-                    self.ended = true;
-                    piece.extend_from_slice(self.failure(error).as_bytes());
-                }
+                Some(None) => self.ended = true,
+                None => break,
             }
-            if !self.ended && piece.len() < PIECE_BYTES {
-                match self.events.next().now_or_never() {
-                    Some(Some(event)) => next = Some(event),
-                    Some(None) => self.ended = true,
-                    None => {}
+        }
+        if joined.is_empty() { piece } else { joined.freeze() }
+    }
+
+    fn text(&mut self, next: Result<Written, RuntimeError>) -> Bytes {
+        match next {
+            Ok(written) => {
+                self.seen = Some(written.last);
+                written.text
+            }
+            Err(error) => {
+                self.ended = true;
+                match error {
+                    RuntimeError::ShuttingDown => Bytes::new(),
+                    error => self.failure(error).into(),
                 }
             }
         }
-        Some(piece.freeze())
     }
 
     /// The last thing that is written when the log cannot be read on.

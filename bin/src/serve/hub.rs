@@ -8,13 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::RwLock;
 use rethread::store::Filter;
 use rethread::{Position, RecordedEvent, Runtime, RuntimeError, ThreadId};
 use tokio::sync::Notify;
 
-use super::cloud_event::sse;
+use super::written::{Form, Written};
 
 /// How many events are kept at most.
 const EVENTS_MAX: usize = 16_384;
@@ -36,14 +35,23 @@ impl Entry {
         Arc::new(Self { event, sse: OnceLock::new(), line: OnceLock::new() })
     }
 
-    /// As a server-sent event.
-    pub(crate) fn sse(&self) -> &Bytes {
-        self.sse.get_or_init(|| sse(&self.event).into())
+    /// As it is sent.
+    pub(crate) fn text(&self, form: Form) -> &Bytes {
+        let kept = match form {
+            Form::Sse => &self.sse,
+            Form::Lines => &self.line,
+        };
+        kept.get_or_init(|| {
+            let mut text = Vec::with_capacity(1 << 10);
+            form.write(&self.event, &mut text);
+            // Kept for as long as the event is, so without room to spare.
+            text.into_boxed_slice().into()
+        })
     }
 
-    /// As a line of JSON.
-    pub(crate) fn line(&self) -> &Bytes {
-        self.line.get_or_init(|| format!("{}\n", self.event.to_json()).into())
+    /// Its text by itself.
+    pub(crate) fn written(&self, form: Form) -> Written {
+        Written { text: self.text(form).clone(), last: self.position() }
     }
 
     fn position(&self) -> Position {
@@ -88,16 +96,12 @@ impl Hub {
     pub(crate) async fn run(&self, runtime: Runtime) {
         let from = self.ring.read().first;
         let mut records = runtime.store().subscribe(from, Filter::default());
-        let mut batch = Vec::new();
-        while let Some(record) = records.next().await {
-            let mut next = Some(record);
-            while let Some(record) = next.take() {
-                batch.push(record.map_err(RuntimeError::from).and_then(RecordedEvent::decode));
-                if batch.len() < BATCH {
-                    next = records.next().now_or_never().flatten();
-                }
-            }
-            if !self.take(&mut batch) {
+        while let Some(batch) = records.next_batch().await {
+            let mut events = match batch {
+                Ok(batch) => batch.into_iter().map(RecordedEvent::decode).collect(),
+                Err(error) => vec![Err(error.into())],
+            };
+            if !self.take(&mut events) {
                 break;
             }
         }

@@ -59,7 +59,7 @@ impl MomentQuery {
     params(MomentQuery),
     responses((status = 200, description = "The state", body = State)))]
 pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
-    Ok(HttpResponse::Ok().json(at.state().await?.to_json()))
+    Ok(HttpResponse::Ok().json(at.state().await?.json()))
 }
 
 /// The thread and all its branches that ran at a moment, each where it stood then.

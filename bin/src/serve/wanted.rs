@@ -3,18 +3,21 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use rethread::store::Record;
 use rethread::{Event, Position, RecordedEvent, Runtime, RuntimeError, Seq, ThreadEnd, ThreadHandle, ThreadId};
 
 use super::hub::{Entry, Hub, Listener, Taken};
-use super::idempotency::blocking;
+use super::written::{Form, Written};
 
-/// How many records are read at a time.
-pub(crate) const BATCH: usize = 512;
+/// How many records are read at a time. One who follows holds the texts of twice as many at most: those that are being
+/// sent, and the next ones, which are read and written meanwhile.
+pub(crate) const BATCH: usize = 256;
 
-/// Events for one who follows.
-pub(crate) type Stretch = BoxStream<'static, Result<Arc<Entry>, RuntimeError>>;
+/// Texts of events for one who follows.
+pub(crate) type Stretch = BoxStream<'static, Result<Written, RuntimeError>>;
 
 /// Which events somebody wants.
 #[derive(Debug, Clone, Default)]
@@ -41,58 +44,119 @@ impl Wanted {
             && (self.threads.is_empty() || self.threads.contains(&thread))
             && (self.types.is_empty() || self.types.contains(&event.name()))
     }
+
+    /// The wanted ones of these.
+    fn decoded(&mut self, records: Vec<Record>) -> Result<Vec<RecordedEvent>, RuntimeError> {
+        let mut events = Vec::with_capacity(records.len());
+        for record in records {
+            let event = RecordedEvent::decode(record)?;
+            if self.wants(&event) {
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// Some of the past, and how to go on.
+struct Page<T> {
+    what: T,
+    wanted: Wanted,
+    /// Where to read on; `None` at the end.
+    next: Option<Position>,
+}
+
+/// What was begun and is not done.
+type Pending<T> = BoxFuture<'static, Result<T, RuntimeError>>;
+
+/// Runs something that waits for the disk where it holds up nobody. It begins at once.
+fn begin<T: Send + 'static>(work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static) -> Pending<T> {
+    let begun = tokio::task::spawn_blocking(work);
+    begun.map(|done| done.unwrap_or(Err(RuntimeError::ShuttingDown))).boxed()
+}
+
+/// What is `made` of the wanted ones of the next events of the log, before `end`.
+fn begin_page<T: Send + 'static>(
+    runtime: &Runtime,
+    mut wanted: Wanted,
+    from: Position,
+    end: Position,
+    made: impl FnOnce(Vec<RecordedEvent>) -> T + Send + 'static,
+) -> Pending<Page<T>> {
+    let store = runtime.store().clone();
+    begin(move || {
+        let mut records = store.read_all(from, BATCH)?;
+        let is_last = records.len() < BATCH || records.last().is_some_and(|last| last.position.next() >= end);
+        records.retain(|record| record.position < end);
+        let next = records.last().map(|last| last.position.next()).filter(|_| !is_last);
+        let events = wanted.decoded(records)?;
+        Ok(Page { what: made(events), wanted, next })
+    })
 }
 
 /// The wanted ones of the next events of the log, and where to read on; `None` at the end, which is before `end`.
 pub(crate) async fn batch(
     runtime: &Runtime,
-    mut wanted: Wanted,
+    wanted: Wanted,
     from: Position,
     end: Position,
 ) -> Result<(Vec<RecordedEvent>, Wanted, Option<Position>), RuntimeError> {
-    let store = runtime.store().clone();
-    let read = move || {
-        let mut records = store.read_all(from, BATCH)?;
-        let is_last = records.len() < BATCH || records.last().is_some_and(|last| last.position.next() >= end);
-        records.retain(|record| record.position < end);
-        let next = records.last().map(|last| last.position.next()).filter(|_| !is_last);
-        let events = records.into_iter().map(RecordedEvent::decode).collect::<Result<Vec<_>, _>>()?;
-        let events = events.into_iter().filter(|event| wanted.wants(event)).collect();
-        Ok((events, wanted, next))
-    };
-    blocking(read).await.unwrap_or(Err(RuntimeError::ShuttingDown))
+    let page = begin_page(runtime, wanted, from, end, |events| events).await?;
+    Ok((page.what, page.wanted, page.next))
 }
 
-/// What is there of the log, up to before `end`.
-pub(crate) fn past(runtime: Runtime, wanted: Wanted, from: Position, end: Position) -> Stretch {
-    futures::stream::unfold(Some((wanted, from)), move |at| {
-        let runtime = runtime.clone();
+/// Pieces, each of which was begun before the one before it was taken.
+fn pieces<S: Send + 'static>(
+    first: S,
+    begin: impl Fn(S) -> Pending<(Vec<Written>, Option<S>)> + Clone + Send + 'static,
+) -> Stretch {
+    let pages = futures::stream::unfold(Some(begin(first)), move |page| {
+        let begin = begin.clone();
         async move {
-            let (wanted, from) = at?;
-            Some(match batch(&runtime, wanted, from, end).await {
-                Ok((events, wanted, next)) => (entries(events), next.map(|next| (wanted, next))),
+            Some(match page?.await {
+                Ok((pieces, next)) => (sent(pieces), next.map(begin)),
                 Err(error) => (vec![Err(error)], None),
             })
         }
-    })
-    .map(futures::stream::iter)
-    .flatten()
-    .boxed()
+    });
+    pages.map(futures::stream::iter).flatten().boxed()
 }
 
-type Entries = Vec<Result<Arc<Entry>, RuntimeError>>;
+type Sent = Vec<Result<Written, RuntimeError>>;
 
-fn entries(events: Vec<RecordedEvent>) -> Entries {
-    events.into_iter().map(|event| Ok(Entry::new(event))).collect()
+fn sent(pieces: Vec<Written>) -> Sent {
+    pieces.into_iter().map(Ok).collect()
+}
+
+/// What is there of the log, up to before `end`.
+pub(crate) fn past(runtime: Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> Stretch {
+    pieces((wanted, from), move |(wanted, from)| {
+        let page = begin_page(&runtime, wanted, from, end, move |events| form.pieces(&events));
+        page.map(|page| page.map(|page| (page.what, page.next.map(|next| (page.wanted, next))))).boxed()
+    })
+}
+
+/// What is there of a thread, up to and with `last`.
+pub(crate) fn past_of(thread: ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> Stretch {
+    pieces((wanted, from), move |(mut wanted, from)| {
+        let (store, id) = (thread.runtime().store().clone(), thread.id());
+        begin(move || {
+            let records = store.read_stream(id, from..last.next(), BATCH)?;
+            let next = records.last().map(|record| record.seq.next()).filter(|next| *next <= last);
+            let events = wanted.decoded(records)?;
+            Ok((form.pieces(&events), next.map(|next| (wanted, next))))
+        })
+    })
 }
 
 /// What is there of the log from a position on, and then what comes.
-pub(crate) fn following(runtime: Runtime, hub: &Arc<Hub>, wanted: Wanted, from: Position) -> Stretch {
-    let follower = Follower { runtime, listener: hub.listen(None), hub: hub.clone(), wanted, next: from };
+pub(crate) fn following(runtime: Runtime, hub: &Arc<Hub>, form: Form, wanted: Wanted, from: Position) -> Stretch {
+    let listener = hub.listen(None);
+    let follower = Follower { runtime, listener, hub: hub.clone(), form, wanted, next: from, ahead: None };
     futures::stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
-        let (entries, goes_on) = follower.step().await;
-        Some((entries, goes_on.then_some(follower)))
+        let (sent, goes_on) = follower.step().await;
+        Some((sent, goes_on.then_some(follower)))
     })
     .map(futures::stream::iter)
     .flatten()
@@ -103,28 +167,28 @@ struct Follower {
     runtime: Runtime,
     hub: Arc<Hub>,
     listener: Listener,
+    form: Form,
     wanted: Wanted,
     next: Position,
+    /// What is being read of the past, from `next` on; it has `wanted` meanwhile.
+    ahead: Option<Pending<Page<Vec<Written>>>>,
 }
 
 impl Follower {
     /// What comes next, and whether anything can come after it.
-    async fn step(&mut self) -> (Entries, bool) {
+    async fn step(&mut self) -> (Sent, bool) {
+        if let Some(ahead) = self.ahead.take() {
+            return self.read(ahead).await;
+        }
         match self.hub.from(self.next) {
             Taken::Entries(taken) => {
                 self.next = taken.last().map_or(self.next, |last| last.event.record.position.next());
-                (taken.into_iter().filter(|entry| self.wanted.wants(&entry.event)).map(Ok).collect(), true)
+                let wanted = taken.iter().filter(|entry| self.wanted.wants(&entry.event));
+                (wanted.map(|entry| Ok(entry.written(self.form))).collect(), true)
             }
             Taken::Gone => {
-                let end = self.hub.first();
-                match batch(&self.runtime, std::mem::take(&mut self.wanted), self.next, end).await {
-                    Ok((events, wanted, next)) => {
-                        self.wanted = wanted;
-                        self.next = next.unwrap_or(end);
-                        (entries(events), true)
-                    }
-                    Err(error) => (vec![Err(error)], false),
-                }
+                let ahead = self.begin();
+                self.read(ahead).await
             }
             Taken::NotYet => {
                 self.listener.woken().await;
@@ -134,24 +198,47 @@ impl Follower {
             Taken::Failed(error) => (vec![Err(error)], false),
         }
     }
+
+    /// Begins to read a page of the past, up to what is in memory.
+    fn begin(&mut self) -> Pending<Page<Vec<Written>>> {
+        let (form, end) = (self.form, self.hub.first());
+        let wanted = std::mem::take(&mut self.wanted);
+        let page = begin_page(&self.runtime, wanted, self.next, end, move |events| form.pieces(&events));
+        page.map(move |page| page.map(|page| Page { next: Some(page.next.unwrap_or(end)), ..page })).boxed()
+    }
+
+    async fn read(&mut self, page: Pending<Page<Vec<Written>>>) -> (Sent, bool) {
+        match page.await {
+            Ok(page) => {
+                self.wanted = page.wanted;
+                self.next = page.next.unwrap_or(self.next);
+                // The next one is read and written while this one is sent.
+                self.ahead = (self.next < self.hub.first()).then(|| self.begin());
+                (sent(page.what), true)
+            }
+            Err(error) => (vec![Err(error)], false),
+        }
+    }
 }
 
 /// What is there of a thread from a seq on, and then what comes, up to the event that ends it.
-pub(crate) fn following_thread(thread: ThreadHandle, hub: &Arc<Hub>, from: Seq) -> Stretch {
+pub(crate) fn following_thread(thread: ThreadHandle, hub: &Arc<Hub>, form: Form, wanted: Wanted, from: Seq) -> Stretch {
     let id = thread.id();
     let follower = ThreadFollower {
         listener: hub.listen(Some(id)),
         hub: hub.clone(),
         end: ThreadEnd::of(id),
         thread,
+        form,
+        wanted,
         next_seq: from,
         // Nothing of the thread is known yet: its stream is read first.
         next: None,
     };
     futures::stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
-        let (entries, goes_on) = follower.step().await;
-        Some((entries, goes_on.then_some(follower)))
+        let (sent, goes_on) = follower.step().await;
+        Some((sent, goes_on.then_some(follower)))
     })
     .map(futures::stream::iter)
     .flatten()
@@ -162,6 +249,8 @@ struct ThreadFollower {
     thread: ThreadHandle,
     hub: Arc<Hub>,
     listener: Listener,
+    form: Form,
+    wanted: Wanted,
     end: ThreadEnd,
     next_seq: Seq,
     /// Everything of the thread before this position was given.
@@ -169,7 +258,7 @@ struct ThreadFollower {
 }
 
 impl ThreadFollower {
-    async fn step(&mut self) -> (Entries, bool) {
+    async fn step(&mut self) -> (Sent, bool) {
         let Some(next) = self.next else { return self.read().await };
         let (taken, next) = self.hub.of_thread_from(self.thread.id(), next);
         match taken {
@@ -192,7 +281,7 @@ impl ThreadFollower {
     }
 
     /// A page of the thread's own stream.
-    async fn read(&mut self) -> (Entries, bool) {
+    async fn read(&mut self) -> (Sent, bool) {
         // Before the page is read, so that what comes meanwhile is found in memory; what both have is given once.
         let position = self.thread.runtime().store().next_position();
         match self.thread.events_page(self.next_seq, BATCH).await {
@@ -206,40 +295,20 @@ impl ThreadFollower {
         }
     }
 
-    fn give(&mut self, entries: Vec<Arc<Entry>>) -> (Entries, bool) {
+    fn give(&mut self, entries: Vec<Arc<Entry>>) -> (Sent, bool) {
         let mut given = Vec::with_capacity(entries.len());
         for entry in entries {
             if entry.event.record.seq < self.next_seq {
                 continue;
             }
             self.next_seq = entry.event.record.seq.next();
-            let is_last = self.end.is_here(&entry.event);
-            given.push(Ok(entry));
-            if is_last {
+            if self.wanted.wants(&entry.event) {
+                given.push(Ok(entry.written(self.form)));
+            }
+            if self.end.is_here(&entry.event) {
                 return (given, false);
             }
         }
         (given, true)
     }
-}
-
-/// What is there of a thread, up to and with `last`.
-pub(crate) fn past_of(thread: ThreadHandle, from: Seq, last: Seq) -> Stretch {
-    futures::stream::unfold(Some(from), move |from| {
-        let thread = thread.clone();
-        async move {
-            let from = from?;
-            Some(match thread.events_page(from, BATCH).await {
-                Ok(mut events) => {
-                    let next = events.last().map(|event| event.record.seq.next()).filter(|next| *next <= last);
-                    events.retain(|event| event.record.seq <= last);
-                    (entries(events), next)
-                }
-                Err(error) => (vec![Err(error)], None),
-            })
-        }
-    })
-    .map(futures::stream::iter)
-    .flatten()
-    .boxed()
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::config::{Webhook, read};
-use super::cloud_event::cloud_event;
+use super::cloud_event::CloudEvent;
 use crate::exit::Failure;
 use crate::output;
 
@@ -151,7 +151,7 @@ impl Sender {
     }
 
     async fn send_until_taken(&self, event: &RecordedEvent, stopping: &CancellationToken) -> Result<(), Halt> {
-        let body = cloud_event(event).to_string();
+        let body = serde_json::to_string(&CloudEvent(event)).unwrap_or_default();
         let (began, mut wait) = (Instant::now(), WAIT_FIRST);
         loop {
             // Not called off by a stop: it may have been taken.

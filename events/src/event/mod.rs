@@ -135,6 +135,16 @@ macro_rules! events {
                 }
             }
 
+            /// Writes the same JSON, without putting it together in memory first.
+            ///
+            /// # Errors
+            /// Those of the serializer.
+            pub fn serialize_data<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$variant(event) => serde::Serialize::serialize(event, serializer),)*
+                }
+            }
+
             /// The event with that documented name and data, as `export` wrote it in the present version.
             pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
                 match name {

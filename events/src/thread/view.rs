@@ -1,6 +1,7 @@
 //! The state as JSON, for people and scripts. The shapes are documented in `docs/EVENTS.md` and do not change
 //! without a version.
 
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::{Value, json};
 
 use super::frames::Frame;
@@ -9,46 +10,66 @@ use super::{Effect, Status};
 use crate::fault::ExecutionError;
 use crate::message::Usage;
 
+/// The state as JSON. What may be long, its messages and the nodes it entered, is written from where it lies.
+struct Whole<'a>(&'a State);
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let state = self.0;
+        let messages: Vec<_> = state.conversation().entries.iter().map(|entry| &entry.message).collect();
+        let mut fields = serializer.serialize_struct("State", 25)?;
+        fields.serialize_field("thread_id", &state.thread())?;
+        fields.serialize_field("seq", &state.last_seq())?;
+        fields.serialize_field("status", &state.status())?;
+        fields.serialize_field("workflow", &state.workflow().map(|workflow| &workflow.name))?;
+        fields.serialize_field("workflow_hash", &state.workflow().map(|workflow| workflow.hash))?;
+        fields.serialize_field("started_at", &state.started_at())?;
+        fields.serialize_field("last_at", &state.last_at())?;
+        fields.serialize_field("node", &state.node_name())?;
+        fields.serialize_field("variables", &state.variables_json())?;
+        fields.serialize_field("scopes", &state.scopes_json())?;
+        fields.serialize_field("globals", &state.globals())?;
+        fields.serialize_field("messages", &messages)?;
+        fields.serialize_field("pending", &state.pending())?;
+        let plan =
+            state.plan().map(|plan| json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans }));
+        fields.serialize_field("plan", &plan)?;
+        fields.serialize_field("usage", &state.usage_json())?;
+        fields.serialize_field("iterations", &state.totals().n_iterations)?;
+        fields.serialize_field("path", &state.path())?;
+        fields.serialize_field("path_dropped", &state.n_visits_dropped())?;
+        fields.serialize_field("checkpoints", &state.checkpoints())?;
+        let forked_from = state.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq }));
+        fields.serialize_field("forked_from", &forked_from)?;
+        let owner = state.branch().and_then(|branch| branch.owner);
+        let branch_of = owner.map(|(thread, index)| json!({ "thread_id": thread, "index": index }));
+        fields.serialize_field("branch_of", &branch_of)?;
+        fields.serialize_field("workspace", &state.workspace())?;
+        fields.serialize_field("paused", &state.paused_json())?;
+        fields.serialize_field("output", &state.output())?;
+        fields.serialize_field("error", &state.error())?;
+        fields.end()
+    }
+}
+
 impl State {
-    /// The whole state: what `replay --json` prints.
+    /// The whole state: what `replay --json` prints. To write it, serialise [`State::json`], which costs less.
     pub fn to_json(&self) -> Value {
+        serde_json::to_value(self.json()).unwrap_or_default()
+    }
+
+    /// The same, to be written.
+    pub fn json(&self) -> impl Serialize + '_ {
+        Whole(self)
+    }
+
+    fn variables_json(&self) -> Value {
         let mut variables = serde_json::to_value(self.variables()).unwrap_or_default();
         if let Value::Object(variables) = &mut variables {
             variables.insert("llm_calls".into(), self.llm_calls());
             variables.insert("tool_calls".into(), self.tool_calls());
         }
-        let messages: Vec<_> = self.conversation().entries.iter().map(|entry| &entry.message).collect();
-        json!({
-            "thread_id": self.thread(),
-            "seq": self.last_seq(),
-            "status": self.status(),
-            "workflow": self.workflow().map(|workflow| &workflow.name),
-            "workflow_hash": self.workflow().map(|workflow| workflow.hash),
-            "started_at": self.started_at(),
-            "last_at": self.last_at(),
-            "node": self.node_name(),
-            "variables": variables,
-            "scopes": self.scopes_json(),
-            "globals": self.globals(),
-            "messages": messages,
-            "pending": self.pending(),
-            "plan": self.plan().map(|plan| {
-                json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans })
-            }),
-            "usage": self.usage_json(),
-            "iterations": self.totals().n_iterations,
-            "path": self.path(),
-            "path_dropped": self.n_visits_dropped(),
-            "checkpoints": self.checkpoints(),
-            "forked_from": self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
-            "branch_of": self.branch().and_then(|branch| branch.owner).map(|(thread, index)| {
-                json!({ "thread_id": thread, "index": index })
-            }),
-            "workspace": self.workspace(),
-            "paused": self.paused_json(),
-            "output": self.output(),
-            "error": self.error(),
-        })
+        variables
     }
 
     /// The outcome in short: what `run --json` prints, but for the position.

@@ -212,12 +212,25 @@ async fn a_redirect_to_another_host_is_not_followed() {
 
 #[tokio::test]
 async fn a_dropped_call_sends_nothing_more() {
-    let busy = json("503 Service Unavailable", "retry-after-ms: 60\r\n", "{}");
-    let (base, seen) = server(vec![busy]).await;
-    let dropped = tokio::time::timeout(Duration::from_millis(40), ask(profile(&base), false)).await;
-    assert!(dropped.is_err());
-    tokio::time::sleep(Duration::from_millis(80)).await;
-    assert_eq!(seen.lock().len(), 1);
+    let busy = json("503 Service Unavailable", "retry-after-ms: 60000\r\n", "{}");
+    let (base, seen) = server(vec![busy, good()]).await;
+    let mut dropped = Box::pin(ask(profile(&base), false));
+    let until_asked = async {
+        while seen.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        answer = &mut dropped => panic!("it waits before it asks again: {answer:?}"),
+        asked = tokio::time::timeout(Duration::from_secs(60), until_asked) => asked.unwrap(),
+    }
+    drop(dropped);
+    // Whatever waited for its time has it; what is sent after that comes behind whatever it sent.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    tokio::time::resume();
+    ask(profile(&base), false).await.0.unwrap();
+    assert_eq!(seen.lock().len(), 2, "the one that was dropped, and the one behind it");
 }
 
 #[tokio::test]

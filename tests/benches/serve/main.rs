@@ -155,13 +155,15 @@ fn catch_up(size: Size) {
     );
 }
 
-/// The state at any seq of a long thread.
+/// The state at any seq of a long thread, by a server that has not seen it before.
 fn moments(size: Size) {
     let server = Server::start(Scene::new(), "");
     let mut client = Client::to(server.address);
     let thread = client.run(&long(size.of(100_000)));
     let summary = client.get(&format!("/v1/threads/{thread}"));
     let last = summary["last_seq"].as_u64().unwrap();
+    let server = Server::start(server.stop(), "");
+    let mut client = Client::to(server.address);
     let mut at = |seq: u64| {
         let began = Instant::now();
         let state: Value = client.get(&format!("/v1/threads/{thread}/state?seq={seq}"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread::store::MemoryStore;
+use rethread::store::{MemoryStore, Store as _, StoreError};
 use rethread::{RuntimeBuilder, RuntimeError, Status};
 
 use crate::support::{Tally, World, block_on, disk, print_log, scripted};
@@ -104,5 +104,26 @@ fn shutting_down_twice_is_harmless_and_whoever_waits_is_told() {
         assert!(matches!(outcome, Err(RuntimeError::ShuttingDown)), "{outcome:?}");
         first.unwrap();
         world.runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn all_who_shut_down_wait_for_the_same_end_and_are_told_the_same() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let world = World::with(store.clone(), &Tally::default(), patient).await;
+        let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
+        world.start(&waits, "go").await;
+        world.tally.called("wait_look", 1).await;
+        let (mut first, mut second) = (Box::pin(world.runtime.shutdown()), Box::pin(world.runtime.shutdown()));
+        assert!(futures::poll!(&mut first).is_pending());
+        assert!(futures::poll!(&mut second).is_pending(), "the first is not done");
+        // Nobody listens to the first any more, and the second is none the worse for it.
+        drop(first);
+        store.close().unwrap();
+        world.tally.gate().open();
+        for told in [second.await, world.runtime.shutdown().await] {
+            assert!(matches!(told, Err(RuntimeError::Store(StoreError::Closed))), "{told:?}");
+        }
     });
 }

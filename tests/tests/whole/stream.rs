@@ -1,7 +1,7 @@
 //! Subscribing: what is there, then what comes, with no gap and no duplicate at the seam.
 
 use futures::StreamExt;
-use rethread::{Event, Position, Seq};
+use rethread::{Event, ForkRequest, Position, Seq};
 
 use crate::support::{World, block_on, print_log, scripted};
 
@@ -35,6 +35,31 @@ fn whoever_begins_to_listen_in_the_middle_sees_every_event_once() {
                 assert_eq!(seqs, all, "the stream ends with the thread");
             }
         }
+        world.end().await;
+    });
+}
+
+#[test]
+fn whoever_asks_for_what_is_behind_the_end_is_not_kept_waiting() {
+    block_on(async {
+        let world = World::new().await;
+        let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
+        let thread = world.start(&waits, "go").await;
+        world.tally.called("wait_look", 1).await;
+        let mut behind = thread.events(Seq(1_000));
+        assert!(futures::poll!(behind.next()).is_pending(), "the thread has not ended");
+        let behind = tokio::spawn(behind.collect::<Vec<_>>());
+        world.tally.gate().open();
+        let last = thread.outcome().await.unwrap().state.last_seq().unwrap();
+        assert!(behind.await.unwrap().is_empty());
+        assert_eq!(thread.events(last).collect::<Vec<_>>().await.len(), 1);
+        assert!(thread.events(last.next()).collect::<Vec<_>>().await.is_empty());
+        // The part that it inherits has ended the thread already.
+        let fork = thread.fork(ForkRequest { at: Some(last), ..ForkRequest::default() }).await.unwrap();
+        fork.outcome().await.unwrap();
+        let own = fork.events(last.next()).collect::<Vec<_>>().await;
+        assert!(matches!(&own[..], [Ok(forked)] if matches!(forked.event, Event::ThreadForked(_))), "{own:?}");
+        assert!(fork.events(last.next().next()).collect::<Vec<_>>().await.is_empty());
         world.end().await;
     });
 }

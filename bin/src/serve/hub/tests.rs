@@ -1,3 +1,4 @@
+use futures::FutureExt as _;
 use rethread::store::{Kind, Record};
 use rethread::{Event, Hash, Seq};
 use rethread_events::ids::{Time, TraceId};

@@ -103,6 +103,56 @@ fn unknown_fields_are_refused_with_their_place() {
 }
 
 #[test]
+fn unknown_fields_in_bodies_are_refused_with_their_place() {
+    let in_loop = "version: '1'\nname: w\nnodes:\n  - id: round\n    loop:\n      times: 2\n      body:\n        nodes:\n          \
+                   - id: a\n            tool: {tool_name: t}\n            colour: red\n";
+    check(
+        in_loop,
+        expect![[r#"
+        11:13: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, start, end, timeoutMs, timeout_ms, retry, onError, on_error, checkpoint
+    "#]],
+    );
+    let in_branch = "version: '1'\nname: w\nnodes:\n  - id: both\n    parallel:\n      branches:\n        one:\n          \
+                     nodes:\n            - id: a\n              llm: {profile: p, promt: x}\n";
+    check(
+        in_branch,
+        expect![[r#"
+        10:33: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, strategy, extra
+    "#]],
+    );
+    let in_workflow = "version: '1'\nname: w\nnodes: [{id: a, start: {}}]\nworkflows:\n  sub:\n    nodes:\n      - id: b\n        \
+                       tool: {tool_name: t, retires: 3}\n";
+    check(
+        in_workflow,
+        expect![[r#"
+        8:30: unknown field `retires`, expected one of name, toolName, tool_name, parameters, timeout, timeoutMs, timeout_ms, approval
+    "#]],
+    );
+    let of_body = "version: '1'\nname: w\nnodes:\n  - id: round\n    loop:\n      times: 2\n      body:\n        start: a\n        \
+                   nodes:\n          - {id: a, tool: {tool_name: t}}\n";
+    check(
+        of_body,
+        expect![[r#"
+        8:9: unknown field `start`, expected one of entry, nodes, edges
+    "#]],
+    );
+    let of_branch = "version: '1'\nname: w\nnodes:\n  - id: both\n    parallel:\n      branches:\n        one:\n          \
+                     name: x\n          nodes: [{id: a, tool: {tool_name: t}}]\n";
+    check(
+        of_branch,
+        expect![[r#"
+        8:11: unknown field `name`, expected one of entry, nodes, edges
+    "#]],
+    );
+    check(
+        "version: '1'\nname: w\nnodes:\n  - id: both\n    parallel:\n      for_each: x\n      body: {nodes: [{id: a, tool: {tool_name: t, parameters: {}, y: 1}}]}\n",
+        expect![[r#"
+        7:67: unknown field `y`, expected one of name, toolName, tool_name, parameters, timeout, timeoutMs, timeout_ms, approval
+    "#]],
+    );
+}
+
+#[test]
 fn a_key_that_stands_twice_is_refused() {
     check(
         "version: '1'\nname: w\nname: v\nnodes: [{id: a, start: {}}]\n",

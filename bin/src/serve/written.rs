@@ -1,0 +1,62 @@
+//! Events as they are sent: as server-sent events, or as lines of JSON.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use rethread::{Position, RecordedEvent};
+
+use super::cloud_event::CloudEvent;
+
+/// As many bytes as are put together from events, one larger event apart.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `text/event-stream`, with a CloudEvent 1.0 in each event.
+    Sse,
+    /// One JSON object on a line, as everywhere in scripts.
+    Lines,
+}
+
+/// The text of some events that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) text: Bytes,
+    /// The position of the last of them.
+    pub(crate) last: Position,
+}
+
+impl Form {
+    /// Appends an event.
+    pub(crate) fn write(self, event: &RecordedEvent, to: &mut Vec<u8>) {
+        // Writing to memory does not fail, and nor does serialising what was read from the log: all keys are texts.
+        let _ = match self {
+            // JSON has no line breaks of its own, so one `data:` line holds it.
+            Self::Sse => write!(to, "id: {}\nevent: {}\ndata: ", event.record.position, event.name())
+                .and_then(|()| Ok(serde_json::to_writer(&mut *to, &CloudEvent(event))?))
+                .and_then(|()| to.write_all(b"\n\n")),
+            Self::Lines => {
+                serde_json::to_writer(&mut *to, event).map_err(std::io::Error::from).and_then(|()| to.write_all(b"\n"))
+            }
+        };
+    }
+
+    /// These events, in pieces.
+    pub(crate) fn pieces(self, events: &[RecordedEvent]) -> Vec<Written> {
+        let (mut pieces, mut text) = (Vec::new(), Vec::new());
+        for (place, event) in events.iter().enumerate() {
+            if text.capacity() == 0 {
+                text.reserve_exact(PIECE_BYTES + PIECE_BYTES / 8);
+            }
+            self.write(event, &mut text);
+            if text.len() >= PIECE_BYTES || place + 1 == events.len() {
+                pieces.push(Written { text: std::mem::take(&mut text).into(), last: event.record.position });
+            }
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests;

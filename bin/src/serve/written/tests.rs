@@ -1,0 +1,72 @@
+use rethread::store::{Kind, Record};
+use rethread::{Event, Hash, Seq, ThreadId, Time};
+use rethread_events::ids::TraceId;
+
+use super::*;
+
+fn event() -> RecordedEvent {
+    let thread = ThreadId::new(1_700_000_000_000, [7; 10]);
+    let data = serde_json::json!({ "reason": "line\nbreak \u{2028} <b>" });
+    let event = Event::from_data("THREAD_PAUSED", data).unwrap();
+    let kind = event.event_type();
+    let record = Record {
+        position: Position(7),
+        thread,
+        seq: Seq(3),
+        kind: Kind(kind.code),
+        version: kind.version,
+        recorded_at: "2026-01-31T12:00:00Z".parse::<Time>().unwrap(),
+        trace: TraceId::from(thread),
+        cause: Some(Position(5)),
+        hash: Hash::ZERO,
+        payload: event.encode().unwrap().into(),
+    };
+    RecordedEvent { record, event }
+}
+
+fn text(events: &[RecordedEvent], form: Form) -> String {
+    let pieces = form.pieces(events);
+    pieces.iter().map(|piece| std::str::from_utf8(&piece.text).unwrap()).collect()
+}
+
+#[test]
+fn a_block_has_its_position_its_name_and_one_line_of_data() {
+    let block = text(&[event()], Form::Sse);
+    let lines: Vec<_> = block.lines().collect();
+    assert_eq!(lines.len(), 4, "{block}");
+    assert_eq!((lines[0], lines[1], lines[3]), ("id: 7", "event: THREAD_PAUSED", ""));
+    let data: serde_json::Value = serde_json::from_str(lines[2].strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(data, serde_json::to_value(CloudEvent(&event())).unwrap());
+    assert_eq!(data["data"]["reason"], "line\nbreak \u{2028} <b>");
+    assert!(!block.contains('\r') && block.ends_with("\n\n"));
+}
+
+#[test]
+fn a_line_is_what_scripts_rely_on() {
+    let line = text(&[event()], Form::Lines);
+    assert_eq!(line, format!("{}\n", event().to_json()));
+    let expected = r#"{"position":7,"thread_id":"018bcfe5-6800-7707-8707-070707070707","seq":3,"id":"#;
+    assert!(line.starts_with(expected), "{line}");
+    assert_eq!(RecordedEvent::from_json(&serde_json::from_str(&line).unwrap()).unwrap(), event().record);
+}
+
+#[test]
+fn many_events_are_cut_into_pieces_between_two_of_them() {
+    let events: Vec<_> = (0..1_000)
+        .map(|n| {
+            let mut event = event();
+            event.record.position = Position(n);
+            event
+        })
+        .collect();
+    let pieces = Form::Lines.pieces(&events);
+    assert!(pieces.len() > 2);
+    let mut next = 0;
+    for piece in &pieces {
+        assert!(piece.text.ends_with(b"\n"));
+        next += piece.text.iter().filter(|byte| **byte == b'\n').count() as u64;
+        assert_eq!(piece.last, Position(next - 1));
+    }
+    assert_eq!(next, 1_000);
+    assert!(Form::Sse.pieces(&[]).is_empty());
+}
