@@ -166,7 +166,8 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
 pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, RuntimeError> {
     let Some(own) = Status::from_code(info.tag.0) else {
         // How far it is stands nowhere but in its events, where the log lost what it had noted of its threads.
-        return Ok(load::present(store, info.thread)?.state.status());
+        // One that cannot be folded either will not go on.
+        return Ok(load::present(store, info.thread).map_or(Status::Error, |loaded| loaded.state.status()));
     };
     if own != Status::Running {
         return Ok(own);

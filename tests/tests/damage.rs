@@ -282,5 +282,16 @@ fn what_is_left_of_a_log_that_does_not_open_is_saved_and_can_be_looked_at_elsewh
         };
         assert_eq!(statuses(&elsewhere), statuses(&sound.scene));
         assert_eq!(elsewhere.run("verify").code, Some(0));
+
+        // A chunk is damaged besides: what lies in the others is saved all the same.
+        let pack = scene.data_dir().join("packs/000000");
+        let mut bytes = fs::read(&pack).unwrap();
+        bytes[60] ^= 1;
+        fs::write(&pack, bytes).unwrap();
+        let saved = scene.run("export --all --output less.jsonl");
+        assert_eq!(saved.code, Some(6), "{saved}");
+        let less = fs::read_to_string(scene.file("less.jsonl")).unwrap();
+        let n_whole = sound.threads.keys().filter(|id| less.contains(id.as_str())).count();
+        assert!(n_whole > 0 && n_whole < sound.threads.len(), "{n_whole}: {saved}");
     }
 }

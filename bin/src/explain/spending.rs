@@ -110,7 +110,11 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
         let mut parts: Vec<_> = inside.into_iter().zip(SpentOn::ALL).filter(|(us, _)| *us > 0).collect();
         parts.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
         let parts: Vec<_> = parts.iter().map(|(us, what)| format!("{} {}", name(*what), micros(*us))).collect();
-        text.push_str(&format!("\n  in {} branches, added up: {}", family.len() - 1, parts.join(", ")));
+        text.push_str(&format!(
+            "\n  in {}, added up: {}",
+            output::count(family.len() - 1, "branch", "branches"),
+            parts.join(", ")
+        ));
     }
     if told.n_left_out > 0 {
         text.push_str(&format!("\n  {} more branches were not read", told.n_left_out));
@@ -118,12 +122,12 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
     let totals = state.totals();
     let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
     text.push_str(&format!(
-        "\ncost    {} in {} model calls, {} tokens in, {} out; {} tool calls",
+        "\ncost    {} in {}, {} tokens in, {} out; {}",
         totals.cost_nanousd.map_or_else(|| "not known".to_owned(), money),
-        totals.n_llm_calls,
+        output::count(totals.n_llm_calls, "model call", "model calls"),
         tokens(totals.usage.input_tokens.or((totals.n_llm_calls == 0).then_some(0))),
         tokens(totals.usage.output_tokens.or((totals.n_llm_calls == 0).then_some(0))),
-        totals.n_tool_calls,
+        output::count(totals.n_tool_calls, "tool call", "tool calls"),
     ));
     if totals.cost_nanousd.is_some() && totals.n_unpriced > 0 {
         text.push_str(&format!("\n        {} of them have no known price and are not in it", totals.n_unpriced));
