@@ -81,6 +81,7 @@ pub struct RuntimeBuilder {
     arbiters: usize,
     recover: bool,
     observing: bool,
+    salvage: bool,
     run_elsewhere: bool,
     label: String,
 }
@@ -110,6 +111,7 @@ impl RuntimeBuilder {
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             recover: true,
             observing: false,
+            salvage: false,
             run_elsewhere: false,
             label: "an embedding program".into(),
         }
@@ -288,6 +290,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Opens a damaged log to read what can still be had of it, see [`SledStore::salvage`]. As
+    /// [`RuntimeBuilder::observing`], and threads cannot be told anything either. Has no effect on a store that is given.
+    pub fn salvage(mut self) -> Self {
+        self.salvage = true;
+        self.observing()
+    }
+
     /// The threads of the log run in another process, and only look from here: as [`RuntimeBuilder::observing`], but for
     /// the questions of tools that run, which are there to be answered. They are told to that process.
     pub fn run_elsewhere(mut self) -> Self {
@@ -318,8 +327,11 @@ impl RuntimeBuilder {
             Where::Given(store) => store,
             Where::Folder(folder) => {
                 equipment.folder = Some(folder.join("processes"));
-                let label = self.label;
-                let open = move || SledStore::open(&folder, Options { label, ..Options::default() });
+                let options = Options { label: self.label, ..Options::default() };
+                let open = move || match self.salvage {
+                    true => SledStore::salvage(&folder, options),
+                    false => SledStore::open(&folder, options),
+                };
                 Arc::new(on_a_thread("rethread-open", open).await??)
             }
         };

@@ -164,7 +164,10 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
 /// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
 /// have begun do. Blocks; costs a fold of each that runs.
 pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, RuntimeError> {
-    let own = Status::from_code(info.tag.0).unwrap_or(Status::Pending);
+    let Some(own) = Status::from_code(info.tag.0) else {
+        // How far it is stands nowhere but in its events, where the log lost what it had noted of its threads.
+        return Ok(load::present(store, info.thread)?.state.status());
+    };
     if own != Status::Running {
         return Ok(own);
     }

@@ -47,7 +47,7 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.look_at_what_is_left().await?;
     let found = runtime.verify().await?;
     open::close(runtime).await?;
     if args.json {
@@ -85,7 +85,7 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
 }
 
 pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.look_at_what_is_left().await?;
     let mut threads = Vec::new();
     if args.all {
         threads.extend(runtime.threads(ThreadFilter::default()).await?.iter().map(|thread| thread.thread_id));
@@ -103,6 +103,10 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
         None => Box::new(BufWriter::new(std::io::stdout())),
     };
     let mut exporter = runtime.exporter(to);
+    // What is damaged does not keep the rest from being saved.
+    if args.all {
+        exporter = exporter.partial();
+    }
     for thread in threads {
         match exporter.thread(thread).await {
             Ok(n) => n_events += n,
@@ -110,7 +114,6 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             Err(ArchiveError::Io(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
                 std::process::exit(0);
             }
-            // With --all a damaged thread does not keep the others from being saved.
             Err(error) if args.all => {
                 let failure = Failure::from(error);
                 output::say(&format!("{}: thread {thread}: {}", output::red("error"), failure.message));
@@ -118,6 +121,11 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             }
             Err(error) => return Err(error.into()),
         }
+    }
+    if !exporter.missing().is_empty() {
+        let n = output::count(exporter.missing().len() as u64, "definition or text", "definitions and texts");
+        output::say(&format!("{}: {n} could not be read: threads that need them will not go on", output::red("error")));
+        damaged.push(DAMAGED);
     }
     if let Some(file) = &file {
         file.sync_all()?;

@@ -98,7 +98,13 @@ impl From<StartError> for Failure {
             StartError::Processes(ProcessesError::InUse { .. }) => CONFLICT,
             _ => FAILED,
         };
-        Self::new(code, chain(&error))
+        let mut message = chain(&error);
+        if let StartError::Store(StoreError::Damaged(_)) = error {
+            message.push_str(
+                "; `rethread verify` says more, `rethread export --all --output FILE` saves what can still be read",
+            );
+        }
+        Self::new(code, message)
     }
 }
 

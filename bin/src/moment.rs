@@ -6,9 +6,6 @@ use rethread::{Runtime, Seq, ThreadHandle, Time};
 use crate::exit::{Failure, NOT_FOUND};
 use crate::{open, output};
 
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
-
 /// The thread and the seq behind `THREAD@MOMENT`; the last event where no moment is named. `before` is the thread that
 /// is meant where none is.
 pub(crate) async fn find(
@@ -37,7 +34,7 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
         return Ok(thread.summary().await?.last_seq);
     }
     if let Some(time) = time_of(moment, Timestamp::now()) {
-        return last_at(thread, time).await?.ok_or_else(|| {
+        return thread.seq_at_time(time).await?.ok_or_else(|| {
             Failure::new(NOT_FOUND, format!("thread {} has no event at or before {time}", thread.id()))
         });
     }
@@ -60,23 +57,6 @@ pub(crate) fn time_of(text: &str, now: Timestamp) -> Option<Time> {
     let ago = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     let time = now.checked_add(ago).ok()?;
     u64::try_from(time.as_microsecond()).ok().map(Time::from_unix_us)
-}
-
-/// The last event that had happened at that time. Events of a thread are recorded in the order of their times.
-async fn last_at(thread: &ThreadHandle, time: Time) -> Result<Option<Seq>, Failure> {
-    let last = thread.summary().await?.last_seq;
-    let (store, id) = (thread.store().clone(), thread.id());
-    let found = tokio::task::spawn_blocking(move || {
-        let (mut found, mut next) = (None, Seq(0));
-        while next <= last {
-            let page = store.read_stream(id, next..last.next(), PAGE)?;
-            let Some(end) = page.last().map(|record| record.seq) else { break };
-            next = end.next();
-            found = page.iter().rev().find(|record| record.recorded_at <= time).map(|record| record.seq).or(found);
-        }
-        Ok::<_, rethread::store::StoreError>(found)
-    });
-    found.await.map_err(Failure::other)?.map_err(|error| rethread::RuntimeError::from(error).into())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, ToolArgs};
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
@@ -124,6 +124,19 @@ impl OpenArgs {
             return Err(Failure::new(NOT_FOUND, message));
         }
         Ok(self.builder().arbiters(1).observing().start().await?)
+    }
+
+    /// As [`OpenArgs::look`], and at what is left of a log that is too damaged to be opened, which is said.
+    pub(crate) async fn look_at_what_is_left(&self) -> Result<Runtime, Failure> {
+        match self.look().await {
+            Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
+                let left = self.builder().arbiters(1).salvage().start().await?;
+                let why = failure.message.split("; `rethread").next().unwrap_or_default().to_owned();
+                output::say(&format!("{}: {why}; what follows is what can still be read", output::red("error")));
+                Ok(left)
+            }
+            looked => looked,
+        }
     }
 
     /// A runtime that begins nothing, on a log that is made when there is none.

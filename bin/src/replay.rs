@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{FamilyMember, Message, Role, Runtime, Seq, State, Status, ThreadHandle};
+use rethread::{FamilyMember, Message, Role, RuntimeError, Seq, State, Status, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -40,7 +40,7 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
         return walked;
     }
     let moment = match thread {
-        Ok(thread) => moment(&runtime, &thread, args.to.as_deref()).await,
+        Ok(thread) => moment(&thread, args.to.as_deref()).await,
         Err(failure) => Err(failure),
     };
     open::close(runtime).await?;
@@ -71,36 +71,39 @@ async fn walk(thread: &ThreadHandle, from: Option<&str>) -> Result<ExitCode, Fai
 }
 
 /// The state of a thread at a moment, and where its branches stood then.
-async fn moment(runtime: &Runtime, thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<Member>), Failure> {
+async fn moment(thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<Member>), Failure> {
     let seq = match to {
         None => thread.summary().await?.last_seq,
         Some(moment) => seq_of(thread, moment).await?,
     };
-    let state = thread.state_at(seq).await?;
+    Ok((thread.state_at(seq).await?, family(thread, seq).await?))
+}
+
+/// The thread and all its branches that ran at a moment, each where it stood then.
+pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member>, RuntimeError> {
     let mut family = Vec::new();
     for at in thread.family_at(seq).await? {
         let (status, node) = match at.seq {
-            Some(seq) if at.owner.is_some() => {
-                let state = runtime.thread(at.thread).state_at(seq).await?;
+            Some(seq) => {
+                let state = thread.sibling(at.thread).state_at(seq).await?;
                 (state.status(), state.node_name().map(ToString::to_string))
             }
-            Some(_) => (state.status(), state.node_name().map(ToString::to_string)),
             None => (Status::Pending, None),
         };
         family.push(Member { at, status, node });
     }
-    Ok((state, family))
+    Ok(family)
 }
 
 /// A thread of the family at the moment that is looked at.
-struct Member {
+pub(crate) struct Member {
     at: FamilyMember,
     status: Status,
     node: Option<String>,
 }
 
 impl Member {
-    fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let FamilyMember { thread, owner, name, seq } = &self.at;
         json!({
             "thread_id": thread, "owner": owner, "name": name, "seq": seq, "status": self.status, "node": self.node,

@@ -26,6 +26,7 @@ mod packs;
 mod pieces;
 mod queue;
 mod read;
+mod rebuild;
 mod recover;
 mod seal;
 mod sealer;
@@ -44,6 +45,7 @@ use tokio::sync::watch;
 
 pub use files::Watcher;
 pub use options::Options;
+pub use rebuild::TAG_LOST;
 
 use answer::Answerer;
 use cache::Cache;
@@ -179,7 +181,9 @@ impl SledStore {
     /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
     /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
     /// Nothing in the folder is changed by this program; sled may tidy its own file, so work on a copy when every
-    /// byte counts. When sled does not open at all, what is left is what the journal holds: the newest records.
+    /// byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
+    /// journal, with [`TAG_LOST`] as the tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs
+    /// and values are there as far as sled still has them.
     ///
     /// Errors: `Locked`, `Format`, `Full`, `Io`, `NotFound` when there is no log.
     pub fn salvage(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use rethread_events::ids::{Position, Seq};
-use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark};
-use rethread_store::{Options, SledStore, Store, StoreError};
+use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark, write_small_log};
+use rethread_store::{Options, SledStore, Store, StoreError, TAG_LOST};
 
 /// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
 fn make(dir: &Path) -> SledStore {
@@ -65,7 +65,7 @@ fn a_log_that_lost_its_end_is_refused_and_can_be_salvaged() {
 }
 
 #[test]
-fn without_sleds_file_the_journal_can_still_be_read() {
+fn without_sleds_file_records_are_found_in_the_packs_and_in_the_journal() {
     let (work, dir) = (scratch(), scratch());
     let store = make(work.path());
     copy_as_killed(work.path(), dir.path()).unwrap();
@@ -74,15 +74,59 @@ fn without_sleds_file_the_journal_can_still_be_read() {
     assert!(matches!(SledStore::open(dir.path(), Options::default()), Err(StoreError::Damaged(_))));
     let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
     let listed = rest.streams(None, &[], 100).unwrap();
-    assert_eq!(listed.len(), 10);
-    assert_eq!(texts(&rest, thread(12)), ["recent"; 2]);
-    let newer = rest.read_stream(thread(7), Seq(3)..Seq(9), 9).unwrap();
-    assert_eq!(newer.len(), 2);
-    let older = rest.read_stream(thread(7), Seq(0)..Seq(9), 9);
-    assert!(matches!(older, Err(StoreError::Damaged(_))), "{older:?}");
+    assert_eq!(listed.len(), 15);
+    assert_eq!(listed.iter().filter(|info| info.tag == TAG_LOST).count(), 5);
+    for number in 0..15 {
+        let sealed = if number < 10 { vec!["sealed"; 3] } else { Vec::new() };
+        let recent = if number >= 5 { vec!["recent"; 2] } else { Vec::new() };
+        assert_eq!(texts(&rest, thread(number)), [sealed, recent].concat(), "{number}");
+    }
     assert_eq!(rest.read_all(Position(30), 100).unwrap().len(), 20);
     assert!(!rest.verify().unwrap().faults.is_empty());
+    assert!(matches!(put(&rest, append(thread(0), 3, &["x"])), Err(StoreError::Damaged(_))));
     assert!(matches!(SledStore::salvage(scratch().path(), Options::default()), Err(StoreError::NotFound { .. })));
+}
+
+#[test]
+fn without_sleds_file_a_fork_of_a_fork_is_whole_and_damage_ends_where_the_next_chunk_begins() {
+    let dir = scratch();
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    write_small_log(&store).unwrap();
+    let noise: Vec<String> = (0..40).map(|n| format!("{n} ").repeat(3000)).collect();
+    for number in 100..140 {
+        put(&store, append(thread(number), 0, &[&noise[number as usize - 100]])).unwrap();
+    }
+    // So that there are holes.
+    for number in 110..120 {
+        store.delete(thread(number)).unwrap();
+    }
+    let large = store.stream(thread(2)).unwrap().last_seq;
+    let whole: Vec<_> = [1, 3, 4, 5, 6, 105, 139].map(|number| (number, texts(&store, thread(number)))).into();
+    store.close().unwrap();
+    std::fs::write(dir.path().join("index/db"), b"no database").unwrap();
+    let pack = dir.path().join("packs/000000");
+    let sound = std::fs::read(&pack).unwrap();
+    let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+    for (number, texts) in &whole {
+        let found = rest.read_stream(thread(*number), Seq(0)..Seq(u64::MAX), usize::MAX);
+        let found = found.unwrap_or_else(|error| panic!("{number}: {error}"));
+        let found: Vec<_> = found.iter().map(|record| String::from_utf8_lossy(&record.payload)).collect();
+        assert_eq!(&found, texts, "{number}");
+    }
+    // What lay in sled is lost, and says so.
+    let lost = rest.read_stream(thread(2), large..large.next(), 1);
+    assert!(matches!(lost, Err(StoreError::Damaged(_))), "{lost:?}");
+    rest.close().unwrap();
+    let second = (9..sound.len()).find(|at| sound[*at..].starts_with(b"rtck")).unwrap();
+    for harm in [4, 6, 20, second / 2] {
+        let mut bytes = sound.clone();
+        bytes[harm] ^= 0x41;
+        std::fs::write(&pack, bytes).unwrap();
+        let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+        assert_eq!(&texts(&rest, thread(139)), &whole[6].1, "{harm}");
+        assert!(!rest.verify().unwrap().faults.is_empty());
+        rest.close().unwrap();
+    }
 }
 
 #[test]

@@ -158,6 +158,16 @@ impl Scene {
         self.run_args(words.split_whitespace())
     }
 
+    /// Runs a command on a terminal of its own; each answer is typed once what it is for was said.
+    pub fn run_on_terminal(&self, steps: &[(&str, &str)], words: &str) -> Ran {
+        let script = self.write("terminal.py", include_str!("terminal.py"));
+        let mut command = Command::new("python3");
+        command.arg(script).arg(serde_json::to_string(steps).unwrap()).arg(program()).args(words.split_whitespace());
+        command.current_dir(self.path()).env_clear().stdin(Stdio::null());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("TERM", "xterm").env("NO_COLOR", "1");
+        Running::start(command).end()
+    }
+
     /// As [`Scene::run`], with arguments that may hold spaces.
     pub fn run_args<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         Running::start(self.command(arguments)).end()

@@ -241,3 +241,46 @@ fn a_closed_log_that_was_damaged_is_told_about_and_saved() {
 fn a_killed_log_that_was_damaged_is_told_about_and_saved() {
     try_all(false);
 }
+
+/// What is told of a log that does not open, and what is saved of it.
+#[test]
+fn what_is_left_of_a_log_that_does_not_open_is_saved_and_can_be_looked_at_elsewhere() {
+    for clean in [true, false] {
+        let sound = make(clean);
+        let scene = Scene::new();
+        copy_folder(&sound.scene.data_dir(), &scene.data_dir());
+        fs::remove_file(scene.data_dir().join("index/db")).unwrap();
+
+        let refused = scene.run("threads");
+        assert_eq!(refused.code, Some(6), "{refused}");
+        assert!(refused.stderr.contains("rethread export --all --output FILE"), "{refused}");
+        let verified = scene.run("verify --json");
+        assert_eq!(verified.code, Some(6), "{verified}");
+        assert_eq!(verified.json()["threads"], sound.threads.len(), "{verified}");
+
+        let saved = scene.run("export --all --output saved.jsonl");
+        assert_eq!(saved.code, Some(6), "{saved}");
+        assert!(saved.stderr.contains("what follows is what can still be read"), "{saved}");
+        assert!(saved.stderr.contains("threads that need them will not go on"), "{saved}");
+        let elsewhere = Scene::new();
+        fs::copy(scene.file("saved.jsonl"), elsewhere.file("saved.jsonl")).unwrap();
+        elsewhere.run("import saved.jsonl").ok();
+        for (id, events) in &sound.threads {
+            let read = elsewhere.run(&format!("events {id} --jsonl"));
+            let own: Vec<_> = read.ok().lines().into_iter().filter(|event| event["thread_id"] == id.as_str()).collect();
+            let told = |events: &[Value]| -> Vec<_> {
+                events
+                    .iter()
+                    .map(|event| (event["seq"].clone(), event["hash"].clone(), event["data"].clone()))
+                    .collect()
+            };
+            assert_eq!(told(&own), told(events), "{id}");
+        }
+        let statuses = |scene: &Scene| -> Vec<_> {
+            let listed = scene.run("threads --json").ok().json();
+            listed.as_array().unwrap().iter().map(|thread| thread["status"].clone()).collect()
+        };
+        assert_eq!(statuses(&elsewhere), statuses(&sound.scene));
+        assert_eq!(elsewhere.run("verify").code, Some(0));
+    }
+}

@@ -32,7 +32,7 @@ impl Runtime {
     pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
         Exporter {
             runtime: self.clone(),
-            work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new() }),
+            work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new(), missing: None }),
         }
     }
 }
@@ -48,6 +48,8 @@ struct Work {
     to: Box<dyn Write + Send>,
     named: BTreeSet<Thing>,
     written: BTreeSet<ThreadId>,
+    /// What could not be read of what events name, where that is left out.
+    missing: Option<Vec<Hash>>,
 }
 
 impl std::fmt::Debug for Exporter {
@@ -57,6 +59,20 @@ impl std::fmt::Debug for Exporter {
 }
 
 impl Exporter {
+    /// Leaves out definitions and other texts that are missing or damaged instead of failing: for what is saved of a
+    /// damaged log. Threads whose definition is missing can be looked at where they are imported, and not go on.
+    pub fn partial(mut self) -> Self {
+        if let Some(work) = &mut self.work {
+            work.missing = Some(Vec::new());
+        }
+        self
+    }
+
+    /// The hashes of what was left out so far.
+    pub fn missing(&self) -> &[Hash] {
+        self.work.as_ref().and_then(|work| work.missing.as_deref()).unwrap_or_default()
+    }
+
     /// Writes a thread, the threads it inherits from and its branches, unless they were written before. Answers with the number of
     /// events.
     ///
@@ -126,7 +142,11 @@ fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<
             let event = RecordedEvent::decode(record)?;
             for thing in named_by(thread, &event.event) {
                 if work.named.insert(thing) {
-                    write_line(&mut work.to, &thing_json(store, thing)?)?;
+                    match (thing_json(store, thing), &mut work.missing) {
+                        (Ok(json), _) => write_line(&mut work.to, &json)?,
+                        (Err(RuntimeError::Store(_)), Some(missing)) => missing.push(thing.hash()),
+                        (Err(error), _) => return Err(error.into()),
+                    }
                 }
             }
             write_line(&mut work.to, &event)?;
@@ -148,6 +168,14 @@ enum Thing {
     Blob(Hash),
     /// The whole output of a tool, which goes with its thread.
     Output(ThreadId, Hash),
+}
+
+impl Thing {
+    fn hash(self) -> Hash {
+        match self {
+            Self::Workflow(hash) | Self::Blob(hash) | Self::Output(_, hash) => hash,
+        }
+    }
 }
 
 fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {

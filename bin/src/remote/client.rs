@@ -20,7 +20,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(90);
 /// The same of what reads or writes much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_900);
-const LONG: [&str; 2] = ["/v1/log/verify", "/v1/import"];
+/// How their paths end.
+const LONG: [&str; 3] = ["/v1/log/verify", "/v1/import", "/rerun"];
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -142,7 +143,7 @@ impl Client {
             RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}"))
         };
         let url = self.base.join(&path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
-        let limit = if LONG.contains(&path.as_str()) { LONG_ANSWER_MAX } else { ANSWER_MAX };
+        let limit = if LONG.iter().any(|end| path.ends_with(end)) { LONG_ANSWER_MAX } else { ANSWER_MAX };
         let mut request = self.http.request(method, url).timeout(limit);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());

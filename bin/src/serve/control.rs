@@ -1,7 +1,7 @@
 //! What a thread is told: pause, resume, cancel, a checkpoint, a message, variables.
 
 use actix_web::HttpResponse;
-use rethread::{Json, LimitRaised, Message, Ordered, ThreadHandle};
+use rethread::{Json, LimitRaised, Message, Ordered, Part, ThreadHandle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -134,14 +134,21 @@ pub(crate) async fn checkpoint(Named(thread): Named, Sent(told): Sent<Label>) ->
         (status = 422, description = "Such a message cannot stand in a conversation"),
     ))]
 pub(crate) async fn message(Named(thread): Named, Sent(told): Sent<NewMessage>) -> Result<HttpResponse, Problem> {
-    let message: Message =
-        serde_json::from_value(json!({ "role": told.role, "content": told.content })).map_err(|error| {
-            let detail =
-                format!("this is no message: {error}; the simplest is {{\"role\": \"user\", \"content\": \"text\"}}");
-            Problem::new(Kind::Unusable, detail)
-        })?;
+    let message = read(told).map_err(|error| {
+        let detail =
+            format!("this is no message: {error}; the simplest is {{\"role\": \"user\", \"content\": \"text\"}}");
+        Problem::new(Kind::Unusable, detail)
+    })?;
     thread.add_message(message).await?;
     shown(&thread).await
+}
+
+fn read(told: NewMessage) -> Result<Message, serde_json::Error> {
+    let content = match told.content {
+        Value::String(text) => vec![Part::text(text)],
+        parts => serde_json::from_value(parts)?,
+    };
+    Ok(Message { role: serde_json::from_value(told.role.into())?, content })
 }
 
 /// Sets variables of the thread.

@@ -13,10 +13,7 @@ use crate::{explain as explanation, tree as kinship};
 /// Branches are told of as they are now.
 #[utoipa::path(get, path = "/v1/threads/{thread}/explain", tag = "moments", operation_id = "explain_thread",
     params(MomentQuery),
-    responses(
-        (status = 200, description = "The explanation", body = Explanation),
-        (status = 404, description = "There is no such thread, or it has no such moment"),
-    ))]
+    responses((status = 200, description = "The explanation", body = Explanation)))]
 pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
     let seq = at.seq_or_last().await?;
     Ok(HttpResponse::Ok().json(explanation::json(&server.runtime, &at.thread, seq).await?))
@@ -25,9 +22,7 @@ pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse
 /// The thread that all of a thread's family came of, its forks, and their branches. Costs a read of the list of all
 /// threads.
 #[utoipa::path(get, path = "/v1/threads/{thread}/tree", tag = "threads", operation_id = "thread_tree",
-    responses(
-        (status = 200, description = "The first thread, with what came of it", body = Kin),
-    ))]
+    responses((status = 200, description = "The first thread, with what came of it", body = Kin)))]
 pub(crate) async fn tree(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let root = kinship::family(&server.runtime, thread.id()).await?;
     Ok(HttpResponse::Ok().json(root.to_json()))

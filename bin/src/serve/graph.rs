@@ -19,10 +19,7 @@ const VISITS_MAX: usize = 1_000;
 /// The picture of the workflow with the path of the thread up to a moment.
 #[utoipa::path(get, path = "/v1/threads/{thread}/graph", tag = "moments", operation_id = "thread_graph",
     params(MomentQuery),
-    responses(
-        (status = 200, description = "The picture", body = Graph),
-        (status = 404, description = "There is no such thread, or it has no such moment"),
-    ))]
+    responses((status = 200, description = "The picture", body = Graph)))]
 pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
     let (thread, state) = (&at.thread, at.state().await?);
     let Some(reference) = state.workflow().cloned() else {

@@ -72,9 +72,7 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
 
 /// What a thread and the branches that it runs ask people.
 #[utoipa::path(get, path = "/v1/threads/{thread}/interactions", tag = "interactions", operation_id = "thread_interactions",
-    responses(
-        (status = 200, description = "The open questions, those that have waited longest first", body = Interactions),
-    ))]
+    responses((status = 200, description = "The open questions, those that have waited longest first", body = Interactions)))]
 pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let (open, now) = (thread.inbox().await?, server.runtime.now());
     let open: Vec<_> = open.iter().map(|question| question.to_json(now)).collect();

@@ -155,9 +155,7 @@ fn records_body(records: &[Record], next: Position) -> HttpResponse {
 
 /// Records of the whole log, as they are stored.
 #[utoipa::path(get, path = "/v1/log/records", tag = "log", operation_id = "log_records", params(RecordsQuery),
-    responses(
-        (status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords),
-    ))]
+    responses((status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords)))]
 pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let wait_ms = query.wait_ms.unwrap_or(0);
@@ -225,9 +223,7 @@ pub(crate) struct StreamsQuery {
 
 /// Streams, by id.
 #[utoipa::path(get, path = "/v1/log/streams", tag = "log", operation_id = "log_streams", params(StreamsQuery),
-    responses(
-        (status = 200, description = "Streams", body = Streams),
-    ))]
+    responses((status = 200, description = "Streams", body = Streams)))]
 pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let after = query.after.as_deref().map(str::parse::<ThreadId>).transpose();

@@ -1,7 +1,7 @@
 //! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
 
 use actix_web::HttpResponse;
-use rethread::{Seq, Status, ThreadHandle};
+use rethread::{Seq, ThreadHandle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -10,6 +10,7 @@ use super::extract::{AtMoment, Named};
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Checkpoints, Family, Runs, State};
+use crate::replay;
 
 /// Which moment is meant: one of the three, or none for the present.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -56,10 +57,7 @@ impl MomentQuery {
 /// The state of a thread at a moment: variables, conversation, path, what is open.
 #[utoipa::path(get, path = "/v1/threads/{thread}/state", tag = "moments", operation_id = "thread_state",
     params(MomentQuery),
-    responses(
-        (status = 200, description = "The state", body = State),
-        (status = 404, description = "There is no such thread, or it has no such moment"),
-    ))]
+    responses((status = 200, description = "The state", body = State)))]
 pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
     Ok(HttpResponse::Ok().json(at.state().await?.json()))
 }
@@ -67,36 +65,17 @@ pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
 /// The thread and all its branches that ran at a moment, each where it stood then.
 #[utoipa::path(get, path = "/v1/threads/{thread}/family", tag = "moments", operation_id = "thread_family",
     params(MomentQuery),
-    responses(
-        (status = 200, description = "The family", body = Family),
-        (status = 404, description = "There is no such thread, or it has no such moment"),
-    ))]
+    responses((status = 200, description = "The family", body = Family)))]
 pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
     let (thread, seq) = (&at.thread, at.seq_or_last().await?);
-    let mut members = Vec::new();
-    for member in thread.family_at(seq).await? {
-        let (status, node) = match member.seq {
-            Some(seq) => {
-                let state = thread.sibling(member.thread).state_at(seq).await?;
-                (state.status(), state.node_name().map(ToString::to_string))
-            }
-            None => (Status::Pending, None),
-        };
-        members.push(json!({
-            "thread_id": member.thread, "owner": member.owner, "name": member.name, "seq": member.seq,
-            "status": status, "node": node,
-        }));
-    }
+    let members: Vec<_> = replay::family(thread, seq).await?.iter().map(replay::Member::to_json).collect();
     Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "seq": seq, "members": members })))
 }
 
 /// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
 #[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "moments", operation_id = "thread_runs",
     params(MomentQuery),
-    responses(
-        (status = 200, description = "One result for each node that was entered", body = Runs),
-        (status = 404, description = "There is no such thread, or it has no such moment"),
-    ))]
+    responses((status = 200, description = "One result for each node that was entered", body = Runs)))]
 pub(crate) async fn runs(AtMoment { thread, seq }: AtMoment) -> Result<HttpResponse, Problem> {
     let runs = match seq {
         Some(seq) => thread.runs_at(seq).await?,
@@ -107,9 +86,7 @@ pub(crate) async fn runs(AtMoment { thread, seq }: AtMoment) -> Result<HttpRespo
 
 /// The moments of a thread that have names.
 #[utoipa::path(get, path = "/v1/threads/{thread}/checkpoints", tag = "moments", operation_id = "checkpoints",
-    responses(
-        (status = 200, description = "The checkpoints, in the order of the thread", body = Checkpoints),
-    ))]
+    responses((status = 200, description = "The checkpoints, in the order of the thread", body = Checkpoints)))]
 pub(crate) async fn checkpoints(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let state = thread.state().await?;
     let checkpoints: Vec<Value> =

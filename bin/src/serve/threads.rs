@@ -59,9 +59,7 @@ pub(crate) struct ListQuery {
 /// Threads, the newest first. Ask on with `next` until it is null: a page may hold fewer than `limit`, or none, before
 /// the last.
 #[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListQuery),
-    responses(
-        (status = 200, description = "A page of the list", body = Threads),
-    ))]
+    responses((status = 200, description = "A page of the list", body = Threads)))]
 pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
     let with_usage = match query.include.as_deref() {
         None => false,
@@ -189,9 +187,7 @@ pub(crate) async fn start(
 
 /// One thread at a glance, with its tokens and cost.
 #[utoipa::path(get, path = "/v1/threads/{thread}", tag = "threads", operation_id = "show_thread",
-    responses(
-        (status = 200, description = "The thread", body = Thread),
-    ))]
+    responses((status = 200, description = "The thread", body = Thread)))]
 pub(crate) async fn show(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let mut json = thread.summary().await?.to_json();
     add_usage(&thread, &mut json).await?;
@@ -227,9 +223,7 @@ pub(crate) struct OutcomeQuery {
 /// What a thread has come to. Asking again with `wait_ms` waits without following events.
 #[utoipa::path(get, path = "/v1/threads/{thread}/outcome", tag = "threads", operation_id = "thread_outcome",
     params(OutcomeQuery),
-    responses(
-        (status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome),
-    ))]
+    responses((status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome)))]
 pub(crate) async fn outcome(
     server: Shared,
     Named(thread): Named,

@@ -53,6 +53,29 @@ pub(crate) struct Trees {
     pub(crate) meta: sled::Tree,
 }
 
+impl Trees {
+    fn open(config: &sled::Config) -> sled::Result<Self> {
+        let db = config.open()?;
+        let tree = |name: &str| db.open_tree(name);
+        Ok(Self {
+            chunks: tree("chunks")?,
+            dead: tree("dead")?,
+            seals: tree("seals")?,
+            heads: tree("heads")?,
+            runs: tree("runs")?,
+            tags: tree("tags")?,
+            forks: tree("forks")?,
+            snapshots: tree("snapshots")?,
+            values: tree("values")?,
+            blobs: tree("blobs")?,
+            owners: tree("owners")?,
+            owned: tree("owned")?,
+            meta: tree("meta")?,
+            db,
+        })
+    }
+}
+
 /// The open database, or none after it failed and until it is open again.
 pub(crate) struct Index {
     dir: PathBuf,
@@ -65,8 +88,8 @@ pub(crate) struct Index {
 
 struct Open {
     trees: Trees,
-    /// A second handle of sled's file, because sled's own flush does not reach the disk.
-    file: LogFile,
+    /// A second handle of sled's file, because sled's own flush does not reach the disk. None where nothing is to last.
+    file: Option<LogFile>,
 }
 
 /// sled now and then reports damage that is not there after a crash: this often it is asked.
@@ -123,34 +146,23 @@ impl Index {
         }
     }
 
+    /// An empty database in memory, or in the folder for temporary files, in place of the one in `dir`, which is lost.
+    pub(crate) fn substitute(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
+        let index = Self::absent(dir, cache_bytes, files, StoreError::Closed);
+        let trees = index.guarded(|| Trees::open(&sled::Config::new().temporary(true).cache_capacity(cache_bytes)))?;
+        *index.open.write() = Some(Arc::new(Open { trees, file: None }));
+        Ok(index)
+    }
+
     fn open_once(&self) -> Result<Open, StoreError> {
-        let trees = self.guarded(|| {
-            let db = sled::Config::new()
-                .path(&self.dir)
-                .cache_capacity(self.cache_bytes)
-                .segment_size(SEGMENT_BYTES)
-                .flush_every_ms(None)
-                .open()?;
-            let tree = |name: &str| db.open_tree(name);
-            Ok(Trees {
-                chunks: tree("chunks")?,
-                dead: tree("dead")?,
-                seals: tree("seals")?,
-                heads: tree("heads")?,
-                runs: tree("runs")?,
-                tags: tree("tags")?,
-                forks: tree("forks")?,
-                snapshots: tree("snapshots")?,
-                values: tree("values")?,
-                blobs: tree("blobs")?,
-                owners: tree("owners")?,
-                owned: tree("owned")?,
-                meta: tree("meta")?,
-                db,
-            })
-        })?;
+        let config = sled::Config::new()
+            .path(&self.dir)
+            .cache_capacity(self.cache_bytes)
+            .segment_size(SEGMENT_BYTES)
+            .flush_every_ms(None);
+        let trees = self.guarded(|| Trees::open(&config))?;
         let file = self.files.open(&self.file_path())?;
-        Ok(Open { trees, file })
+        Ok(Open { trees, file: Some(file) })
     }
 
     pub(crate) fn file_path(&self) -> PathBuf {
@@ -181,7 +193,10 @@ impl Index {
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let open = self.current()?;
         self.guarded(|| open.trees.db.flush())?;
-        open.file.sync().map_err(|source| failed(open.file.path(), source))
+        match &open.file {
+            Some(file) => file.sync().map_err(|source| failed(file.path(), source)),
+            None => Ok(()),
+        }
     }
 
     fn guarded<T>(&self, act: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {

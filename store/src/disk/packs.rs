@@ -9,6 +9,7 @@
 //! ```
 
 mod free;
+mod scan;
 mod spot;
 mod write;
 

@@ -11,7 +11,8 @@ use super::frame::{Entry, Stamp};
 use super::index::{Index, Watermark};
 use super::journal::{Journal, NAMES, Recovered};
 use super::mark::{self, Mark, Reached};
-use super::packs::Packs;
+use super::packs::{End, Packs};
+use super::rebuild::rebuild;
 use super::tail::{Known, Segment, State, Tail};
 use crate::error::{Damage, StoreError};
 use crate::head::Head;
@@ -61,16 +62,23 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
         ));
     }
     let reached = reached.unwrap_or_default();
-    let index = open_index(dir, cache_bytes, files, &reached, care)?;
-    let watermark = care.or_default(index.watermark())?.unwrap_or_default();
+    let mut index = open_index(dir, cache_bytes, files, &reached, care)?;
+    let watermark = index.watermark();
+    let is_lost = watermark.is_err();
+    let mut watermark = care.or_default(watermark)?.unwrap_or_default();
     if is_new && watermark != Watermark::default() {
         care.met(damage(&dir.join(FORMAT), "the file is missing"))?;
     }
-    if watermark.epoch < reached.sealed_epoch {
+    if is_lost || watermark.epoch < reached.sealed_epoch {
         care.met(Damage {
             position: Some(watermark.position),
             ..damage(&index.file_path(), "records from this position on are missing")
         })?;
+        // What is not in sled is in the packs all the same.
+        let substitute = Index::substitute(&dir.join(INDEX), cache_bytes, files.clone())?;
+        let packs = Packs::new(dir, files.clone(), End::default());
+        watermark = care.or_default(rebuild(&substitute, &index, &packs, &reached))?;
+        index = substitute;
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;

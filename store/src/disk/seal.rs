@@ -177,7 +177,7 @@ fn pack_seal<'a>(
     Ok(Sealed { seal: at(range.start), end: at(range.end), chunks, blobs })
 }
 
-fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {
+pub(super) fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {
     let before = index.head(thread)?;
     let id = thread.as_bytes();
     index.with(|trees| {

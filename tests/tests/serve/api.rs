@@ -125,6 +125,13 @@ fn threads_are_paused_resumed_told_things_forked_and_cancelled() {
     place.post(&path("resume"), &json!({})).problem(409, "conflict");
     place.post(&path("messages"), &json!({ "role": "user", "content": "And Bob?" })).is(200);
     place.post(&path("messages"), &json!({ "role": "nobody", "content": "And Bob?" })).problem(422, "unusable");
+    for (content, why) in [(json!([{}]), "missing field `type`"), (json!({}), "expected a sequence")] {
+        let problem =
+            place.post(&path("messages"), &json!({ "role": "user", "content": content })).problem(422, "unusable");
+        assert!(problem["detail"].as_str().unwrap().contains(why), "{problem}");
+    }
+    let parts = json!([{ "type": "text", "text": "And Carl?" }]);
+    place.post(&path("messages"), &json!({ "role": "user", "content": parts })).is(200);
     place.post(&path("variables"), &json!({ "variables": { "colour": "green" } })).is(200);
     let named = place.post(&path("checkpoints"), &json!({ "label": "before lunch" })).is(201).value();
     place.post(&path("checkpoints"), &json!({ "label": "before lunch" })).problem(409, "conflict");

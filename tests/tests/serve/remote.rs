@@ -101,6 +101,19 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
 }
 
 #[test]
+fn a_person_at_a_terminal_watches_answers_and_walks_through_a_thread_that_a_server_runs() {
+    let place = Place::new();
+    place.scene.write("greeting.yaml", GREETING);
+    let ran = place.scene.run_on_terminal(&[("Is that all?", "yes\n")], "run greeting.yaml --input Ada").ok();
+    assert!(ran.stdout.contains("greet") && ran.stdout.contains("Hello, Ada! How are you?"), "{ran}");
+    let shown = place.scene.run("replay last --json").ok().json();
+    assert_eq!((&shown["status"], &shown["variables"]["done"]), (&json!("completed"), &json!(true)));
+    let walked =
+        place.scene.run_on_terminal(&[("THREAD_STARTED", "n"), ("NODE_STARTED", "q")], "replay last --step").ok();
+    assert!(walked.stdout.contains("NODE_STARTED"), "{walked}");
+}
+
+#[test]
 fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
     let scene = Scene::new();
     if std::process::Command::new("python3").arg("--version").output().is_err() {

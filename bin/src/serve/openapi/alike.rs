@@ -21,13 +21,16 @@ pub(super) fn complete(path: &str, operation: &mut Operation) {
     let parts: Vec<_> = parts.map(|(name, what, pattern)| part(name, what, pattern)).collect();
     let parameters = operation.parameters.get_or_insert_default();
     let has_query = parameters.iter().any(is_in_query);
+    let has_moment = parameters.iter().any(|parameter| is_in_query(parameter) && is_called(parameter, "checkpoint"));
     parameters.iter_mut().for_each(is_never_null);
     parameters.splice(0..0, parts);
     let mut can_be = |status: &str, what: &str| {
         let answers = &mut operation.responses.responses;
         answers.entry(status.into()).or_insert_with(|| ResponseBuilder::new().description(what).into());
     };
-    if path.contains("{thread}") {
+    if has_moment {
+        can_be("404", "There is no such thread, or it has no such moment");
+    } else if path.contains("{thread}") {
         can_be("404", "There is no such thread");
     }
     if has_query {
@@ -69,6 +72,10 @@ fn is_never_null(parameter: &mut RefOr<Parameter>) {
 
 fn is_in_query(parameter: &RefOr<Parameter>) -> bool {
     matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
+}
+
+fn is_called(parameter: &RefOr<Parameter>, name: &str) -> bool {
+    matches!(parameter, RefOr::T(parameter) if parameter.name == name)
 }
 
 fn is_json(body: &RequestBody) -> bool {
