@@ -61,6 +61,7 @@ macro_rules! contract_tests {
             an_import_that_was_changed_is_refused
             an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
+            a_subscription_reads_ahead_and_misses_nothing
             a_subscription_to_one_stream_sees_only_that
             a_subscription_filters_by_kind
             a_subscription_ends_with_the_store

@@ -30,6 +30,44 @@ pub fn a_subscription_catches_up_and_follows(backend: &mut dyn Backend) {
     assert!(futures::FutureExt::now_or_never(now.next()).is_none());
 }
 
+/// The same where reads run beside the subscriber, over several of them, and with what is written meanwhile.
+pub fn a_subscription_reads_ahead_and_misses_nothing(backend: &mut dyn Backend) {
+    for seq in 0..900 {
+        for number in 0..3 {
+            drop(backend.store().append(append(thread(number), seq, &["x"])));
+        }
+    }
+    put(backend.store(), append(thread(3), 0, &["x"])).unwrap();
+    backend.reopen();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let only = Filter { threads: vec![thread(1)], kinds: Vec::new() };
+        let (mut all, mut one) =
+            (backend.store().subscribe(Position(5), Filter::default()), backend.store().subscribe(Position(5), only));
+        let mut next = Position(5);
+        let mut n_written = 0;
+        while next < Position(2_701 + n_written) {
+            // One record, then the rest of its batch: none is lost between the two ways to take them.
+            let first = all.next().await.unwrap().unwrap();
+            let rest = if next == Position(5) { all.next_batch().await.unwrap().unwrap() } else { Vec::new() };
+            for record in std::iter::once(first).chain(rest) {
+                assert_eq!(record.position, next);
+                next = next.next();
+            }
+            if n_written < 20 {
+                put(backend.store(), append(thread(4), n_written, &["y"])).unwrap();
+                n_written += 1;
+            }
+        }
+        for seq in 2..900 {
+            assert_eq!(one.next().await.unwrap().unwrap().seq, Seq(seq));
+        }
+        // One that is dropped in the middle of a read is no harm.
+        let mut dropped = backend.store().subscribe(Position(0), Filter::default());
+        assert!(dropped.next().await.is_some());
+    });
+}
+
 /// In order, from the middle as well, and not what it inherits.
 pub fn a_subscription_to_one_stream_sees_only_that(backend: &mut dyn Backend) {
     for seq in 0..600 {
