@@ -256,6 +256,7 @@ impl SledStore {
             group: journal.written_group(),
             next: self.progress.borrow().next,
             sealed_epoch: self.sealer.sealed_epoch(),
+            journal_end: journal.end(),
         };
         self.mark.lock().renew(reached)?;
         journal.trim()

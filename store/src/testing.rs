@@ -12,7 +12,7 @@ use futures::executor::block_on;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 
 pub use faulty::{Fault, FaultyStore};
-pub use power::{PowerCut, copy_as_killed, wait_for_mark};
+pub use power::{PowerCut, copy_as_killed, wait_for_mark, wait_for_mark_after};
 
 use crate::{Append, Appended, ForkPoint, Kind, NewRecord, Store, StoreError, Tag};
 

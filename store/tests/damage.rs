@@ -9,7 +9,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use rethread_store::testing::{append, copy_as_killed, put, scratch, thread, wait_for_mark, write_small_log};
+use rethread_store::testing::{
+    append, copy_as_killed, put, scratch, thread, wait_for_mark, wait_for_mark_after, write_small_log,
+};
 use rethread_store::{Options, Record, SledStore, Store, StoreError};
 
 /// What a sound log holds.
@@ -209,4 +211,45 @@ fn files_of_a_closed_log_that_are_cut_or_missing_are_never_silent() {
 fn files_of_a_killed_log_that_are_cut_or_missing_are_never_silent() {
     let (n, n_noticed) = try_each(false, cuts);
     assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
+}
+
+/// The last group is acknowledged as a whole: what is behind the damage in it counts, too.
+#[test]
+fn damage_inside_the_last_group_is_noticed() {
+    let (work, dir) = (scratch(), scratch());
+    let store = SledStore::open(work.path(), Options::default()).unwrap();
+    // Of two that are under way at once the second is soon in the group of the first.
+    let together = (0..1000).any(|n| {
+        let both = [thread(2 * n), thread(2 * n + 1)].map(|thread| store.append(append(thread, 0, &["text"])));
+        let [_, second] = both.map(|one| futures::executor::block_on(one).unwrap());
+        second.group == 2
+    });
+    assert!(together);
+    wait_for_mark(work.path(), store.next_position());
+    copy_as_killed(work.path(), dir.path()).unwrap();
+    let journal = dir.path().join("journal-a");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[end] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let opened = SledStore::open(dir.path(), Options::default());
+    assert!(matches!(opened, Err(StoreError::Damaged(_))), "{opened:?}");
+}
+
+#[test]
+fn damage_to_a_value_at_the_end_is_noticed() {
+    let (work, dir) = (scratch(), scratch());
+    let store = SledStore::open(work.path(), Options::default()).unwrap();
+    put(&store, append(thread(1), 0, &["text"])).unwrap();
+    let group = wait_for_mark(work.path(), store.next_position());
+    store.put_value("cursor/billing", b"12").unwrap();
+    wait_for_mark_after(work.path(), group);
+    copy_as_killed(work.path(), dir.path()).unwrap();
+    let journal = dir.path().join("journal-a");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let last = bytes.windows(14).rposition(|window| window == b"cursor/billing").unwrap();
+    bytes[last] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let opened = SledStore::open(dir.path(), Options::default());
+    assert!(matches!(opened, Err(StoreError::Damaged(_))), "{opened:?}");
 }

@@ -102,7 +102,8 @@ pub(crate) struct Recovered {
     pub(crate) epoch: u64,
     pub(crate) base: Position,
     pub(crate) entries: Vec<(Stamp, Entry)>,
-    end: u64,
+    /// Where its last whole frame ends.
+    pub(crate) end: u64,
     /// The group of the last whole frame.
     pub(crate) last_group: u64,
     /// The highest group that any frame names, whole or not.
@@ -145,6 +146,11 @@ impl Journal {
     /// The last group that was written.
     pub(crate) fn written_group(&self) -> u64 {
         self.written_group
+    }
+
+    /// Where the last group ended in its file; 0 when there is none in it.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset
     }
 
     /// Goes on after `group`, where that is later than what the files know.

@@ -11,10 +11,10 @@ use super::options::Options;
 use super::recover;
 use crate::error::StoreError;
 
-/// The position that the mark says the log in `dir` had reached.
-pub(crate) fn marked(dir: &Path) -> Result<Option<Position>, StoreError> {
+/// The position that the mark says the log in `dir` had reached, and the group.
+pub(crate) fn marked(dir: &Path) -> Result<Option<(Position, u64)>, StoreError> {
     let (_, reached) = Mark::open(dir, &Files::default())?;
-    Ok(reached.map(|reached| reached.next))
+    Ok(reached.map(|reached| (reached.next, reached.group)))
 }
 
 /// What is held of the log in `dir`, which is closed: bytes of keys and values by sled's trees, and of chunks in packs.

@@ -22,6 +22,8 @@ pub(crate) struct Reached {
     pub(crate) next: Position,
     /// The last life of a journal file that is all in sled.
     pub(crate) sealed_epoch: u64,
+    /// Where in its journal file that group ended.
+    pub(crate) journal_end: u64,
 }
 
 /// The file, which holds two copies that are overwritten in turn: one of them is always whole.
@@ -42,8 +44,8 @@ impl Mark {
     }
 
     /// Notes how far the log has come. Not waited for.
-    pub(crate) fn note(&mut self, group: u64, next: Position) -> std::io::Result<()> {
-        self.write(Reached { group, next, ..self.reached })
+    pub(crate) fn note(&mut self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
+        self.write(Reached { group, next, journal_end, ..self.reached })
     }
 
     /// Notes what is in sled now, on the disk when it returns.
@@ -69,6 +71,7 @@ impl Mark {
         slot.u64(reached.group);
         slot.u64(reached.next.0);
         slot.u64(reached.sealed_epoch);
+        slot.u64(reached.journal_end);
         let crc = crc32fast::hash(&slot);
         slot.u32(crc);
         slot.resize(SLOT_BYTES, 0);
@@ -79,11 +82,18 @@ impl Mark {
 fn read(slot: &[u8]) -> Result<(u64, Reached), Malformed> {
     let mut take = Take(slot);
     let count = take.u64()?;
-    let reached = Reached { group: take.u64()?, next: Position(take.u64()?), sealed_epoch: take.u64()? };
-    if take.u32()? != crc32fast::hash(&slot[..32]) || count == 0 {
-        return Err(Malformed);
+    let (group, next, sealed_epoch) = (take.u64()?, Position(take.u64()?), take.u64()?);
+    let mut reached = Reached { group, next, sealed_epoch, journal_end: 0 };
+    let mut newer = take.clone();
+    let is_checked_by = |take: &mut Take<'_>, n: usize| take.u32().is_ok_and(|crc| crc == crc32fast::hash(&slot[..n]));
+    // Format 1 did not say where the group ended.
+    if !is_checked_by(&mut take, 32) {
+        reached.journal_end = newer.u64()?;
+        if !is_checked_by(&mut newer, 40) {
+            return Err(Malformed);
+        }
     }
-    Ok((count, reached))
+    if count == 0 { Err(Malformed) } else { Ok((count, reached)) }
 }
 
 #[cfg(test)]

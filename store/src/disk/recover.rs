@@ -91,7 +91,8 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
         state.unwrap_or_else(|| State { active: Segment::new(journal.epoch(), watermark.position), sealing: None });
     let next = state.active.next_position();
     if !care.is_salvage() {
-        let reached = Reached { group: journal.written_group(), next, sealed_epoch: watermark.epoch };
+        let (group, journal_end) = (journal.written_group(), journal.end());
+        let reached = Reached { group, next, sealed_epoch: watermark.epoch, journal_end };
         // With a full disk the old mark stays, which is only further behind.
         match mark.renew(reached) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
@@ -225,7 +226,9 @@ fn check_complete(
         }));
     }
     let group = recovered.last().map_or(0, |last| last.last_group).max(watermark.group);
-    if group < reached.group {
+    // Of the last group that was acknowledged every frame counts, and the last one may be a part of it.
+    let is_cut = |last: &Recovered| last.last_group == reached.group && last.end < reached.journal_end;
+    if group < reached.group || recovered.last().is_some_and(is_cut) {
         return Err(StoreError::Damaged(Damage {
             ..damage(dir, &format!("the end of the journal is missing: the log had reached position {}", reached.next))
         }));

@@ -141,16 +141,27 @@ pub fn copy_as_killed(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the mark says that the log had reached `next`. It is written after the acknowledgement, and nothing
-/// but a test waits for it.
-pub fn wait_for_mark(log: &Path, next: Position) {
+/// Waits until the mark says that the log had reached `next`; the number of the last group that it says was written. It
+/// is written after the acknowledgement, and nothing but a test waits for it.
+pub fn wait_for_mark(log: &Path, next: Position) -> u64 {
+    wait_until_marked(log, |position, _| position == next)
+}
+
+/// Waits until the mark knows of another group than that one.
+pub fn wait_for_mark_after(log: &Path, group: u64) -> u64 {
+    wait_until_marked(log, |_, marked| marked > group)
+}
+
+fn wait_until_marked(log: &Path, is_enough: impl Fn(Position, u64) -> bool) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let reached = crate::disk::look::marked(log).unwrap();
-        if reached == Some(next) {
-            return;
+        if let Some((position, group)) = reached
+            && is_enough(position, group)
+        {
+            return group;
         }
-        assert!(Instant::now() < deadline, "the mark stays at {reached:?}, before {next}");
+        assert!(Instant::now() < deadline, "the mark stays at {reached:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -5,9 +5,9 @@ fn one_of_the_two_copies_is_always_whole() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut mark, reached) = Mark::open(dir.path(), &files).unwrap();
     assert_eq!(reached, None);
-    let reached = |group| Reached { group, next: Position(group * 2), sealed_epoch: 3 };
+    let reached = |group| Reached { group, next: Position(group * 2), sealed_epoch: 3, journal_end: group * 100 };
     mark.renew(reached(4)).unwrap();
-    mark.note(5, Position(10)).unwrap();
+    mark.note(5, Position(10), 500).unwrap();
     assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(reached(5)));
     let path = dir.path().join(NAME);
     let whole = std::fs::read(&path).unwrap();
@@ -20,4 +20,19 @@ fn one_of_the_two_copies_is_always_whole() {
     }
     std::fs::write(&path, b"").unwrap();
     assert_eq!(Mark::open(dir.path(), &files).unwrap().1, None);
+}
+
+#[test]
+fn a_copy_of_format_1_is_read() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let mut slot = Vec::new();
+    for number in [7, 4, 9, 3_u64] {
+        slot.u64(number);
+    }
+    let crc = crc32fast::hash(&slot);
+    slot.u32(crc);
+    slot.resize(SLOT_BYTES, 0);
+    std::fs::write(dir.path().join(NAME), slot).unwrap();
+    let reached = Reached { group: 4, next: Position(9), sealed_epoch: 3, journal_end: 0 };
+    assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(reached));
 }

@@ -79,7 +79,7 @@ impl Committer {
         self.answerer.answer(answers);
         // The sealer may hold it for the time of a sync: then the next group notes it.
         if let Some(mut mark) = self.mark.try_lock()
-            && let Err(error) = mark.note(self.journal.written_group(), self.next)
+            && let Err(error) = mark.note(self.journal.written_group(), self.next, self.journal.end())
         {
             tracing::warn!(%error, "the mark was not written");
         }
