@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use rethread_tests::binary::Running;
 use serde_json::{Value, json};
@@ -24,8 +25,14 @@ source.onerror = (error) => {
 source.onopen = () => console.error('open');
 "#;
 
-/// The folder with the client, where npm and node are there and npm can install.
+/// The folder with the client, where npm and node are there and npm can install. Installed by the first who asks: two
+/// at once would take away from each other what they have just written.
 fn client() -> Option<PathBuf> {
+    static CLIENT_FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    CLIENT_FOLDER.get_or_init(install).clone()
+}
+
+fn install() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eventsource");
     std::fs::create_dir_all(&folder).unwrap();
     let works =
