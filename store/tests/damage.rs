@@ -253,3 +253,29 @@ fn damage_to_a_value_at_the_end_is_noticed() {
     let opened = SledStore::open(dir.path(), Options::default());
     assert!(matches!(opened, Err(StoreError::Damaged(_))), "{opened:?}");
 }
+
+/// They say only where sled's pages lie, which its file says, too.
+#[test]
+fn sleds_notes_that_do_not_fit_its_file_are_done_without() {
+    let dir = scratch();
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    write_small_log(&store).unwrap();
+    let sound = sound(&store);
+    drop(store);
+    // Sled writes them when it opens a file that has something in it.
+    SledStore::open(dir.path(), Options::default()).unwrap().close().unwrap();
+    let notes: Vec<PathBuf> = files(&dir.path().join("index"))
+        .into_iter()
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("snap."))
+        .collect();
+    assert!(!notes.is_empty());
+    for note in &notes {
+        let mut bytes = std::fs::read(note).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(note, bytes).unwrap();
+    }
+    assert_eq!(look(dir.path(), &sound), Ok(Vec::new()));
+    let left = files(&dir.path().join("index"));
+    assert!(!left.iter().any(|path| path.to_string_lossy().contains("aside")), "{left:?}");
+}

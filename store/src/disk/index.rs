@@ -1,6 +1,7 @@
 //! sled, at arm's length: every call is guarded, because sled answers damage with a panic as often as with an
 //! error, and an error of sled's becomes one that says what to do next.
 
+mod aside;
 mod keys;
 mod rows;
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
+use aside::Aside;
 pub(crate) use keys::{
     Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
     write_watermark,
@@ -126,17 +128,21 @@ impl Index {
         let mut open = self.open.write();
         // The old handle holds a lock on the file.
         drop(open.take());
-        let (mut tries, begun) = (0, Instant::now());
+        let (mut tries, begun, mut aside) = (0, Instant::now(), Aside::default());
         loop {
             tries += 1;
             match self.open_once() {
                 Ok(opened) => {
                     *open = Some(Arc::new(opened));
+                    aside.forget();
                     return Ok(());
                 }
                 Err(StoreError::Damaged(damage)) if tries < OPEN_TRIES => {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
                     std::thread::sleep(Duration::from_millis(10));
+                    if tries + 1 == OPEN_TRIES {
+                        aside = Aside::put(&self.dir);
+                    }
                 }
                 Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
                     std::thread::sleep(Duration::from_millis(1));
