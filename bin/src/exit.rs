@@ -21,11 +21,17 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
+    /// What a person does about it, where the message does not say that.
+    pub(crate) advice: Option<&'static str>,
 }
+
+/// What is done about a log that does not open.
+const SAVE_WHAT_IS_LEFT: &str =
+    "`rethread verify` says more, `rethread export --all --output FILE` saves what can still be read";
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl ToString) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: message.to_string(), advice: None }
     }
 
     pub(crate) fn other(message: impl ToString) -> Self {
@@ -41,6 +47,9 @@ impl Failure {
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+    if let Some(advice) = failure.advice {
+        output::say(advice);
+    }
     ExitCode::from(failure.code)
 }
 
@@ -98,13 +107,8 @@ impl From<StartError> for Failure {
             StartError::Processes(ProcessesError::InUse { .. }) => CONFLICT,
             _ => FAILED,
         };
-        let mut message = chain(&error);
-        if let StartError::Store(StoreError::Damaged(_)) = error {
-            message.push_str(
-                "; `rethread verify` says more, `rethread export --all --output FILE` saves what can still be read",
-            );
-        }
-        Self::new(code, message)
+        let is_damaged = matches!(error, StartError::Store(StoreError::Damaged(_)));
+        Self { advice: is_damaged.then_some(SAVE_WHAT_IS_LEFT), ..Self::new(code, chain(&error)) }
     }
 }
 

@@ -131,7 +131,7 @@ impl OpenArgs {
         match self.look().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
                 let left = self.builder().arbiters(1).salvage().start().await?;
-                let why = failure.message.split("; `rethread").next().unwrap_or_default().to_owned();
+                let why = output::tame_lines(&failure.message);
                 output::say(&format!("{}: {why}; what follows is what can still be read", output::red("error")));
                 Ok(left)
             }

@@ -33,4 +33,4 @@ impl Serialize for CloudEvent<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,8 @@ use rethread_events::ids::TraceId;
 
 use super::*;
 
-fn event(cause: Option<Position>) -> RecordedEvent {
+/// An event whose text is awkward in every form.
+pub(in crate::serve) fn event(cause: Option<Position>) -> RecordedEvent {
     let thread = ThreadId::new(1_700_000_000_000, [7; 10]);
     let data = serde_json::json!({ "reason": "line\nbreak \u{2028} <b>" });
     let event = Event::from_data("THREAD_PAUSED", data).unwrap();

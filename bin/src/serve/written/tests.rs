@@ -1,27 +1,8 @@
-use rethread::store::{Kind, Record};
-use rethread::{Event, Hash, Seq, ThreadId, Time};
-use rethread_events::ids::TraceId;
-
 use super::*;
+use crate::serve::cloud_event::tests;
 
 fn event() -> RecordedEvent {
-    let thread = ThreadId::new(1_700_000_000_000, [7; 10]);
-    let data = serde_json::json!({ "reason": "line\nbreak \u{2028} <b>" });
-    let event = Event::from_data("THREAD_PAUSED", data).unwrap();
-    let kind = event.event_type();
-    let record = Record {
-        position: Position(7),
-        thread,
-        seq: Seq(3),
-        kind: Kind(kind.code),
-        version: kind.version,
-        recorded_at: "2026-01-31T12:00:00Z".parse::<Time>().unwrap(),
-        trace: TraceId::from(thread),
-        cause: Some(Position(5)),
-        hash: Hash::ZERO,
-        payload: event.encode().unwrap().into(),
-    };
-    RecordedEvent { record, event }
+    tests::event(Some(Position(5)))
 }
 
 fn text(events: &[RecordedEvent], form: Form) -> String {
