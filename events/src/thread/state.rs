@@ -224,6 +224,16 @@ impl State {
         self.thread = thread;
     }
 
+    /// The same state as that of a fork which inherits everything up to here: what folding the inherited events for the
+    /// fork gives. `None` inside of a fork node, whose branches have ids that follow from the thread.
+    pub fn inherited_by(mut self, fork: ThreadId) -> Option<Self> {
+        if self.fan().is_some() {
+            return None;
+        }
+        self.rename(fork);
+        Some(self)
+    }
+
     /// The thread.
     pub fn thread(&self) -> ThreadId {
         self.thread

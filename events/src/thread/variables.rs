@@ -6,6 +6,7 @@ mod looking_back;
 use std::sync::Arc;
 
 use minijinja::Value;
+use serde::{Serialize, Serializer};
 
 pub use self::looking_back::LOOKING_BACK;
 
@@ -13,6 +14,7 @@ use super::conversation::{Conversation, Entry};
 use super::state::State;
 use crate::bin::Ordered;
 use crate::expression::{Context, Variables};
+use crate::ids::Seq;
 use crate::json::Json;
 use crate::message::{Part, Role};
 
@@ -54,12 +56,22 @@ impl State {
 
     /// The model calls of the model node that ran last: `{tool_calls}` per answer.
     pub fn llm_calls(&self) -> serde_json::Value {
-        llm_calls(self.conversation.turn())
+        serde_json::to_value(self.llm_calls_json()).unwrap_or_default()
+    }
+
+    /// The same, to be written.
+    pub(super) fn llm_calls_json(&self) -> impl Serialize + '_ {
+        LlmCalls(self.conversation.turn())
     }
 
     /// The tool calls of the model node that ran last: `{id, name, arguments, success}` in the order the model asked.
     pub fn tool_calls(&self) -> serde_json::Value {
-        tool_calls(self.conversation.turn())
+        serde_json::to_value(self.tool_calls_json()).unwrap_or_default()
+    }
+
+    /// The same, to be written.
+    pub(super) fn tool_calls_json(&self) -> impl Serialize + '_ {
+        ToolCalls(self.conversation.turn())
     }
 }
 
@@ -78,8 +90,8 @@ impl Variables for View {
                 let messages: Vec<_> = self.conversation.entries.iter().map(|entry| &entry.message).collect();
                 Some(value_of(messages))
             }
-            "llm_calls" => Some(value_of(llm_calls(self.conversation.turn()))),
-            "tool_calls" => Some(value_of(tool_calls(self.conversation.turn()))),
+            "llm_calls" => Some(value_of(LlmCalls(self.conversation.turn()))),
+            "tool_calls" => Some(value_of(ToolCalls(self.conversation.turn()))),
             "workspace" => self.workspace.as_deref().map(Value::from),
             _ => None,
         }
@@ -95,34 +107,53 @@ fn value_of(value: impl serde::Serialize) -> Value {
     minijinja::value::Serde(value).into()
 }
 
-fn llm_calls(turn: &[Entry]) -> serde_json::Value {
-    let answers = turn.iter().filter(|entry| entry.message.role == Role::Assistant);
-    answers
-        .map(|entry| {
-            let calls: Vec<_> = entry.message.tool_calls().map(|call| call.name.as_str()).collect();
-            serde_json::json!({ "seq": entry.seq, "content": entry.message.joined_text(), "tool_calls": calls })
-        })
-        .collect()
+/// What a turn asked of models. Written from where it lies: a turn may be as long as its thread.
+struct LlmCalls<'a>(&'a [Entry]);
+
+#[derive(Serialize)]
+struct LlmCall<'a> {
+    seq: Seq,
+    content: String,
+    tool_calls: Vec<&'a str>,
 }
 
-fn tool_calls(turn: &[Entry]) -> serde_json::Value {
-    let results: std::collections::BTreeMap<&str, bool> = turn
-        .iter()
-        .flat_map(|entry| &entry.message.content)
-        .filter_map(|part| match part {
-            Part::ToolResult(result) => Some((result.tool_call_id.as_str(), !result.is_error)),
-            _ => None,
-        })
-        .collect();
-    turn.iter()
-        .flat_map(|entry| entry.message.tool_calls())
-        .map(|call| {
-            serde_json::json!({
-                "id": call.id,
-                "name": call.name,
-                "arguments": call.arguments,
-                "success": results.get(call.id.as_str()),
+impl Serialize for LlmCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let answers = self.0.iter().filter(|entry| entry.message.role == Role::Assistant);
+        serializer.collect_seq(answers.map(|entry| LlmCall {
+            seq: entry.seq,
+            content: entry.message.joined_text(),
+            tool_calls: entry.message.tool_calls().map(|call| call.name.as_str()).collect(),
+        }))
+    }
+}
+
+/// What a turn asked of tools, likewise.
+struct ToolCalls<'a>(&'a [Entry]);
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a Json,
+    success: Option<bool>,
+}
+
+impl Serialize for ToolCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let parts = self.0.iter().flat_map(|entry| &entry.message.content);
+        let results: indexmap::IndexMap<&str, bool> = parts
+            .filter_map(|part| match part {
+                Part::ToolResult(result) => Some((result.tool_call_id.as_str(), !result.is_error)),
+                _ => None,
             })
-        })
-        .collect()
+            .collect();
+        let calls = self.0.iter().flat_map(|entry| entry.message.tool_calls());
+        serializer.collect_seq(calls.map(|call| ToolCall {
+            id: &call.id,
+            name: &call.name,
+            arguments: &call.arguments,
+            success: results.get(call.id.as_str()).copied(),
+        }))
+    }
 }

@@ -1,7 +1,7 @@
 //! The state as JSON, for people and scripts. The shapes are documented in `docs/EVENTS.md` and do not change
 //! without a version.
 
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::ser::{Serialize, SerializeMap as _, SerializeStruct as _, Serializer};
 use serde_json::{Value, json};
 
 use super::frames::Frame;
@@ -26,7 +26,7 @@ impl Serialize for Whole<'_> {
         fields.serialize_field("started_at", &state.started_at())?;
         fields.serialize_field("last_at", &state.last_at())?;
         fields.serialize_field("node", &state.node_name())?;
-        fields.serialize_field("variables", &state.variables_json())?;
+        fields.serialize_field("variables", &WithCalls(state))?;
         fields.serialize_field("scopes", &state.scopes_json())?;
         fields.serialize_field("globals", &state.globals())?;
         fields.serialize_field("messages", &messages)?;
@@ -52,6 +52,24 @@ impl Serialize for Whole<'_> {
     }
 }
 
+/// The variables, and the calls of the model node that ran last under names of their own.
+struct WithCalls<'a>(&'a State);
+
+impl Serialize for WithCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let state = self.0;
+        let mut fields = serializer.serialize_map(None)?;
+        for (name, value) in state.variables().iter().filter(|(name, _)| !CALLS.contains(&name.as_str())) {
+            fields.serialize_entry(name, value)?;
+        }
+        fields.serialize_entry(CALLS[0], &state.llm_calls_json())?;
+        fields.serialize_entry(CALLS[1], &state.tool_calls_json())?;
+        fields.end()
+    }
+}
+
+const CALLS: [&str; 2] = ["llm_calls", "tool_calls"];
+
 impl State {
     /// The whole state: what `replay --json` prints. To write it, serialise [`State::json`], which costs less.
     pub fn to_json(&self) -> Value {
@@ -61,15 +79,6 @@ impl State {
     /// The same, to be written.
     pub fn json(&self) -> impl Serialize + '_ {
         Whole(self)
-    }
-
-    fn variables_json(&self) -> Value {
-        let mut variables = serde_json::to_value(self.variables()).unwrap_or_default();
-        if let Value::Object(variables) = &mut variables {
-            variables.insert("llm_calls".into(), self.llm_calls());
-            variables.insert("tool_calls".into(), self.tool_calls());
-        }
-        variables
     }
 
     /// The outcome in short: what `run --json` prints, but for the position.

@@ -4,24 +4,31 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::event::{AskedTool, Decision, Weight};
+use crate::ids::ThreadId;
 use crate::runs::{NodeResult, Runs};
 use crate::thread::rerun::Rerun;
 
 /// Checks all laws on the log and the live state.
 pub(super) fn hold(bench: &Bench) {
     let mut state = State::new(bench.state().thread());
+    let fork = ThreadId::new(1, [0xf0; 10]);
+    let mut of_fork = State::new(fork);
     // Snapshots of every prefix of a long log would cost its square.
     let stride = bench.log.len() / 200 + 1;
     for (i, (at, event)) in bench.log.iter().enumerate() {
         let stored = stored_and_back(event);
         let before = state.clone();
         state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
+        of_fork.apply(*at, &stored).unwrap();
         if event.event_type().weight == Weight::Informational {
             informational_events_change_nothing(&before, &state);
         }
         if i % stride == 0 || i + 1 == bench.log.len() {
             owes_or_waits(bench, &state);
             snapshots_come_back(&state);
+            if let Some(inherited) = state.clone().inherited_by(fork) {
+                assert_eq!(inherited, of_fork, "a fork that inherits all this has another state");
+            }
             every_tool_call_has_one_result(&state);
         }
     }

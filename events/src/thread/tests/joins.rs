@@ -1,0 +1,317 @@
+//! What a join makes of branches that fail, that come first, and of time.
+
+use super::branches::{TWO, two};
+use super::for_each::EACH;
+use super::*;
+
+#[test]
+fn a_failed_branch_fails_the_fork_at_once_and_the_others_are_cancelled() {
+    let mut family = Family::new(TWO, "hello");
+    family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=2
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        1     7 LLM_CALL_FAILED call=6 authentication
+        1     8 LLM_EXECUTION_FAILED node=b authentication
+        1     9 NODE_FAILED node=b attempt=1 authentication
+        1    10 THREAD_FAILED node=b authentication
+        -     5 BRANCH_ENDED index=1 authentication
+        -     6 BRANCH_ENDED index=0 cancelled
+        -     7 NODE_FAILED node=split attempt=1 authentication
+        -     8 THREAD_FAILED node=split authentication
+        0     7 LLM_CALL_FAILED call=6 cancelled
+        0     8 LLM_EXECUTION_FAILED node=a cancelled
+        0     9 NODE_FAILED node=a attempt=1 cancelled
+        0    10 THREAD_CANCELLED "not needed"
+        => - error
+        => 0 cancelled
+        => 1 error
+        output 
+    "#]]);
+}
+
+#[test]
+fn a_failed_branch_is_left_out_where_the_join_says_so() {
+    let mut family = Family::new(&two("{on_failed: ignore}"), "hello");
+    family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.with("0", |bench| bench.says("L"));
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=2
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        1     7 LLM_CALL_FAILED call=6 authentication
+        1     8 LLM_EXECUTION_FAILED node=b authentication
+        1     9 NODE_FAILED node=b attempt=1 authentication
+        1    10 THREAD_FAILED node=b authentication
+        -     5 BRANCH_ENDED index=1 authentication
+        0     7 LLM_CALL_COMPLETED call=6
+        0     8 LLM_EXECUTION_COMPLETED node=a "L"
+        0     9 NODE_COMPLETED node=a
+        0    10 THREAD_COMPLETED node=gather
+        -     6 BRANCH_ENDED output=L index=0
+        -     7 JOIN_COMPLETED node=split n_completed=1 n_failed=1
+        -     8 NODE_COMPLETED node=split
+        -     9 NODE_STARTED node=gather attempt=1
+        -    10 NODE_COMPLETED node=gather
+        -    11 NODE_STARTED node=sum attempt=1
+        -    12 LLM_EXECUTION_REQUEST node=sum
+        -    13 LLM_CALL_REQUESTED 1
+        => - running
+        => 0 completed
+        => 1 error
+        output {"left":"L","right":null}
+    "#]]);
+}
+
+#[test]
+fn a_failed_branch_is_a_result_where_the_join_says_so() {
+    let mut family = Family::new(&two("{on_failed: collect}"), "hello");
+    family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.with("0", |bench| bench.says("L"));
+    let right = family.root().state().variables()["right"].clone();
+    family.note(&right.0["error"]["kind"]);
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=2
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        1     7 LLM_CALL_FAILED call=6 authentication
+        1     8 LLM_EXECUTION_FAILED node=b authentication
+        1     9 NODE_FAILED node=b attempt=1 authentication
+        1    10 THREAD_FAILED node=b authentication
+        -     5 BRANCH_ENDED index=1 authentication
+        0     7 LLM_CALL_COMPLETED call=6
+        0     8 LLM_EXECUTION_COMPLETED node=a "L"
+        0     9 NODE_COMPLETED node=a
+        0    10 THREAD_COMPLETED node=gather
+        -     6 BRANCH_ENDED output=L index=0
+        -     7 JOIN_COMPLETED node=split n_completed=1 n_failed=1
+        -     8 NODE_COMPLETED node=split
+        -     9 NODE_STARTED node=gather attempt=1
+        -    10 NODE_COMPLETED node=gather
+        -    11 NODE_STARTED node=sum attempt=1
+        -    12 LLM_EXECUTION_REQUEST node=sum
+        -    13 LLM_CALL_REQUESTED 1
+            "authentication"
+        => - running
+        => 0 completed
+        => 1 error
+        output {"left":"L","right":{"error":{"kind":"authentication","message":"the provider is down","retryable":false}}}
+    "#]]);
+}
+
+#[test]
+fn the_first_branch_wins_and_the_loser_is_cancelled_with_all_its_calls() {
+    let mut family = Family::new(&two("{mode: any}"), "hello");
+    family.with("1", |bench| bench.says("R"));
+    family.note("the answer of the loser comes too late");
+    family.with("0", |bench| {
+        let answer = bench::answer(CallId(Seq(6)), "L", &[], FinishReason::Stop);
+        bench.give(Input::ModelAnswered { call: CallId(Seq(6)), attempt: 1, answer });
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=1
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        1     7 LLM_CALL_COMPLETED call=6
+        1     8 LLM_EXECUTION_COMPLETED node=b "R"
+        1     9 NODE_COMPLETED node=b
+        1    10 THREAD_COMPLETED node=gather
+        -     5 BRANCH_ENDED output=R index=1
+        -     6 BRANCH_ENDED index=0 cancelled
+        -     7 JOIN_COMPLETED node=split n_completed=1 n_failed=1
+        -     8 NODE_COMPLETED node=split
+        -     9 NODE_STARTED node=gather attempt=1
+        -    10 NODE_COMPLETED node=gather
+        -    11 NODE_STARTED node=sum attempt=1
+        -    12 LLM_EXECUTION_REQUEST node=sum
+        -    13 LLM_CALL_REQUESTED 1
+        0     7 LLM_CALL_FAILED call=6 cancelled
+        0     8 LLM_EXECUTION_FAILED node=a cancelled
+        0     9 NODE_FAILED node=a attempt=1 cancelled
+        0    10 THREAD_CANCELLED "not needed"
+            the answer of the loser comes too late
+        0    11 WARNING call=6 "late_answer"
+        => - running
+        => 0 cancelled
+        => 1 completed
+        output {"left":null,"right":"R"}
+    "#]]);
+}
+
+#[test]
+fn two_of_three_suffice() {
+    let yaml = EACH.replace("concurrency: 2", "concurrency: 3\n      mode: n_of_m\n      n: 2");
+    let mut family = Family::new(&yaml, serde_json::json!(["x", "y", "z"]));
+    family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.with("2", |bench| bench.says("Z"));
+    family.note("one is missing still");
+    family.with("1", |bench| bench.says("Y"));
+    assert_eq!(family.root().state().output().unwrap().0.to_string(), r#"[null,"Y","Z"]"#);
+    assert_eq!(family.root().state().status(), Status::Completed);
+
+    let mut family = Family::new(&yaml, serde_json::json!(["x", "y", "z"]));
+    family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+    assert_eq!(family.root().state().status(), Status::Running);
+    family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
+    assert_eq!(family.root().state().status(), Status::Error, "two cannot complete any more");
+    assert_eq!(family.threads["2"].state().status(), Status::Cancelled);
+}
+
+#[test]
+fn where_one_suffices_a_failure_is_none_until_the_last() {
+    let mut family = Family::new(&two("{mode: any}"), "hello");
+    family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+    family.note("one is left");
+    family.with("1", |bench| bench.model_fails(ErrorKind::Quota));
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=1
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        0     7 LLM_CALL_FAILED call=6 authentication
+        0     8 LLM_EXECUTION_FAILED node=a authentication
+        0     9 NODE_FAILED node=a attempt=1 authentication
+        0    10 THREAD_FAILED node=a authentication
+        -     5 BRANCH_ENDED index=0 authentication
+            one is left
+        1     7 LLM_CALL_FAILED call=6 quota
+        1     8 LLM_EXECUTION_FAILED node=b quota
+        1     9 NODE_FAILED node=b attempt=1 quota
+        1    10 THREAD_FAILED node=b quota
+        -     6 BRANCH_ENDED index=1 quota
+        -     7 NODE_FAILED node=split attempt=1 authentication
+        -     8 THREAD_FAILED node=split authentication
+        => - error
+        => 0 error
+        => 1 error
+        output 
+    "#]]);
+}
+
+#[test]
+fn time_is_up() {
+    let mut family = Family::new(&two("{timeout_ms: 100}"), "hello");
+    family.tick_after_ms("-", 100);
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=2
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+            100 ms later
+        -     5 BRANCH_ENDED index=0 timeout
+        -     6 BRANCH_ENDED index=1 timeout
+        -     7 NODE_FAILED node=split attempt=1 timeout
+        -     8 THREAD_FAILED node=split timeout
+        0     7 LLM_CALL_FAILED call=6 cancelled
+        0     8 LLM_EXECUTION_FAILED node=a cancelled
+        0     9 NODE_FAILED node=a attempt=1 cancelled
+        0    10 THREAD_CANCELLED "not needed"
+        1     7 LLM_CALL_FAILED call=6 cancelled
+        1     8 LLM_EXECUTION_FAILED node=b cancelled
+        1     9 NODE_FAILED node=b attempt=1 cancelled
+        1    10 THREAD_CANCELLED "not needed"
+        => - error
+        => 0 cancelled
+        => 1 cancelled
+        output 
+    "#]]);
+    let mut family = Family::new(&two("{timeout_ms: 100, on_failed: ignore}"), "hello");
+    family.with("1", |bench| bench.says("R"));
+    family.tick_after_ms("-", 100);
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=split attempt=1
+        -     2 FORK_STARTED node=split n_needed=2
+        -     3 BRANCH_STARTED index=0
+        -     4 BRANCH_STARTED index=1
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=a attempt=1
+        0     5 LLM_EXECUTION_REQUEST node=a
+        0     6 LLM_CALL_REQUESTED 1
+        1     3 THREAD_FORKED
+        1     4 NODE_STARTED node=b attempt=1
+        1     5 LLM_EXECUTION_REQUEST node=b
+        1     6 LLM_CALL_REQUESTED 1
+        1     7 LLM_CALL_COMPLETED call=6
+        1     8 LLM_EXECUTION_COMPLETED node=b "R"
+        1     9 NODE_COMPLETED node=b
+        1    10 THREAD_COMPLETED node=gather
+        -     5 BRANCH_ENDED output=R index=1
+            100 ms later
+        -     6 BRANCH_ENDED index=0 timeout
+        -     7 JOIN_COMPLETED node=split n_completed=1 n_failed=1
+        -     8 NODE_COMPLETED node=split
+        -     9 NODE_STARTED node=gather attempt=1
+        -    10 NODE_COMPLETED node=gather
+        -    11 NODE_STARTED node=sum attempt=1
+        -    12 LLM_EXECUTION_REQUEST node=sum
+        -    13 LLM_CALL_REQUESTED 1
+        0     7 LLM_CALL_FAILED call=6 cancelled
+        0     8 LLM_EXECUTION_FAILED node=a cancelled
+        0     9 NODE_FAILED node=a attempt=1 cancelled
+        0    10 THREAD_CANCELLED "not needed"
+        => - running
+        => 0 cancelled
+        => 1 completed
+        output {"left":null,"right":"R"}
+    "#]]);
+}
