@@ -1,5 +1,7 @@
 //! From the log to a state: the one way a thread comes back, whether to go on or to be looked at.
 
+use std::ops::Range;
+
 use rethread_events::bin;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
@@ -8,9 +10,13 @@ use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
 use crate::error::RuntimeError;
 use crate::kept_states::KeptStates;
+use crate::snapshots;
 
 /// How many records are read at a time. A page ends before a multiple of it.
 pub(crate) const PAGE: u64 = 500;
+
+/// A snapshot is read only where it saves the fold of so many events.
+const SNAPSHOT_EVENTS_MIN: u64 = snapshots::EVENTS_MIN;
 
 /// A state and where it stands in the log.
 #[derive(Debug, Clone)]
@@ -22,16 +28,10 @@ pub(crate) struct Loaded {
     pub(crate) snapshot: Option<Seq>,
 }
 
-/// The state of a thread after its last event, from its snapshot where there is a good one. Blocks.
+/// The state of a thread after its last event, from a snapshot where there is a good one. Blocks.
 pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, RuntimeError> {
     let info = stream(store, thread)?;
-    let snapshot = store.snapshot(thread)?.filter(|snapshot| snapshot.version == STATE_VERSION);
-    if let Some(snapshot) = snapshot
-        && let Some(loaded) = from_snapshot(store, thread, &snapshot)?
-    {
-        return fold(store, thread, loaded, info.last_seq.next());
-    }
-    fold(store, thread, Loaded::empty(thread), info.last_seq.next())
+    to(store, &info, info.last_seq)
 }
 
 /// As [`present`], from one of these states where one is of this thread. Blocks. For whoever looks at a thread again and
@@ -57,11 +57,9 @@ pub(crate) fn at_from(
         Some(known) if is_of(store, thread, &known)? => known,
         _ => Loaded::empty(thread),
     };
-    let snapshot = store.snapshot(thread)?;
-    if let Some(snapshot) = snapshot.filter(|s| s.version == STATE_VERSION && s.seq <= seq)
-        && snapshot.seq >= loaded.state.next_seq()
-        && let Some(newer) = from_snapshot(store, thread, &snapshot)?
-    {
+    let worth = Seq(loaded.state.next_seq().0 + SNAPSHOT_EVENTS_MIN);
+    if let Some(newer) = from_snapshots(store, &info, worth..seq.next())? {
+        kept.keep(thread, &newer);
         loaded = newer;
     }
     fold_to(store, thread, loaded, seq.next(), |loaded| {
@@ -78,24 +76,18 @@ fn is_of(store: &dyn Store, thread: ThreadId, known: &Loaded) -> Result<bool, Ru
     Ok(records.first().is_some_and(|record| record.hash == known.last_hash))
 }
 
-/// The state of a thread after event `seq`. Blocks. Folds from the beginning unless the snapshot is before `seq`.
+/// The state of a thread after event `seq`, from a snapshot where there is a good one. Blocks.
 pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded, RuntimeError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
         return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
     }
-    let snapshot = store.snapshot(thread)?;
-    if let Some(snapshot) = snapshot.filter(|s| s.version == STATE_VERSION && s.seq <= seq)
-        && let Some(loaded) = from_snapshot(store, thread, &snapshot)?
-    {
-        return fold(store, thread, loaded, seq.next());
-    }
-    fold(store, thread, Loaded::empty(thread), seq.next())
+    to(store, &info, seq)
 }
 
-/// The fold of a whole thread, without its snapshot: what `verify` compares the snapshot with. Blocks.
-pub(crate) fn from_the_first(store: &dyn Store, thread: ThreadId, end: Seq) -> Result<Loaded, RuntimeError> {
-    fold(store, thread, Loaded::empty(thread), end)
+fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, RuntimeError> {
+    let loaded = from_snapshots(store, info, Seq(snapshots::EVENTS_MIN)..seq.next())?;
+    fold(store, info.thread, loaded.unwrap_or_else(|| Loaded::empty(info.thread)), seq.next())
 }
 
 /// Where its stream stands. Blocks.
@@ -107,34 +99,66 @@ pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, 
 }
 
 impl Loaded {
-    fn empty(thread: ThreadId) -> Self {
+    /// Before the first event.
+    pub(crate) fn empty(thread: ThreadId) -> Self {
         Self { state: State::new(thread), last_position: Position(0), last_hash: Hash::ZERO, snapshot: None }
+    }
+}
+
+/// The state in the newest good snapshot whose seq is in the range, be it the thread's own or of one that it inherits
+/// from.
+fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, RuntimeError> {
+    let (thread, mut owner, mut end) = (info.thread, *info, range.end);
+    loop {
+        let seqs = store.snapshots(owner.thread)?;
+        for seq in seqs.into_iter().rev().filter(|seq| (range.start..end).contains(seq)) {
+            let Some(snapshot) = store.snapshot(owner.thread, seq)? else { continue };
+            if snapshot.version != STATE_VERSION {
+                // Those before it are no younger.
+                break;
+            }
+            if let Some(loaded) = from_snapshot(store, thread, owner.thread, &snapshot)? {
+                return Ok(Some(loaded));
+            }
+        }
+        let Some(point) = owner.fork_of else { return Ok(None) };
+        end = end.min(point.seq.next());
+        if end <= range.start {
+            return Ok(None);
+        }
+        // One that is not there is told about with the records that are missing then.
+        let Ok(parent) = store.stream(point.parent) else { return Ok(None) };
+        owner = parent;
     }
 }
 
 /// The state in a snapshot, when it is the fold of the very records that are in the log: the hash of the record at
 /// its seq says so.
-fn from_snapshot(store: &dyn Store, thread: ThreadId, snapshot: &Snapshot) -> Result<Option<Loaded>, RuntimeError> {
+fn from_snapshot(
+    store: &dyn Store,
+    thread: ThreadId,
+    owner: ThreadId,
+    snapshot: &Snapshot,
+) -> Result<Option<Loaded>, RuntimeError> {
     let records = store.read_stream(thread, snapshot.seq..snapshot.seq.next(), 1)?;
     let Some(record) = records.first().filter(|record| record.hash == snapshot.hash) else {
         tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot is not of this stream and is passed over");
         return Ok(None);
     };
-    match bin::decode::<State>(&snapshot.state) {
-        Ok(state) if state.thread() == thread && state.next_seq() == snapshot.seq.next() => Ok(Some(Loaded {
-            state,
-            last_position: record.position,
-            last_hash: record.hash,
-            snapshot: Some(snapshot.seq),
-        })),
+    let state = match bin::decode::<State>(&snapshot.state) {
+        Ok(state) if state.thread() == owner && state.next_seq() == snapshot.seq.next() => state,
         _ => {
             tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot cannot be read and is passed over");
-            Ok(None)
+            return Ok(None);
         }
-    }
+    };
+    let state = if owner == thread { Some(state) } else { state.inherited_by(thread) };
+    let (last_position, last_hash) = (record.position, record.hash);
+    Ok(state.map(|state| Loaded { state, last_position, last_hash, snapshot: Some(snapshot.seq) }))
 }
 
-fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
+/// The state after the event before `end`.
+pub(crate) fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
     fold_to(store, thread, loaded, end, |_| {})
 }
 
@@ -170,3 +194,6 @@ fn fold_to(
     }
     Ok(loaded)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,41 @@
-//! When a state is worth keeping, and the keeping of it.
+//! When a state is worth keeping, which ones stay, and the keeping of them.
+//!
+//! A thread that lives has the state of its last event but some in the log, so that it comes back quickly. A long one
+//! has a few more along the way, also after it has ended, so that a look at any of its moments folds a quarter of it at
+//! most.
 
 use std::sync::Arc;
 
 use rethread_events::bin;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
-use rethread_store::{Snapshot, Store};
+use rethread_store::{Snapshot, Store, StoreError};
 
 /// So many events are folded in about three milliseconds: shorter threads, and that is most, never write a snapshot,
 /// and their log costs the disk nothing beside their events.
-const EVENTS_MIN: u64 = 2_048;
+pub(crate) const EVENTS_MIN: u64 = 2_048;
+
+/// So many events are read and folded in about thirteen milliseconds by a process that has just begun. A stretch of a
+/// thread that is no longer than this needs no snapshot inside of it, so that a thread which is no longer leaves none
+/// when it has ended: a state may be as large as all that was said.
+const STRETCH_MIN: u64 = 16_384;
+
+/// The part of a thread that may have to be folded for a look at one of its moments. With a quarter there are up to five
+/// snapshots along the way; where states grow with the thread they are all in all at most three times as large as its
+/// last one.
+const STRETCHES: u64 = 4;
+
+/// How long a stretch without a snapshot may be in a thread with so many events.
+fn stretch_max(n_events: u64) -> u64 {
+    STRETCH_MIN.max(n_events / STRETCHES)
+}
 
 /// Whether a live thread at `next` should write a snapshot, its last one being at `last`. The distance grows with
 /// the thread, so that all snapshots of a thread together cost no more than a constant factor of its log, and a cold
-/// start folds at most half as many events again as the snapshot holds.
+/// start folds at most a third as many events again as the snapshot holds.
 pub(crate) fn is_due(next: Seq, last: Option<Seq>) -> bool {
     let last = last.map_or(0, |seq| seq.0);
-    next.0 - last.min(next.0) >= EVENTS_MIN.max(last / 2)
+    next.0 - last.min(next.0) >= EVENTS_MIN.max(last / (STRETCHES - 1))
 }
 
 /// Whether a thread that is put away should leave one.
@@ -24,13 +43,41 @@ pub(crate) fn is_due_when_put_away(next: Seq, last: Option<Seq>) -> bool {
     next.0 - last.map_or(0, |seq| seq.0).min(next.0) >= EVENTS_MIN
 }
 
-/// Writes the state beside the log. A cache: when it fails, the next start folds a little more.
-pub(crate) fn keep(store: &Arc<dyn Store>, state: &State, seq: Seq, hash: Hash) {
+/// Which of a thread's snapshots stay, all of them sorted, while it lives: the last one, and before it as few as leave
+/// no stretch that is too long.
+fn thinned_out(seqs: &[Seq]) -> Vec<Seq> {
+    let Some((last, before)) = seqs.split_last() else { return Vec::new() };
+    let mut kept = needed(before, *last);
+    kept.push(*last);
+    kept
+}
+
+/// Which of them are needed for looks at a thread that ends with the event `end`.
+fn needed(seqs: &[Seq], end: Seq) -> Vec<Seq> {
+    let stretch = stretch_max(end.0);
+    let (mut kept, mut from) = (Vec::new(), 0);
+    for (at, seq) in seqs.iter().enumerate() {
+        let next = seqs.get(at + 1).unwrap_or(&end);
+        if next.0.saturating_sub(from) > stretch {
+            kept.push(*seq);
+            from = seq.0;
+        }
+    }
+    kept
+}
+
+/// Writes the state beside the log, the last snapshot that was of use being at `last`: where there is none, those that
+/// may be there are of another version and go. A cache: when it fails, the next start folds a little more.
+pub(crate) fn keep(store: &Arc<dyn Store>, state: &State, seq: Seq, hash: Hash, last: Option<Seq>) {
     let (store, thread) = (store.clone(), state.thread());
     match bin::encode(state) {
         Ok(state) => drop(actix_rt::task::spawn_blocking(move || {
             let snapshot = Snapshot { seq, hash, version: STATE_VERSION, state };
-            if let Err(error) = store.put_snapshot(thread, snapshot) {
+            let kept = store.put_snapshot(thread, snapshot).and_then(|()| match last {
+                Some(_) => thin_out(&*store, thread, thinned_out),
+                None => thin_out(&*store, thread, |_| vec![seq]),
+            });
+            if let Err(error) = kept {
                 tracing::warn!(%thread, %error, "no snapshot was kept");
             }
         })),
@@ -38,14 +85,22 @@ pub(crate) fn keep(store: &Arc<dyn Store>, state: &State, seq: Seq, hash: Hash) 
     }
 }
 
-/// Nobody waits for an answer of a thread that has ended: its snapshot, which may be as large as all it said, makes
-/// room. An empty one of no version takes its place.
-pub(crate) fn give_back(store: &Arc<dyn Store>, thread: ThreadId, seq: Seq) {
+/// Nobody waits for an answer of a thread that has ended with the event `end`: its snapshots make room, but for those
+/// that looks at its moments need.
+pub(crate) fn give_back(store: &Arc<dyn Store>, thread: ThreadId, end: Seq) {
     let store = store.clone();
     drop(actix_rt::task::spawn_blocking(move || {
-        let none = Snapshot { seq, hash: Hash::ZERO, version: 0, state: Vec::new() };
-        if let Err(error) = store.put_snapshot(thread, none) {
-            tracing::debug!(%thread, %error, "the snapshot of an ended thread stays");
+        if let Err(error) = thin_out(&*store, thread, |seqs| needed(seqs, end)) {
+            tracing::debug!(%thread, %error, "the snapshots of an ended thread stay");
         }
     }));
 }
+
+fn thin_out(store: &dyn Store, thread: ThreadId, which: impl Fn(&[Seq]) -> Vec<Seq>) -> Result<(), StoreError> {
+    let seqs = store.snapshots(thread)?;
+    let kept = which(&seqs);
+    if kept == seqs { Ok(()) } else { store.keep_snapshots(thread, &kept) }
+}
+
+#[cfg(test)]
+mod tests;

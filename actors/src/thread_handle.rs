@@ -239,7 +239,7 @@ impl ThreadHandle {
         self.tell(Input::CancelInteraction { interaction }).await.map(drop)
     }
 
-    /// Deletes the thread with its snapshot and the blobs that only it names, and before it all its branches.
+    /// Deletes the thread with its snapshots and the blobs that only it names, and before it all its branches.
     ///
     /// # Errors
     /// `Store(InUse)` while forks inherit from it; `Rejected` while it or a branch of it has not ended: cancel it

@@ -6,15 +6,15 @@ use rethread_events::thread::STATE_VERSION;
 use rethread_store::{Damage, Store, StoreError, Verification};
 
 use crate::error::RuntimeError;
-use crate::load;
+use crate::load::{self, Loaded};
 use crate::runtime::Runtime;
 
 /// How many streams are asked for at a time.
 const PAGE: usize = 512;
 
 impl Runtime {
-    /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its snapshot
-    /// is their fold.
+    /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its
+    /// snapshots are their folds.
     ///
     /// # Errors
     /// When the log cannot be read at all. What is wrong with single threads is in the answer.
@@ -42,19 +42,23 @@ fn verify(store: &dyn Store) -> Result<Verification, RuntimeError> {
     }
 }
 
-/// That the events of a thread follow from each other, and that its snapshot is their fold.
+/// That the events of a thread follow from each other, and that its snapshots are their folds.
 fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<Damage>, RuntimeError> {
-    let fault = |seq: Option<Seq>, what: String| Damage { thread: Some(thread), seq, what, ..Damage::default() };
-    let snapshot = store.snapshot(thread)?.filter(|snapshot| snapshot.version == STATE_VERSION);
-    let folded = |end: Seq| load::from_the_first(store, thread, end);
-    if let Some(snapshot) = snapshot {
-        match folded(snapshot.seq.next()) {
-            Ok(loaded) if bin::encode(&loaded.state).ok().as_ref() == Some(&snapshot.state) => {}
-            Ok(_) => return Ok(Some(fault(Some(snapshot.seq), "the snapshot is not the fold of the events".into()))),
+    let mut loaded = Loaded::empty(thread);
+    for seq in store.snapshots(thread)?.into_iter().filter(|seq| *seq <= last) {
+        let Some(snapshot) = store.snapshot(thread, seq)?.filter(|snapshot| snapshot.version == STATE_VERSION) else {
+            continue;
+        };
+        loaded = match load::fold(store, thread, loaded, seq.next()) {
+            Ok(loaded) => loaded,
             Err(error) => return as_damage(thread, error).map(Some),
+        };
+        if bin::encode(&loaded.state).ok().as_ref() != Some(&snapshot.state) {
+            let what = "the snapshot is not the fold of the events".into();
+            return Ok(Some(Damage { thread: Some(thread), seq: Some(seq), what, ..Damage::default() }));
         }
     }
-    match folded(last.next()) {
+    match load::fold(store, thread, loaded, last.next()) {
         Ok(_) => Ok(None),
         Err(error) => as_damage(thread, error).map(Some),
     }

@@ -15,6 +15,7 @@ mod health;
 mod hub;
 mod idempotency;
 mod interactions;
+mod large;
 mod log;
 mod metrics;
 mod moments;

@@ -140,11 +140,21 @@ pub trait Store: Send + Sync + 'static {
     /// The bytes with this hash.
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
-    /// Keeps a snapshot in place of the stream's former one. A cache: not durable at once, may be lost.
+    /// Keeps a snapshot beside the stream's others, in place of one at the same seq. A cache: not durable at once, may
+    /// be lost.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
 
-    /// The stream's snapshot. `None` when there is none or it is damaged; the caller checks version and hash.
-    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError>;
+    /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
+    /// and reads none.
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
+
+    /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
+    /// hash.
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Takes the stream's snapshots away but for those at these seqs. As durable as they are: after a crash some may
+    /// be there again.
+    fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError>;
 
     /// Keeps a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
@@ -158,7 +168,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes the value under that name away, durable when it returns.
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
 
-    /// Deletes a stream with its snapshot and the blobs that only it names. Its positions stay empty.
+    /// Deletes a stream with its snapshots and the blobs that only it names. Its positions stay empty.
     /// `InUse` names the forks that still inherit from it; nothing was deleted then.
     fn delete(&self, thread: ThreadId) -> Result<(), StoreError>;
 

@@ -33,6 +33,7 @@ mod sealer;
 mod store;
 mod tail;
 mod verify;
+mod waiting;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -136,13 +136,26 @@ impl Store for MemoryStore {
         plan::payload_fits(snapshot.state.len())?;
         self.write(|state| {
             let stream = state.streams.get_mut(&thread).ok_or_else(|| plan::no_thread(thread))?;
-            stream.snapshot = Some(snapshot);
+            stream.snapshots.insert(snapshot.seq, snapshot);
             Ok(())
         })
     }
 
-    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
-        self.log.read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshot.clone())))
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+        let seqs = |stream: &log::Stream| stream.snapshots.keys().copied().collect();
+        self.log.read(|state| Ok(state.streams.get(&thread).map(seqs).unwrap_or_default()))
+    }
+
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+        self.log.read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshots.get(&seq)).cloned()))
+    }
+
+    fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
+        self.write(|state| {
+            let stream = state.streams.get_mut(&thread).ok_or_else(|| plan::no_thread(thread))?;
+            stream.snapshots.retain(|seq, _| seqs.contains(seq));
+            Ok(())
+        })
     }
 
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {

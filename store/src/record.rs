@@ -1,7 +1,6 @@
 //! Records: events with their place and time. The store does not know what a payload means.
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use rethread_events::ids::{EventId, Hash, Position, Seq, ThreadId, Time, TraceId};
 
 /// What kind of event a record holds: the code from the event table of `rethread-events`. Opaque here; filters
@@ -59,7 +58,7 @@ pub struct Record {
     /// Chains it to the record before it in its stream, see [`Record::chain`].
     pub hash: Hash,
     /// The encoded event; a payload that was stored as a blob is already read back.
-    pub payload: Arc<[u8]>,
+    pub payload: Bytes,
 }
 
 /// What a record's hash is made of besides the payload.

@@ -104,17 +104,19 @@ impl Live {
     }
 
     /// Keeps a snapshot of what is durable; a state with events under way is not.
-    pub(super) fn keep_snapshot(&self, inner: &Inner) {
+    pub(super) fn keep_snapshot(&mut self, inner: &Inner) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
-            snapshots::keep(&inner.store, state, seq, self.last_hash);
+            snapshots::keep(&inner.store, state, seq, self.last_hash, self.snapshot);
+            self.snapshot = Some(seq);
         }
     }
 
-    /// Lets the room of its snapshot go.
-    pub(super) fn give_snapshot_back(&self, inner: &Inner) {
-        if let Some(seq) = self.snapshot {
-            snapshots::give_back(&inner.store, self.thread.state().thread(), seq);
+    /// Lets the room of its snapshots go, but for those that looks at it need.
+    pub(super) fn give_snapshots_back(&self, inner: &Inner) {
+        let state = self.thread.state();
+        if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {
+            snapshots::give_back(&inner.store, state.thread(), end);
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::Mode;
 use super::{Tell, ThreadActor, perform};
 use crate::inner::Inner;
+use crate::snapshots;
 
 impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
@@ -25,6 +26,8 @@ impl ThreadActor {
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
         let mut next = live.thread.state().next_deadline();
+        // Nothing runs ahead of the disk while a state is to be kept, which it can be only when all is durable.
+        let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
         let goes_on = !live.halting && !self.inner.observing && !live.thread.state().is_paused();
         if goes_on {
             for effect in &effects {
@@ -34,7 +37,7 @@ impl ThreadActor {
                 }
                 if effect.not_before() > now {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
-                } else if effect.may_be_repeated() || key.0.0 < live.durable {
+                } else if runs_ahead && effect.may_be_repeated() || key.0.0 < live.durable {
                     let token = CancellationToken::new();
                     let begins =
                         perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };

@@ -21,6 +21,14 @@ impl ThreadActor {
         let now = Inner::now();
         let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
+            // One that goes on and on by itself has always something under way, and a state with that is none to keep:
+            // now and then it waits until all of it is durable.
+            if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
+                if !live.under_way.is_empty() {
+                    return;
+                }
+                live.keep_snapshot(&self.inner);
+            }
             return ctx.notify(Tell { input: Input::Tick, reply: None, work: None });
         }
         if !live.under_way.is_empty() {
@@ -51,7 +59,6 @@ impl ThreadActor {
             return self.put_away(ctx);
         }
         if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
-            live.snapshot = live.thread.state().last_seq();
             live.keep_snapshot(&self.inner);
         }
         if live.running.is_empty() && live.idle.is_none() {
@@ -70,7 +77,7 @@ impl ThreadActor {
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         if ended {
-            live.give_snapshot_back(&self.inner);
+            live.give_snapshots_back(&self.inner);
         } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
             live.keep_snapshot(&self.inner);
         }

@@ -265,9 +265,17 @@ impl Store for RemoteStore {
         self.looks_only()
     }
 
-    fn snapshot(&self, _thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+    fn snapshots(&self, _thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         // A cache: whoever looks folds the events.
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self, _thread: ThreadId, _seq: Seq) -> Result<Option<Snapshot>, StoreError> {
         Ok(None)
+    }
+
+    fn keep_snapshots(&self, _thread: ThreadId, _seqs: &[Seq]) -> Result<(), StoreError> {
+        self.looks_only()
     }
 
     fn put_value(&self, _name: &str, _value: &[u8]) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::extract::{AtMoment, Named};
+use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Checkpoints, Family, Runs, State};
@@ -59,7 +60,7 @@ impl MomentQuery {
     params(MomentQuery),
     responses((status = 200, description = "The state", body = State)))]
 pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
-    Ok(HttpResponse::Ok().json(at.state().await?.json()))
+    Ok(large::json(at.state().await?, |state, to| Ok(serde_json::to_writer(to, &state.json())?)).await)
 }
 
 /// The thread and all its branches that ran at a moment, each where it stood then.

@@ -15,44 +15,68 @@ use rethread_store::{Appended, Options, SledStore, Store, StoreError};
 use crate::cost::Cost;
 use crate::{Result, append, disk_bytes, payload, say, thread};
 
-/// The plain file and the log in turns, because what else the machine does changes from second to second.
+/// How many write at once.
+pub(crate) const WRITERS: u64 = 64;
+
+/// How often the plain file and the log take turns, because what else the machine does changes from second to second.
+const TURNS: u32 = 8;
+
+/// How long the log is left alone after its turn, so that the plain file's is not beside the sealer.
+const REST: Duration = Duration::from_millis(500);
+
+/// The plain file and one log in turns, which share `time` for each turn.
 pub(crate) fn compare(root: &Path, in_flight: usize, time: Duration) -> Result<()> {
-    let mut ratios = Vec::new();
-    for turn in 0..3 {
+    let dir = root.join(format!("log-{in_flight}"));
+    let store = Arc::new(SledStore::open(&dir, Options::default())?);
+    let half = time / 2;
+    let (mut plain, mut log, mut ratios) = (Sum::default(), Sum::default(), Vec::new());
+    let mut seqs = vec![0; WRITERS as usize];
+    let mut groups = 0.0;
+    for _ in 0..TURNS {
         let mut cost = Cost::begin();
-        let plain = plain_group_commit(root, 64, in_flight, time)?;
-        let plain_cpu = cost.next();
-        let dir = root.join(format!("log-{in_flight}-{turn}"));
-        let store = Arc::new(SledStore::open(&dir, Options::default())?);
-        cost.next();
-        let (rate, group) = writers(&store, 64, in_flight, time)?;
-        let cpu = cost.next();
-        let n = store.next_position().0;
-        let each = |cpu: Duration, rate: f64| cpu.as_secs_f64() * 1e6 / (rate * time.as_secs_f64());
-        say(
-            &format!("64 writers x {in_flight} in flight, plain file"),
-            &format!("{plain:.0}/s, {:.2} us of processor each", each(plain_cpu, plain)),
-        );
-        say(
-            &format!("64 writers x {in_flight} in flight, log"),
-            &format!(
-                "{rate:.0}/s ({:.2} of plain), {:.2} us of processor each, {group:.0} records a group",
-                rate / plain,
-                each(cpu, rate)
-            ),
-        );
-        ratios.push(rate / plain);
-        let begun = Instant::now();
-        store.close()?;
-        say("  close", &format!("{:.2?}", begun.elapsed()));
-        if turn == 0 {
-            read_back(&dir, n)?;
-        }
-        std::fs::remove_dir_all(&dir)?;
+        let plain_rate = plain_group_commit(root, WRITERS, in_flight, half)?;
+        plain.add(plain_rate, cost.next());
+        let (rate, group) = writers(&store, &mut seqs, in_flight, half)?;
+        groups += group;
+        ratios.push(rate / plain_rate);
+        std::thread::sleep(REST);
+        log.add(rate, cost.next());
     }
+    let name = format!("{WRITERS} writers x {in_flight} in flight");
+    say(&format!("{name}, plain file"), &plain.mean(half));
+    let group = groups / f64::from(TURNS);
+    say(&format!("{name}, log"), &format!("{}, {group:.0} records a group", log.mean(half)));
     ratios.sort_unstable_by(f64::total_cmp);
-    say(&format!("64 writers x {in_flight}, of plain, the middle one"), &format!("{:.2}", ratios[1]));
-    Ok(())
+    let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+    say(
+        "  of the plain file, all turns together",
+        &format!("{:.2}; each: {}", log.rates / plain.rates, each.join(" ")),
+    );
+    let n = store.next_position().0;
+    let begun = Instant::now();
+    store.close()?;
+    say("  close", &format!("{:.2?}", begun.elapsed()));
+    read_back(&dir, n)?;
+    Ok(std::fs::remove_dir_all(&dir)?)
+}
+
+/// What several turns of the same length came to.
+#[derive(Default)]
+struct Sum {
+    rates: f64,
+    cpu: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, rate: f64, cpu: Duration) {
+        self.rates += rate;
+        self.cpu += cpu;
+    }
+
+    fn mean(&self, turn: Duration) -> String {
+        let each = self.cpu.as_secs_f64() * 1e6 / (self.rates * turn.as_secs_f64());
+        format!("{:.0}/s, {each:.2} us of processor each", self.rates / f64::from(TURNS))
+    }
 }
 
 fn read_back(dir: &Path, n: u64) -> Result<()> {
@@ -112,10 +136,17 @@ fn plain_group_commit(root: &Path, writers: u64, in_flight: usize, time: Duratio
     Ok(n as f64 / begun.elapsed().as_secs_f64())
 }
 
-pub(crate) fn writers(store: &Arc<SledStore>, writers: u64, in_flight: usize, time: Duration) -> Result<(f64, f64)> {
+/// Appends by one writer for each of `seqs`, its next one; how many a second, and the size of the groups they came to lie in.
+pub(crate) fn writers(
+    store: &Arc<SledStore>,
+    seqs: &mut [u64],
+    in_flight: usize,
+    time: Duration,
+) -> Result<(f64, f64)> {
     let begun = Instant::now();
-    let callers: Vec<_> = (0..writers)
-        .map(|n| {
+    let callers: Vec<_> = (0_u64..)
+        .zip(seqs.iter().copied())
+        .map(|(n, first)| {
             let store = Arc::clone(store);
             std::thread::spawn(move || -> std::result::Result<(u64, u64), StoreError> {
                 // Made beforehand: what is measured is the log.
@@ -123,7 +154,7 @@ pub(crate) fn writers(store: &Arc<SledStore>, writers: u64, in_flight: usize, ti
                 let mut open: std::collections::VecDeque<
                     BoxFuture<'static, std::result::Result<Appended, StoreError>>,
                 > = std::collections::VecDeque::new();
-                let (mut seq, mut groups) = (0, 0);
+                let (mut seq, mut groups) = (first, 0);
                 while begun.elapsed() < time {
                     while open.len() < in_flight {
                         open.push_back(store.append(append(thread(n), seq, payloads[seq as usize % 256].clone())));
@@ -141,9 +172,10 @@ pub(crate) fn writers(store: &Arc<SledStore>, writers: u64, in_flight: usize, ti
         })
         .collect();
     let (mut n, mut groups) = (0, 0);
-    for caller in callers {
-        let (appends, sum) = caller.join().map_err(|_| "a caller stopped")??;
-        n += appends;
+    for (caller, next) in callers.into_iter().zip(seqs) {
+        let (seq, sum) = caller.join().map_err(|_| "a caller stopped")??;
+        n += seq - *next;
+        *next = seq;
         groups += sum;
     }
     Ok((n as f64 / begun.elapsed().as_secs_f64(), groups as f64 / n as f64))

@@ -21,7 +21,10 @@ impl Care {
         match self {
             Self::Strict => Err(StoreError::Damaged(damage)),
             Self::Salvage(found) => {
-                found.push(damage);
+                // The same is met by whoever looks at it.
+                if !found.contains(&damage) {
+                    found.push(damage);
+                }
                 Ok(())
             }
         }

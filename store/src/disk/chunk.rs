@@ -6,8 +6,7 @@
 //! run:   thread 16, flags, [trace 16], [hash before 32], first seq, n, first position, first time, records
 //! ```
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
@@ -179,28 +178,30 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Row>, Malformed> {
         return Err(Malformed);
     }
     match take.u8()? {
-        0 => rows(take),
+        0 => rows(&Bytes::copy_from_slice(take.0)),
         1 => {
             let n = take.u32()? as usize;
             if n > CHUNK_BYTES_MAX {
                 return Err(Malformed);
             }
             let raw = lz4_flex::block::decompress(take.0, n).map_err(|_| Malformed)?;
-            rows(Take(&raw))
+            rows(&raw.into())
         }
         _ => Err(Malformed),
     }
 }
 
-fn rows(mut take: Take<'_>) -> Result<Vec<Row>, Malformed> {
+fn rows(raw: &Bytes) -> Result<Vec<Row>, Malformed> {
+    let mut take = Take(raw);
     let mut rows = Vec::with_capacity(take.0.len() / 64);
     while !take.0.is_empty() {
-        read_run(&mut take, &mut rows)?;
+        read_run(raw, &mut take, &mut rows)?;
     }
     Ok(rows)
 }
 
-fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
+/// Payloads are parts of `raw`, which stays in memory as long as one of them: it is at most a chunk.
+fn read_run(raw: &Bytes, take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
     let thread = ThreadId::from_bytes(take.array()?);
     let flags = take.u8()?;
     let trace = match flags & 1 {
@@ -229,11 +230,11 @@ fn read_run(take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(), Malformed> {
             0 => {
                 let payload = take.sized()?;
                 let hash = Record::chain(before, thread, seq, recorded_at, trace, kind, version, payload);
-                (None, Arc::from(payload), hash)
+                (None, raw.slice_ref(payload), hash)
             }
             _ => {
                 let blob = Hash::from_bytes(take.array()?);
-                (Some(blob), Arc::from([]), Hash::from_bytes(take.array()?))
+                (Some(blob), Bytes::new(), Hash::from_bytes(take.array()?))
             }
         };
         let record = Record {

@@ -11,6 +11,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use crate::contract::{ForkPoint, Tag};
@@ -269,7 +271,7 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
             3 => stamp.cause.map(Cause::At),
             _ => return Err(Malformed),
         };
-        let payload = Arc::from(take.sized()?);
+        let payload = Bytes::copy_from_slice(take.sized()?);
         items.push(Item { kind, version, recorded_at, cause, payload });
     }
     Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, items })

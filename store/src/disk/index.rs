@@ -2,6 +2,7 @@
 //! error, and an error of sled's becomes one that says what to do next.
 
 mod aside;
+mod blocks;
 mod keys;
 mod rows;
 
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 
 use aside::Aside;
+use blocks::Blocks;
+pub(crate) use blocks::Changes;
 pub(crate) use keys::{
     Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
     write_watermark,
@@ -23,7 +26,7 @@ use super::limits::SEGMENT_BYTES;
 use crate::error::{Damage, StoreError};
 use crate::wire::Malformed;
 
-/// sled's trees.
+/// sled's trees. What there is for each thread is in blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct Trees {
     pub(crate) db: sled::Db,
@@ -34,14 +37,14 @@ pub(crate) struct Trees {
     /// seal (its first position) → end position, number of chunks
     pub(crate) seals: sled::Tree,
     /// thread → head
-    pub(crate) heads: sled::Tree,
+    pub(crate) heads: Blocks,
     /// thread ‖ first seq → seal, chunk, number of records
-    pub(crate) runs: sled::Tree,
+    pub(crate) runs: Blocks,
     /// tag ‖ thread → nothing
-    pub(crate) tags: sled::Tree,
+    pub(crate) tags: Blocks,
     /// parent ‖ child → nothing
-    pub(crate) forks: sled::Tree,
-    /// thread ‖ piece → bytes
+    pub(crate) forks: Blocks,
+    /// thread ‖ seq ‖ piece → bytes
     pub(crate) snapshots: sled::Tree,
     /// name ‖ 0 ‖ piece → bytes
     pub(crate) values: sled::Tree,
@@ -59,14 +62,15 @@ impl Trees {
     fn open(config: &sled::Config) -> sled::Result<Self> {
         let db = config.open()?;
         let tree = |name: &str| db.open_tree(name);
+        let blocks = |name: &str| tree(name).map(Blocks::new);
         Ok(Self {
             chunks: tree("chunks")?,
             dead: tree("dead")?,
             seals: tree("seals")?,
-            heads: tree("heads")?,
-            runs: tree("runs")?,
-            tags: tree("tags")?,
-            forks: tree("forks")?,
+            heads: blocks("heads")?,
+            runs: blocks("runs")?,
+            tags: blocks("tags")?,
+            forks: blocks("forks")?,
             snapshots: tree("snapshots")?,
             values: tree("values")?,
             blobs: tree("blobs")?,

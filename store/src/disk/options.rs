@@ -12,8 +12,8 @@ pub struct Options {
     pub label: String,
     /// How many bytes of unpacked records are kept in memory for readers.
     pub read_cache_bytes: usize,
-    /// How many bytes sled may keep in memory, by its own count, which is of bytes as they are stored. Resident it is
-    /// several times that.
+    /// How many bytes sled may keep in memory, by its own count, which is of bytes as they are stored. Whatever it may
+    /// keep, it has an entry in memory for each of its pages.
     pub index_cache_bytes: u64,
     /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
     /// this is taken when nothing else waits.

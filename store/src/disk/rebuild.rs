@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use bytes::Bytes;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::chunk::{self, Row};
-use super::index::{Index, Place, Trees, Watermark, chunk_key, run_key, write_place};
+use super::index::{Changes, Index, Place, Trees, Watermark, chunk_key, run_key, write_place};
 use super::mark::Reached;
 use super::packs::{End, Packs};
-use super::seal::write_head;
+use super::seal::write_heads;
 use crate::contract::{ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
@@ -39,12 +40,13 @@ pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reac
         let Ok(rows) = chunk::unpack(bytes) else { return Ok(false) };
         index.with(|trees| {
             trees.chunks.insert(chunk_key(Position(0), number), &spot.write())?;
+            let mut places = Changes::new();
             for run in rows.chunk_by(|a, b| a.record.thread == b.record.thread && a.record.seq.next() == b.record.seq) {
                 let first = &run[0].record;
                 let place = Place { first: first.seq, seal: Position(0), chunk: number, n: run.len() as u64 };
-                trees.runs.insert(run_key(first.thread, first.seq), write_place(&place))?;
+                places.insert(run_key(first.thread, first.seq).into(), Some(write_place(&place)));
             }
-            Ok(())
+            trees.runs.write(places)
         })?;
         for row in rows {
             next = next.max(row.record.position.next());
@@ -54,7 +56,7 @@ pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reac
         Ok(true)
     })?;
     let parents = parents(packs, &ends)?;
-    for (thread, Ends { first, last }) in &ends {
+    let heads = ends.iter().map(|(thread, Ends { first, last })| {
         let head = Head {
             last_seq: last.record.seq,
             last_position: last.record.position,
@@ -65,8 +67,9 @@ pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reac
             fork_of: parents.get(&first.before).copied().filter(|_| first.record.seq > Seq(0)),
             trace: last.record.trace,
         };
-        write_head(index, *thread, &head)?;
-    }
+        (*thread, head)
+    });
+    write_heads(index, &heads.collect::<Vec<_>>())?;
     // All that the log had reached: then no end of the journal is missing.
     let group = if next == reached.next { reached.group } else { 0 };
     Ok(Watermark { epoch: reached.sealed_epoch, position: next, group, packs: End::default() })
@@ -95,7 +98,7 @@ fn copy(tree: fn(&Trees) -> &sled::Tree, from: &Index, to: &Index) -> Result<(),
 fn note(ends: &mut BTreeMap<ThreadId, Ends>, row: Row) {
     // The payloads of a whole log are not to be held in memory.
     let mut row = row;
-    row.record.payload = [].into();
+    row.record.payload = Bytes::new();
     match ends.get_mut(&row.record.thread) {
         None => {
             ends.insert(row.record.thread, Ends { first: row.clone(), last: row });

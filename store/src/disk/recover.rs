@@ -21,9 +21,9 @@ use crate::plan::{Addition, Recent};
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
 const FORMAT: &str = "format";
-/// The format of the files that this program writes. Format 1 had the chunks in sled; it is read, and becomes this one
-/// when a log is opened to be written.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The format of the files that this program writes. Format 1 had the chunks in sled, formats 1 and 2 each head, run, tag
+/// and fork in a row of its own; they are read, and become this one when a log is opened to be written.
+pub(crate) const FORMAT_VERSION: u32 = 3;
 const FORMAT_VERSION_MIN: u32 = 1;
 
 /// A log that was found whole.

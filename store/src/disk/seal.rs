@@ -5,22 +5,21 @@ mod delete;
 mod snapshots;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
 
 use rethread_events::ids::{Hash, Position, ThreadId};
 
-pub(crate) use snapshots::{decode_snapshot, write_snapshots};
+pub(crate) use snapshots::{snapshot, snapshots, write_snapshots};
 
 use super::chunk::{self, Link, Packer, Run};
 use super::index::{
-    Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
+    Changes, Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
 };
 use super::limits::SEAL_BYTES;
 use super::packs::{PackWriter, Spot};
 use super::pieces;
 use super::read::Reader;
 use super::tail::{Part, Segment};
-use crate::contract::Snapshot;
+use super::waiting::Waiting;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::record::Record;
@@ -28,11 +27,7 @@ use delete::{delete, free_dead, remove_orphan, replace, rewrite};
 
 /// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
 /// makes them count.
-pub(crate) fn seal(
-    reader: &Reader,
-    segment: &Segment,
-    snapshots: &[(ThreadId, Arc<Snapshot>)],
-) -> Result<(), StoreError> {
+pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
     let index = &reader.index;
     remove_leftovers(index, segment.base)?;
     let mut packs = reader.packs.begin(|| index.spots())?;
@@ -48,18 +43,19 @@ pub(crate) fn seal(
     for thread in replaced {
         delete(index, thread, &mut orphans)?;
     }
+    let mut runs = Changes::new();
     for one in &sealed {
-        one.write(index)?;
+        one.write(index, &mut runs)?;
     }
+    index.with(|trees| trees.runs.write(runs))?;
     write_blobs(index, segment)?;
     for hash in orphans {
         remove_orphan(index, hash)?;
     }
-    for (thread, part) in &segment.streams {
-        if let Some(head) = &part.head {
-            write_head(index, *thread, head)?;
-        }
-    }
+    let mut heads: Vec<(ThreadId, Head)> =
+        segment.streams.iter().filter_map(|(thread, part)| Some((*thread, part.head?))).collect();
+    heads.sort_unstable_by_key(|(thread, _)| *thread);
+    write_heads(index, &heads)?;
     for (name, value) in &segment.values {
         let key = value_key(name);
         index.with(|trees| match value {
@@ -101,8 +97,8 @@ struct Sealed<'a> {
 }
 
 impl Sealed<'_> {
-    /// Tells sled of them.
-    fn write(&self, index: &Index) -> Result<(), StoreError> {
+    /// Tells sled of them, but for the places of their runs.
+    fn write(&self, index: &Index, places: &mut Changes) -> Result<(), StoreError> {
         for (hash, record) in &self.blobs {
             write_blob(index, *hash, Some(&record.payload), [Some(record.thread)])?;
         }
@@ -111,7 +107,7 @@ impl Sealed<'_> {
                 trees.chunks.insert(chunk_key(self.seal, number), &spot.write())?;
                 for run in runs {
                     let place = Place { first: run.first, seal: self.seal, chunk: number, n: run.n };
-                    trees.runs.insert(run_key(run.thread, run.first), write_place(&place))?;
+                    places.insert(run_key(run.thread, run.first).into(), Some(write_place(&place)));
                 }
             }
             let n = self.chunks.len() as u32;
@@ -177,25 +173,33 @@ fn pack_seal<'a>(
     Ok(Sealed { seal: at(range.start), end: at(range.end), chunks, blobs })
 }
 
-pub(super) fn write_head(index: &Index, thread: ThreadId, head: &Head) -> Result<(), StoreError> {
-    let before = index.head(thread)?;
-    let id = thread.as_bytes();
-    index.with(|trees| {
-        // The head last: as long as it is the old one, the old tag is known and can be taken away.
+/// Writes heads, which are in the order of their threads.
+pub(super) fn write_heads(index: &Index, heads: &[(ThreadId, Head)]) -> Result<(), StoreError> {
+    let threads: Vec<ThreadId> = heads.iter().map(|(thread, _)| *thread).collect();
+    let (mut rows, mut tags, mut forks) = (Changes::new(), Changes::new(), Changes::new());
+    for ((thread, head), before) in heads.iter().zip(index.heads(&threads)?) {
+        let id = thread.as_bytes();
+        if before.is_none_or(|before| before.tag != head.tag) {
+            tags.insert(pair_key(&[head.tag.0], id), Some(Vec::new()));
+        }
         match before {
-            Some(before) if before.tag == head.tag => {}
-            Some(before) => {
-                trees.tags.insert(pair_key(&[head.tag.0], id), &[])?;
-                trees.tags.remove(pair_key(&[before.tag.0], id))?;
+            Some(before) if before.tag != head.tag => {
+                tags.insert(pair_key(&[before.tag.0], id), None);
             }
+            Some(_) => {}
             None => {
-                trees.tags.insert(pair_key(&[head.tag.0], id), &[])?;
                 if let Some(point) = head.fork_of {
-                    trees.forks.insert(pair_key(point.parent.as_bytes(), id), &[])?;
+                    forks.insert(pair_key(point.parent.as_bytes(), id), Some(Vec::new()));
                 }
             }
         }
-        trees.heads.insert(id, head.encode(thread)).map(|_| ())
+        rows.insert(id.into(), Some(head.encode(*thread)));
+    }
+    index.with(|trees| {
+        trees.tags.write(tags)?;
+        trees.forks.write(forks)?;
+        // The heads last: as long as one is the old one, the old tag is known and can be taken away.
+        trees.heads.write(rows)
     })
 }
 

@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{Seq, ThreadId};
 
 use super::mark::Mark;
 use super::read::Reader;
 use super::seal::{seal, write_snapshots};
 use super::tail::Segment;
+use super::waiting::Waiting;
 use crate::contract::Snapshot;
 use crate::error::StoreError;
 
@@ -34,9 +35,10 @@ pub(crate) enum Task {
 
 #[derive(Default)]
 struct State {
-    snapshots: HashMap<ThreadId, Arc<Snapshot>>,
+    snapshots: HashMap<ThreadId, Waiting>,
     /// Those that are being written.
-    leaving: HashMap<ThreadId, Arc<Snapshot>>,
+    leaving: HashMap<ThreadId, Waiting>,
+    /// What `snapshots` holds.
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
@@ -93,22 +95,36 @@ impl Sealer {
     }
 
     pub(crate) fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) {
+        self.change_snapshots(thread, |waiting| waiting.put(snapshot));
+    }
+
+    pub(crate) fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) {
+        self.change_snapshots(thread, |waiting| waiting.keep(&seqs.iter().copied().collect()));
+    }
+
+    fn change_snapshots(&self, thread: ThreadId, change: impl FnOnce(&mut Waiting)) {
         let mut state = self.state.lock();
-        state.snapshot_bytes += snapshot.state.len() + 64;
-        if let Some(old) = state.snapshots.insert(thread, Arc::new(snapshot)) {
-            state.snapshot_bytes -= old.state.len() + 64;
-        }
+        let waiting = state.snapshots.entry(thread).or_default();
+        let before = waiting.bytes();
+        change(waiting);
+        let after = waiting.bytes();
+        state.snapshot_bytes = state.snapshot_bytes.saturating_sub(before) + after;
     }
 
-    pub(crate) fn snapshot(&self, thread: ThreadId) -> Option<Arc<Snapshot>> {
+    /// What is to become of a stream's snapshots.
+    pub(crate) fn snapshots(&self, thread: ThreadId) -> Waiting {
         let state = self.state.lock();
-        state.snapshots.get(&thread).or_else(|| state.leaving.get(&thread)).cloned()
+        let mut all = state.leaving.get(&thread).cloned().unwrap_or_default();
+        if let Some(later) = state.snapshots.get(&thread) {
+            all.then(later.clone());
+        }
+        all
     }
 
-    pub(crate) fn forget_snapshot(&self, thread: ThreadId) {
+    pub(crate) fn forget_snapshots(&self, thread: ThreadId) {
         let mut state = self.state.lock();
         if let Some(old) = state.snapshots.remove(&thread) {
-            state.snapshot_bytes -= old.state.len() + 64;
+            state.snapshot_bytes = state.snapshot_bytes.saturating_sub(old.bytes());
         }
         state.leaving.remove(&thread);
     }
@@ -123,12 +139,13 @@ impl Sealer {
         !self.state.lock().snapshots.is_empty()
     }
 
-    fn take_snapshots(&self) -> Vec<(ThreadId, Arc<Snapshot>)> {
+    fn take_snapshots(&self) -> Vec<(ThreadId, Waiting)> {
         let mut state = self.state.lock();
         state.snapshot_bytes = 0;
-        let leaving = std::mem::take(&mut state.snapshots);
-        state.leaving.extend(leaving);
-        state.leaving.iter().map(|(thread, snapshot)| (*thread, Arc::clone(snapshot))).collect()
+        for (thread, later) in std::mem::take(&mut state.snapshots) {
+            state.leaving.entry(thread).or_default().then(later);
+        }
+        state.leaving.iter().map(|(thread, waiting)| (*thread, waiting.clone())).collect()
     }
 
     /// The loop of the sealer's thread.

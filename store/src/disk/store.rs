@@ -82,22 +82,37 @@ impl Store for SledStore {
         Ok(())
     }
 
-    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         let reader = self.open_reader()?;
-        if let Some(snapshot) = self.sealer.snapshot(thread) {
-            return Ok(Some(Snapshot::clone(&snapshot)));
-        }
+        let waiting = self.sealer.snapshots(thread);
         if reader.find_head(thread)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let is_old = reader.tail.replaces(thread);
+        let mut seqs = if is_old { Vec::new() } else { seal::snapshots(&reader.index, thread)? };
+        seqs.retain(|seq| waiting.lets_stay(*seq));
+        seqs.extend(waiting.seqs());
+        seqs.sort_unstable();
+        seqs.dedup();
+        Ok(seqs)
+    }
+
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+        let reader = self.open_reader()?;
+        let waiting = self.sealer.snapshots(thread);
+        if let Some(snapshot) = waiting.find(seq) {
+            return Ok(Some(Snapshot::clone(snapshot)));
+        }
+        if !waiting.lets_stay(seq) || reader.tail.replaces(thread) || reader.find_head(thread)?.is_none() {
             return Ok(None);
         }
-        match reader.index.pieces(|trees| &trees.snapshots, thread.as_bytes()) {
-            Ok(bytes) => Ok(bytes.and_then(|bytes| seal::decode_snapshot(&bytes))),
-            Err(StoreError::Damaged(damage)) => {
-                tracing::warn!(%thread, %damage, "a snapshot cannot be read");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        seal::snapshot(&reader.index, thread, seq)
+    }
+
+    fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
+        self.open_reader()?.head(thread)?;
+        self.sealer.keep_snapshots(thread, seqs);
+        Ok(())
     }
 
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {

@@ -110,6 +110,11 @@ impl Tail {
         self.state.read().base()
     }
 
+    /// Whether what sled has of a stream does not count any more: it was deleted.
+    pub(crate) fn replaces(&self, thread: ThreadId) -> bool {
+        self.state.read().segments().any(|segment| segment.replaces(thread))
+    }
+
     /// Up to `limit` records from position `from` on; the position before which they are in sled; the streams of
     /// which what is in sled does not count.
     pub(crate) fn records(&self, from: Position, limit: usize) -> (Vec<Record>, Position, HashSet<ThreadId>) {

@@ -34,7 +34,7 @@ pub(super) struct Stream {
     pub(super) recent: Recent,
     /// Positions of its own records.
     pub(super) own: Vec<usize>,
-    pub(super) snapshot: Option<Snapshot>,
+    pub(super) snapshots: BTreeMap<Seq, Snapshot>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl State {
                 stream.recent = recent;
                 stream.own.extend(own.clone());
             })
-            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshot: None });
+            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshots: BTreeMap::new() });
         Ok(Appended {
             first_position: first,
             last_position: next.last_position,

@@ -1,7 +1,6 @@
 //! What an append adds to a stream, and the records that come of it.
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use super::{import_fits, nothing, payload_fits};
@@ -35,7 +34,7 @@ pub(crate) struct Item {
     pub(crate) version: u16,
     pub(crate) recorded_at: Time,
     pub(crate) cause: Option<Cause>,
-    pub(crate) payload: Arc<[u8]>,
+    pub(crate) payload: Bytes,
 }
 
 impl From<NewRecord> for Item {
@@ -114,7 +113,7 @@ impl Addition {
                     Cause::Own(seq) => recent.position(seq),
                 }),
                 hash: next.hash,
-                payload: Arc::clone(&new.payload),
+                payload: new.payload.clone(),
             });
         }
         next

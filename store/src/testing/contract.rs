@@ -55,7 +55,8 @@ macro_rules! contract_tests {
             a_deleted_stream_can_begin_anew
             blobs_live_as_long_as_an_owner
             values_are_kept_by_name
-            a_snapshot_replaces_the_one_before
+            snapshots_stand_beside_each_other
+            snapshots_are_thinned_out
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
             an_import_that_was_changed_is_refused

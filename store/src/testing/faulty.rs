@@ -151,8 +151,16 @@ impl Store for FaultyStore {
         self.alive()?.put_snapshot(thread, snapshot)
     }
 
-    fn snapshot(&self, thread: ThreadId) -> Result<Option<Snapshot>, StoreError> {
-        self.alive()?.snapshot(thread)
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+        self.alive()?.snapshots(thread)
+    }
+
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+        self.alive()?.snapshot(thread, seq)
+    }
+
+    fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
+        self.alive()?.keep_snapshots(thread, seqs)
     }
 
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {

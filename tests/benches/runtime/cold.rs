@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rethread::store::Snapshot;
 use rethread::{Seq, State, ThreadId};
 
 use crate::alone::median;
@@ -41,11 +40,8 @@ async fn first_answer(folder: &Path, id: ThreadId, with_snapshot: bool, label: &
     let runtime = work::runtime(folder, "look_up")?.recover(false).start().await?;
     let thread = runtime.thread(id);
     if !with_snapshot {
-        // One of another version is passed over.
-        let info = runtime.store().stream(id)?;
-        let void = Snapshot { seq: info.last_seq, hash: info.hash, version: u16::MAX, state: Vec::new() };
-        runtime.store().put_snapshot(id, void)?;
-    } else if runtime.store().snapshot(id)?.is_none_or(|snapshot| snapshot.version == u16::MAX) {
+        runtime.store().keep_snapshots(id, &[])?;
+    } else if runtime.store().snapshots(id)?.is_empty() {
         say("there is no snapshot to measure with", "");
     }
     let begun = Instant::now();

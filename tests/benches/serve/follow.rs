@@ -17,7 +17,7 @@ use crate::client::{Client, Server};
 use crate::{Size, say, told};
 
 /// Threads that write at the same time, each about 40 pieces of an answer in a second.
-const WRITERS: usize = 125;
+const WRITERS: usize = 140;
 const READERS: usize = 1_000;
 const NEVER_READ: usize = 10;
 

@@ -8,13 +8,14 @@
 
 mod client;
 mod follow;
+mod moments;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, Server};
 use rethread_tests::binary::Scene;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Ends at once.
 const QUICK: &str = r#"
@@ -58,8 +59,13 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let size = Size { full: arguments.iter().any(|a| a == "--bench") };
     let wanted: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
-    let parts: [(&str, Part); 5] =
-        [("first", first), ("starts", starts), ("follow", follow::run), ("catch-up", catch_up), ("moments", moments)];
+    let parts: [(&str, Part); 5] = [
+        ("first", first),
+        ("starts", starts),
+        ("follow", follow::run),
+        ("catch-up", catch_up),
+        ("moments", moments::run),
+    ];
     for (name, part) in parts {
         if wanted.is_empty() || wanted.contains(&name) {
             println!("\n{name}");
@@ -153,24 +159,4 @@ fn catch_up(size: Size) {
         "as JSON lines over HTTP",
         &format!("{:.0} events/s, {:.2} of the scan", rate(over_http), rate(over_http) / rate(bare)),
     );
-}
-
-/// The state at any seq of a long thread, by a server that has not seen it before.
-fn moments(size: Size) {
-    let server = Server::start(Scene::new(), "");
-    let mut client = Client::to(server.address);
-    let thread = client.run(&long(size.of(100_000)));
-    let summary = client.get(&format!("/v1/threads/{thread}"));
-    let last = summary["last_seq"].as_u64().unwrap();
-    let server = Server::start(server.stop(), "");
-    let mut client = Client::to(server.address);
-    let mut at = |seq: u64| {
-        let began = Instant::now();
-        let state: Value = client.get(&format!("/v1/threads/{thread}/state?seq={seq}"));
-        assert_eq!(state["seq"], seq);
-        began.elapsed()
-    };
-    say("the first look, near the end", &format!("{:.1?}, {last} events", at(last - 10)));
-    let took = (0..size.of(200) as u64).map(|i| at((i * 7_919_777) % last)).collect();
-    told("the state at a seq, any", took);
 }

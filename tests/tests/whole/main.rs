@@ -19,6 +19,7 @@ mod handler;
 mod interaction;
 mod limits;
 mod long;
+mod moments;
 mod monitor;
 mod named;
 mod outputs;

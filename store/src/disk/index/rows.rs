@@ -1,10 +1,10 @@
 //! What is looked up in the trees.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
+use super::blocks::Row;
 use super::keys::{
     Dead, Place, Stored, Watermark, chunk_key, pair_key, read_dead, read_run, read_seal, read_stored, read_watermark,
     run_key,
@@ -24,6 +24,16 @@ impl Index {
 
     pub(crate) fn head(&self, thread: ThreadId) -> Result<Option<Head>, StoreError> {
         let bytes = self.with(|trees| trees.heads.get(thread.as_bytes()))?;
+        self.read_head(thread, bytes)
+    }
+
+    /// The heads of these threads, which are in order. For the one that writes.
+    pub(crate) fn heads(&self, threads: &[ThreadId]) -> Result<Vec<Option<Head>>, StoreError> {
+        let rows = self.with(|trees| trees.heads.get_all(threads.iter().map(|thread| &thread.as_bytes()[..])))?;
+        threads.iter().zip(rows).map(|(thread, bytes)| self.read_head(*thread, bytes)).collect()
+    }
+
+    fn read_head(&self, thread: ThreadId, bytes: Option<Vec<u8>>) -> Result<Option<Head>, StoreError> {
         bytes.map(|bytes| Head::decode(thread, &bytes)).transpose().map_err(self.malformed("the head of a thread"))
     }
 
@@ -32,11 +42,8 @@ impl Index {
         let rows = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             let at = run_key(thread, seq);
-            let from = match trees.runs.range(low..=at).next_back() {
-                Some(row) => row?.0.to_vec(),
-                None => at.to_vec(),
-            };
-            trees.runs.range(from..=high.to_vec()).take(n_max).collect::<sled::Result<Vec<_>>>()
+            let from = trees.runs.last(&low, &at, |_, _| true)?.map_or(at.to_vec(), |(key, _)| key);
+            trees.runs.range(&from, &high, n_max)
         })?;
         rows.iter()
             .map(|(key, value)| read_run(key, value))
@@ -46,19 +53,13 @@ impl Index {
 
     /// The last run of the stream whose seal begins at or before `position`, from the end backwards.
     pub(crate) fn run_before(&self, thread: ThreadId, position: Position) -> Result<Option<Place>, StoreError> {
-        self.with(|trees| {
+        let row = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
-            for row in trees.runs.range(low..=high).rev() {
-                let (key, value) = row?;
-                match read_run(&key, &value) {
-                    Ok(place) if place.seal <= position => return Ok(Ok(Some(place))),
-                    Ok(_) => {}
-                    Err(malformed) => return Ok(Err(malformed)),
-                }
-            }
-            Ok(Ok(None))
-        })?
-        .map_err(self.malformed("the place of a run"))
+            // One that cannot be read is wanted, too: it is damage.
+            let wanted = |key: &[u8], value: &[u8]| read_run(key, value).map_or(true, |place| place.seal <= position);
+            trees.runs.last(&low, &high, wanted)
+        })?;
+        row.map(|(key, value)| read_run(&key, &value)).transpose().map_err(self.malformed("the place of a run"))
     }
 
     pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<Stored>, StoreError> {
@@ -107,15 +108,14 @@ impl Index {
 
     /// Up to 16 streams that fork off this one.
     pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
-        let keys = self.with(|trees| {
-            trees.forks.scan_prefix(thread.as_bytes()).keys().take(16).collect::<sled::Result<Vec<_>>>()
-        })?;
-        let child = |key: &sled::IVec| {
+        let id = thread.as_bytes();
+        let rows = self.with(|trees| trees.forks.range(id, &pair_key(id, &[0xff; 16]), 16))?;
+        let child = |(key, _): &Row| {
             let mut take = Take(key);
             take.bytes(16)?;
             take.array().map(ThreadId::from_bytes)
         };
-        keys.iter().map(child).collect::<Result<_, _>>().map_err(self.malformed("a fork"))
+        rows.iter().map(child).collect::<Result<_, _>>().map_err(self.malformed("a fork"))
     }
 
     /// The bytes that were cut into pieces under this key; `None` when there are none.
@@ -142,23 +142,23 @@ impl Index {
             tags => tags.iter().map(|tag| vec![tag.0]).collect(),
         };
         for prefix in prefixes {
-            let keys = self.with(|trees| {
+            let rows = self.with(|trees| {
                 let tree = if tags.is_empty() { &trees.heads } else { &trees.tags };
                 let from = match after {
-                    Some(after) => Bound::Excluded(pair_key(&prefix, after.as_bytes())),
-                    None => Bound::Included(prefix.clone()),
+                    // The first key behind it.
+                    Some(after) => [&prefix[..], after.as_bytes(), &[0]].concat(),
+                    None => prefix.clone(),
                 };
-                let to = Bound::Included(pair_key(&prefix, &[0xff; 16]));
-                tree.range((from, to)).keys().take(n_max).collect::<sled::Result<Vec<_>>>()
+                tree.range(&from, &pair_key(&prefix, &[0xff; 16]), n_max)
             })?;
             let mut last = None;
-            for key in &keys {
+            for (key, _) in &rows {
                 let id = key.get(prefix.len()..).and_then(|id| <[u8; 16]>::try_from(id).ok());
                 let id = id.ok_or(Malformed).map_err(self.malformed("the list of threads"))?;
                 last = Some(ThreadId::from_bytes(id));
                 ids.extend(last);
             }
-            if keys.len() == n_max {
+            if rows.len() == n_max {
                 complete_to = match (complete_to, last) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),

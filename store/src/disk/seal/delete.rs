@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use crate::disk::chunk::{Link, Packer};
-use crate::disk::index::{Dead, Index, Place, Stored, chunk_key, pair_key, run_key, write_dead};
+use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, run_key, write_dead};
 use crate::disk::packs::{PackWriter, Packs, Spot};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
@@ -116,14 +116,21 @@ pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Has
     let head = index.head(thread)?;
     let id = thread.as_bytes();
     let owned = index.with(|trees| {
-        for key in trees.runs.range(run_key(thread, Seq(0))..=run_key(thread, Seq(u64::MAX))).keys() {
-            trees.runs.remove(key?)?;
+        let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
+        loop {
+            let runs = trees.runs.range(&low, &high, RUNS)?;
+            if runs.is_empty() {
+                break;
+            }
+            trees.runs.write(runs.into_iter().map(|(key, _)| (key, None)).collect())?;
         }
-        pieces::remove(&trees.snapshots, id)?;
+        for key in trees.snapshots.scan_prefix(id).keys() {
+            trees.snapshots.remove(key?)?;
+        }
         if let Some(head) = head {
-            trees.tags.remove(pair_key(&[head.tag.0], id))?;
+            trees.tags.write(Changes::from([(pair_key(&[head.tag.0], id), None)]))?;
             if let Some(point) = head.fork_of {
-                trees.forks.remove(pair_key(point.parent.as_bytes(), id))?;
+                trees.forks.write(Changes::from([(pair_key(point.parent.as_bytes(), id), None)]))?;
             }
         }
         let owned = trees.owned.scan_prefix(id).keys().collect::<sled::Result<Vec<_>>>()?;
@@ -132,7 +139,7 @@ pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Has
             trees.owners.remove(pair_key(hash, id))?;
             trees.owned.remove(key)?;
         }
-        trees.heads.remove(id)?;
+        trees.heads.write(Changes::from([(id.into(), None)]))?;
         Ok(owned)
     })?;
     orphans.extend(owned.iter().filter_map(|key| {

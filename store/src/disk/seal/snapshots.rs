@@ -1,25 +1,106 @@
-//! Snapshots in sled.
+//! Snapshots in sled: each under its thread and seq.
+//!
+//! Logs that were written before a thread could have several have one row under the thread alone. It counts until the
+//! thread's snapshots are written again.
 
-use std::sync::Arc;
+use std::ops::Bound;
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
 
 use crate::contract::Snapshot;
+use crate::disk::index::{Index, pair_key};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
+use crate::disk::waiting::Waiting;
 use crate::error::StoreError;
 use crate::wire::Put;
 
-/// Writes snapshots to sled, not durable yet when it returns.
-pub(crate) fn write_snapshots(reader: &Reader, snapshots: &[(ThreadId, Arc<Snapshot>)]) -> Result<(), StoreError> {
-    for (thread, snapshot) in snapshots {
+/// thread ‖ seq, to which the number of a piece is added.
+const KEY_BYTES: usize = 16 + 8;
+const PIECE_KEY_BYTES: usize = KEY_BYTES + 4;
+
+fn key(thread: ThreadId, seq: Seq) -> Vec<u8> {
+    pair_key(thread.as_bytes(), &seq.0.to_be_bytes())
+}
+
+/// Writes the changes to snapshots to sled, not durable yet when it returns.
+pub(crate) fn write_snapshots(reader: &Reader, changes: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
+    let index = &reader.index;
+    for (thread, waiting) in changes {
         // One of a stream that was deleted meanwhile would stay for ever.
-        if reader.find_head(*thread)?.is_some() {
+        if reader.find_head(*thread)?.is_none() {
+            continue;
+        }
+        if waiting.thins_out() {
+            let (seqs, old) = listed(index, *thread)?;
+            for seq in seqs.into_iter().filter(|seq| !waiting.lets_stay(*seq)) {
+                index.with(|trees| pieces::remove(&trees.snapshots, &key(*thread, seq)))?;
+            }
+            index.with(|trees| old.iter().try_for_each(|key| trees.snapshots.remove(key).map(drop)))?;
+        }
+        for snapshot in waiting.iter() {
             let bytes = encode_snapshot(snapshot);
-            reader.index.with(|trees| pieces::write(&trees.snapshots, thread.as_bytes(), &bytes))?;
+            index.with(|trees| pieces::write(&trees.snapshots, &key(*thread, snapshot.seq), &bytes))?;
         }
     }
     Ok(())
+}
+
+/// Where sled has snapshots of the stream, the oldest first.
+pub(crate) fn snapshots(index: &Index, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+    let (mut seqs, old) = listed(index, thread)?;
+    if !old.is_empty()
+        && let Some(snapshot) = read(index, thread, thread.as_bytes())?
+    {
+        seqs.push(snapshot.seq);
+        seqs.sort_unstable();
+    }
+    Ok(seqs)
+}
+
+/// The seqs by the keys, the oldest first, and the keys of a snapshot from before there could be several. Looks for one
+/// after the other from the end, since walking over all pieces would read them.
+fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>), StoreError> {
+    index.with(|trees| {
+        let (mut seqs, mut old) = (Vec::new(), Vec::new());
+        let low = Bound::Included(thread.as_bytes().to_vec());
+        let mut high = Bound::Included(pair_key(thread.as_bytes(), &[0xff; 12]));
+        while let Some(row) = trees.snapshots.range((low.clone(), high)).next_back() {
+            let found = row?.0;
+            high = match found.get(16..KEY_BYTES).and_then(|seq| <[u8; 8]>::try_from(seq).ok()) {
+                Some(seq) if found.len() == PIECE_KEY_BYTES => {
+                    seqs.push(Seq(u64::from_be_bytes(seq)));
+                    Bound::Excluded(found[..KEY_BYTES].to_vec())
+                }
+                _ => {
+                    old.push(found.clone());
+                    Bound::Excluded(found.to_vec())
+                }
+            };
+        }
+        seqs.reverse();
+        Ok((seqs, old))
+    })
+}
+
+/// The snapshot of the stream at that seq. `None` when there is none or it is damaged.
+pub(crate) fn snapshot(index: &Index, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+    let found = match read(index, thread, &key(thread, seq))? {
+        Some(found) => Some(found),
+        None => read(index, thread, thread.as_bytes())?,
+    };
+    Ok(found.filter(|found| found.seq == seq))
+}
+
+fn read(index: &Index, thread: ThreadId, key: &[u8]) -> Result<Option<Snapshot>, StoreError> {
+    match index.pieces(|trees| &trees.snapshots, key) {
+        Ok(bytes) => Ok(bytes.and_then(|bytes| decode_snapshot(&bytes))),
+        Err(StoreError::Damaged(damage)) => {
+            tracing::warn!(%thread, %damage, "a snapshot cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
@@ -34,7 +115,7 @@ fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
 }
 
 /// The snapshot behind these bytes, `None` when they are not one.
-pub(crate) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
+fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
     let mut take = crate::wire::Take(bytes);
     let seq = Seq(take.var().ok()?);
     let hash = Hash::from_bytes(take.array().ok()?);
@@ -46,3 +127,6 @@ pub(crate) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
     let state = lz4_flex::block::decompress(take.0, n).ok()?;
     Some(Snapshot { seq, hash, version, state })
 }
+
+#[cfg(test)]
+mod tests;

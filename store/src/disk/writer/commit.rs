@@ -64,7 +64,7 @@ impl Committer {
                     Change::Value { name, value } => active.value(name, value),
                     Change::Delete { thread } => {
                         active.delete(thread);
-                        self.sealer.forget_snapshot(thread);
+                        self.sealer.forget_snapshots(thread);
                     }
                 }
                 answers.extend(answer.map(|answer| (answer, appended)));

@@ -4,7 +4,7 @@ use rethread_events::ids::{Hash, Position, Seq};
 
 use super::{Backend, all};
 use crate::testing::{append, fork, put, texts, thread};
-use crate::{Snapshot, StoreError, VALUE_BYTES_MAX};
+use crate::{Snapshot, Store, StoreError, VALUE_BYTES_MAX};
 
 /// With everything that was its own; positions stay empty.
 pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
@@ -22,7 +22,8 @@ pub fn a_deleted_stream_is_gone(backend: &mut dyn Backend) {
         let gone = store.read_stream(thread(2), Seq(0)..Seq(9), 9);
         assert!(matches!(gone, Err(StoreError::NotFound { .. })), "{gone:?}");
         assert!(matches!(store.stream(thread(2)), Err(StoreError::NotFound { .. })));
-        assert_eq!(store.snapshot(thread(2)).unwrap(), None);
+        assert_eq!(store.snapshots(thread(2)).unwrap(), []);
+        assert_eq!(store.snapshot(thread(2), info.last_seq).unwrap(), None);
         let ids: Vec<_> = store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
         assert_eq!(ids, [thread(1), thread(3)]);
         let positions: Vec<_> = all(store).iter().map(|record| record.position.0).collect();
@@ -133,18 +134,78 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
     }
 }
 
-/// And is given back as long as nothing happens to it.
-pub fn a_snapshot_replaces_the_one_before(backend: &mut dyn Backend) {
-    let info = put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
-    let snapshot =
-        |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: vec![seq as u8; n] };
-    assert_eq!(backend.store().snapshot(thread(1)).unwrap(), None);
-    backend.store().put_snapshot(thread(1), snapshot(0, 200_000)).unwrap();
-    backend.store().put_snapshot(thread(1), snapshot(1, 100)).unwrap();
-    assert_eq!(backend.store().snapshot(thread(1)).unwrap(), Some(snapshot(1, 100)));
-    backend.reopen();
-    let found = backend.store().snapshot(thread(1)).unwrap();
-    assert!(found.is_none() || found == Some(snapshot(1, 100)), "{found:?}");
-    let nobody = backend.store().put_snapshot(thread(2), snapshot(0, 1));
+/// And are given back, each whole or not at all.
+pub fn snapshots_stand_beside_each_other(backend: &mut dyn Backend) {
+    let info = put(backend.store(), append(thread(1), 0, &["a", "b", "c", "d"])).unwrap();
+    put(backend.store(), append(thread(2), 0, &["a", "b", "c", "d"])).unwrap();
+    let snapshot = |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: state(n) };
+    assert_eq!(backend.store().snapshots(thread(1)).unwrap(), []);
+    assert_eq!(backend.store().snapshot(thread(1), Seq(0)).unwrap(), None);
+    // In this order, and one in place of another.
+    for (seq, n) in [(2, 100), (0, 9), (3, 300_000), (0, 200_000)] {
+        backend.store().put_snapshot(thread(1), snapshot(seq, n)).unwrap();
+    }
+    backend.store().put_snapshot(thread(2), snapshot(1, 5)).unwrap();
+    assert_eq!(backend.store().snapshots(thread(1)).unwrap(), [Seq(0), Seq(2), Seq(3)], "the oldest first");
+    assert_eq!(backend.store().snapshots(thread(2)).unwrap(), [Seq(1)], "of each stream its own");
+    for is_reopened in [false, true, true] {
+        let store = backend.store();
+        let seqs = store.snapshots(thread(1)).unwrap();
+        for (seq, n) in [(0, 200_000), (2, 100), (3, 300_000)] {
+            let found = store.snapshot(thread(1), Seq(seq)).unwrap();
+            assert_eq!(found.is_some(), seqs.contains(&Seq(seq)));
+            assert!(found.map_or(is_reopened, |found| found == snapshot(seq, n)), "{seq}");
+        }
+        assert_eq!(store.snapshot(thread(1), Seq(1)).unwrap(), None);
+        backend.reopen();
+    }
+    let nobody = backend.store().put_snapshot(thread(3), snapshot(0, 1));
     assert!(matches!(nobody, Err(StoreError::NotFound { .. })), "{nobody:?}");
+    let nobody = backend.store().keep_snapshots(thread(3), &[]);
+    assert!(matches!(nobody, Err(StoreError::NotFound { .. })), "{nobody:?}");
+    assert_eq!(backend.store().snapshots(thread(3)).unwrap(), []);
+}
+
+fn state(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i * i / 7) as u8).collect()
+}
+
+/// Until the next ones are put there.
+pub fn snapshots_are_thinned_out(backend: &mut dyn Backend) {
+    let info = put(backend.store(), append(thread(1), 0, &["a", "b", "c", "d", "e", "f"])).unwrap();
+    let put_some = |store: &dyn Store, seqs: &[u64]| {
+        for seq in seqs {
+            let snapshot = Snapshot { seq: Seq(*seq), hash: info.hash, version: 3, state: state(50_000) };
+            store.put_snapshot(thread(1), snapshot).unwrap();
+        }
+    };
+    let seqs = |store: &dyn Store| -> Vec<u64> {
+        let seqs = store.snapshots(thread(1)).unwrap();
+        let found = |seq: &u64| store.snapshot(thread(1), Seq(*seq)).unwrap().is_some();
+        let seqs: Vec<_> = seqs.iter().map(|seq| seq.0).collect();
+        assert_eq!((0..9).filter(found).collect::<Vec<_>>(), seqs);
+        seqs
+    };
+    put_some(backend.store(), &[0, 1, 2, 3]);
+    backend.store().keep_snapshots(thread(1), &[Seq(0), Seq(2), Seq(3), Seq(8)]).unwrap();
+    assert_eq!(seqs(backend.store()), [0, 2, 3]);
+    put_some(backend.store(), &[4]);
+    backend.store().keep_snapshots(thread(1), &[Seq(0), Seq(3), Seq(4)]).unwrap();
+    put_some(backend.store(), &[2, 5]);
+    assert_eq!(seqs(backend.store()), [0, 2, 3, 4, 5]);
+    backend.reopen();
+    put_some(backend.store(), &[5]);
+    backend.store().keep_snapshots(thread(1), &[Seq(5)]).unwrap();
+    assert_eq!(seqs(backend.store()), [5]);
+    backend.store().keep_snapshots(thread(1), &[]).unwrap();
+    assert_eq!(seqs(backend.store()), [0; 0]);
+    put_some(backend.store(), &[1, 4]);
+    backend.reopen();
+    backend.store().delete(thread(1)).unwrap();
+    assert_eq!(seqs(backend.store()), [0; 0]);
+    put(backend.store(), append(thread(1), 0, &["x"])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(seqs(backend.store()), [0; 0], "those of the stream that had this id before");
+        backend.reopen();
+    }
 }

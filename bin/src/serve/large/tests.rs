@@ -1,0 +1,50 @@
+use actix_web::body::{BodySize, MessageBody as _, to_bytes};
+
+use super::*;
+
+async fn answer(n: usize) -> HttpResponse {
+    json(vec!["word \""; n], |words, to| Ok(serde_json::to_writer(to, words)?)).await
+}
+
+#[actix_web::test]
+async fn a_small_answer_says_how_long_it_is() {
+    let answer = answer(2).await;
+    assert_eq!(answer.headers().get("content-type").unwrap(), "application/json");
+    assert_eq!(answer.body().size(), BodySize::Sized(21));
+    assert_eq!(to_bytes(answer.into_body()).await.unwrap(), r#"["word \"","word \""]"#);
+}
+
+#[actix_web::test]
+async fn a_large_answer_comes_in_pieces_and_whole() {
+    let n = PIECE_BYTES;
+    let answer = answer(n).await;
+    assert_eq!(answer.body().size(), BodySize::Stream);
+    let body = to_bytes(answer.into_body()).await.unwrap();
+    assert!(serde_json::from_slice::<Vec<String>>(&body).unwrap() == vec!["word \""; n]);
+}
+
+#[actix_web::test]
+async fn an_answer_that_cannot_be_written_breaks_off() {
+    let broken = json((), |(), to| {
+        to.write_all(b"[")?;
+        Err(io::Error::other("no more"))
+    });
+    let answer = broken.await;
+    assert!(to_bytes(answer.into_body()).await.is_err());
+}
+
+#[actix_web::test]
+async fn nothing_more_is_written_when_nobody_reads() {
+    let (told, stopped) = tokio::sync::oneshot::channel();
+    let endless = json((), move |(), to| {
+        let error = loop {
+            if let Err(error) = to.write_all(&[b' '; 1024]) {
+                break error;
+            }
+        };
+        let _ = told.send(error.kind());
+        Err(error)
+    });
+    drop(endless.await);
+    assert_eq!(stopped.await.unwrap(), io::ErrorKind::BrokenPipe);
+}

@@ -1,0 +1,77 @@
+//! The picture of a workflow.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// What is drawn of a workflow, and how a thread went through it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Graph {
+    thread_id: String,
+    /// The moment that is shown.
+    seq: u64,
+    workflow: String,
+    workflow_hash: String,
+    status: String,
+    /// The workflow's own graph first, then its sub-workflows.
+    parts: Vec<GraphPart>,
+    /// Arrows from one part into another.
+    arrows: Vec<GraphArrow>,
+    /// The nodes that were entered, the last at the end; of a long path, the last.
+    path: Vec<Visit>,
+    /// How many visits came before those.
+    path_dropped: u64,
+}
+
+/// A graph of the workflow.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphPart {
+    /// The name of the sub-workflow; null for the workflow itself.
+    name: Option<String>,
+    nodes: Vec<GraphNode>,
+    arrows: Vec<GraphArrow>,
+}
+
+/// A node of the picture.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphNode {
+    /// Unique in the picture.
+    number: usize,
+    /// The node's id in the workflow; null for the mark of where a graph begins.
+    id: Option<String>,
+    /// `entry`, `llm`, `tool`, `person`, `processor`, `route`, `fork`, `join`, `loop_start`, `loop_end`,
+    /// `sub_workflow`, `start` or `end`.
+    kind: String,
+    /// Its id, and what is said of it.
+    lines: Vec<String>,
+    /// Whether the workflow ends there.
+    is_end: bool,
+    /// How often it was entered on the path that is shown.
+    visits: u64,
+    /// Whether the thread is in it.
+    is_current: bool,
+}
+
+/// An edge of the picture.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphArrow {
+    from: usize,
+    to: usize,
+    /// `on`, `on_error`, `again` or `into`.
+    kind: String,
+    label: Option<String>,
+    /// How often the path goes along it.
+    taken: u64,
+}
+
+/// A node that was entered.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Visit {
+    seq: u64,
+    node: String,
+    attempt: u32,
+}

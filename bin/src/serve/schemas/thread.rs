@@ -1,0 +1,138 @@
+//! Threads: lists, pages, what became of one.
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A moment of a thread.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Moment {
+    thread_id: String,
+    seq: u64,
+}
+
+/// The thread whose branch a thread is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BranchOf {
+    thread_id: String,
+    /// Its number there, from 0.
+    index: u32,
+}
+
+/// A thread at a glance.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Thread {
+    thread_id: String,
+    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled` or `error`.
+    status: String,
+    /// The name of the workflow it began on.
+    workflow: Option<String>,
+    workflow_hash: Option<String>,
+    started_at: String,
+    last_at: String,
+    /// Its last event.
+    last_seq: u64,
+    /// The place of that event in the whole log.
+    last_position: u64,
+    forked_from: Option<Moment>,
+    branch_of: Option<BranchOf>,
+    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    damaged: bool,
+    /// Where it was asked for.
+    usage: Option<Usage>,
+    /// The node it is in, where usage was asked for.
+    node: Option<String>,
+    /// Why the thread cannot be read, where usage was asked for.
+    #[schema(value_type = Option<Object>)]
+    problem: Option<Value>,
+}
+
+/// A page of threads.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Threads {
+    threads: Vec<Thread>,
+    /// The `cursor` of the next page; null on the last.
+    next: Option<String>,
+}
+
+/// What a thread used.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+    total_tokens: u64,
+    cached_input_tokens: u64,
+    cache_write_tokens: u64,
+    reasoning_tokens: u64,
+    /// In billionths of a US dollar; null where it is not known.
+    cost_nanousd: Option<u64>,
+    llm_calls: u64,
+    tool_calls: u64,
+}
+
+/// What a thread has come to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Outcome {
+    thread_id: String,
+    status: String,
+    /// Whether it reached an end.
+    success: bool,
+    /// The output of its last node.
+    output: Option<Value>,
+    /// Why it failed.
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
+    iterations: u64,
+    usage: Usage,
+    last_seq: u64,
+    last_position: u64,
+}
+
+/// A thread that is gone.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Deleted {
+    thread_id: String,
+    status: String,
+}
+
+/// What an import did.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Imported {
+    /// Threads that were written.
+    threads: Vec<String>,
+    /// Threads that were there already, with the same events.
+    known: Vec<String>,
+    /// Events that were written.
+    n_events: u64,
+}
+
+/// A thread, and what came of it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kin {
+    thread_id: String,
+    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled` or `error`.
+    status: String,
+    workflow: Option<String>,
+    workflow_hash: Option<String>,
+    started_at: String,
+    last_at: String,
+    last_seq: u64,
+    last_position: u64,
+    forked_from: Option<Moment>,
+    branch_of: Option<BranchOf>,
+    damaged: bool,
+    /// What it is called at the thread whose branch it is.
+    branch: Option<String>,
+    /// Its forks and branches.
+    #[schema(no_recursion)]
+    children: Vec<Self>,
+}

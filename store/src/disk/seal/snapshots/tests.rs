@@ -1,0 +1,108 @@
+use super::*;
+use crate::contract::Store as _;
+use crate::disk::SledStore;
+use crate::disk::options::Options;
+use crate::testing::{append, scratch, thread};
+
+fn a_snapshot(seq: u64, n: usize) -> Snapshot {
+    let state = (0..n).map(|i| (i * i / 7) as u8).collect();
+    Snapshot { seq: Seq(seq), hash: Hash::ZERO, version: 3, state }
+}
+
+fn open(dir: &std::path::Path) -> SledStore {
+    SledStore::open(dir, Options::default()).unwrap()
+}
+
+fn seqs(store: &SledStore) -> Vec<u64> {
+    store.snapshots(thread(1)).unwrap().iter().map(|seq| seq.0).collect()
+}
+
+/// A closed log with a thread that has snapshots at 2, 300 and 70 000 and neighbours that have some, too.
+fn begun(dir: &std::path::Path) {
+    let store = open(dir);
+    for number in [0, 1, 2] {
+        futures::executor::block_on(store.append(append(thread(number), 0, &["a"]))).unwrap();
+        for (seq, n) in [(70_000, 120_000), (2, 60_000), (300, 5)] {
+            store.put_snapshot(thread(number), a_snapshot(seq, n)).unwrap();
+        }
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn snapshots_outlast_the_log_being_closed_and_are_thinned_out_there() {
+    let dir = scratch();
+    begun(dir.path());
+    let store = open(dir.path());
+    assert_eq!(seqs(&store), [2, 300, 70_000]);
+    for (seq, n) in [(70_000, 120_000), (2, 60_000), (300, 5)] {
+        assert_eq!(store.snapshot(thread(1), Seq(seq)).unwrap(), Some(a_snapshot(seq, n)));
+    }
+    store.keep_snapshots(thread(1), &[Seq(2), Seq(70_000)]).unwrap();
+    store.put_snapshot(thread(1), a_snapshot(80_000, 9)).unwrap();
+    assert_eq!(seqs(&store), [2, 70_000, 80_000]);
+    store.close().unwrap();
+    let store = open(dir.path());
+    assert_eq!(seqs(&store), [2, 70_000, 80_000]);
+    assert_eq!(store.snapshots(thread(0)).unwrap().len(), 3, "of this one only");
+    store.delete(thread(1)).unwrap();
+    store.close().unwrap();
+    let store = open(dir.path());
+    let left = store.reader.index.with(|trees| Ok(trees.snapshots.scan_prefix(thread(1).as_bytes()).count())).unwrap();
+    assert_eq!((left, store.snapshots(thread(2)).unwrap().len()), (0, 3));
+}
+
+#[test]
+fn one_that_is_damaged_is_passed_over_alone() {
+    let dir = scratch();
+    begun(dir.path());
+    let store = open(dir.path());
+    let mut piece = key(thread(1), Seq(2));
+    piece.extend([0; 4]);
+    let damage = |trees: &crate::disk::index::Trees| {
+        let mut bytes = trees.snapshots.get(&piece)?.unwrap().to_vec();
+        bytes[70] ^= 1;
+        trees.snapshots.insert(&piece, bytes).map(drop)
+    };
+    store.reader.index.with(damage).unwrap();
+    assert_eq!(store.snapshot(thread(1), Seq(2)).unwrap(), None);
+    assert_eq!(store.snapshot(thread(1), Seq(300)).unwrap(), Some(a_snapshot(300, 5)));
+}
+
+#[test]
+fn the_one_snapshot_of_an_older_log_counts_until_it_is_thinned_out() {
+    let dir = scratch();
+    begun(dir.path());
+    let store = open(dir.path());
+    let old = encode_snapshot(&a_snapshot(40, 100_000));
+    store.reader.index.with(|trees| pieces::remove(&trees.snapshots, &key(thread(1), Seq(300)))).unwrap();
+    // Such a log has none of the others; they show that nothing is mixed up.
+    store
+        .reader
+        .index
+        .with(|trees| {
+            for (number, piece) in (0_u32..).zip(pieces_of(&old)) {
+                trees.snapshots.insert(pair_key(thread(1).as_bytes(), &number.to_be_bytes()), piece)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seqs(&store), [2, 40, 70_000]);
+    assert_eq!(store.snapshot(thread(1), Seq(40)).unwrap(), Some(a_snapshot(40, 100_000)));
+    assert_eq!(store.snapshot(thread(1), Seq(41)).unwrap(), None);
+    store.keep_snapshots(thread(1), &[Seq(2), Seq(40)]).unwrap();
+    store.close().unwrap();
+    let store = open(dir.path());
+    assert_eq!(seqs(&store), [2]);
+    assert_eq!(store.snapshot(thread(1), Seq(2)).unwrap(), Some(a_snapshot(2, 60_000)));
+}
+
+/// The rows that the bytes are cut into.
+fn pieces_of(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rows: Vec<Vec<u8>> = bytes.chunks(crate::disk::limits::PIECE_BYTES).map(<[u8]>::to_vec).collect();
+    let mut head = (bytes.len() as u64).to_le_bytes().to_vec();
+    head.extend(crc32fast::hash(bytes).to_le_bytes());
+    head.append(&mut rows[0]);
+    rows[0] = head;
+    rows
+}

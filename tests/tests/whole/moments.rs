@@ -1,0 +1,144 @@
+//! Looks at the moments of a thread that is so long that states along its way are kept in the log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use rethread::{ForkRequest, Seq, State, Status, ThreadHandle, ThreadId};
+
+use crate::support::{Tally, World, block_on, disk, until, workflow};
+
+/// Five events for each.
+const N_ROUNDS: usize = 8_000;
+
+/// The states at these seqs, folded from the first event.
+async fn folds(thread: &ThreadHandle, seqs: &[Seq]) -> Vec<State> {
+    let (mut state, mut found) = (State::new(thread.id()), Vec::new());
+    let mut events = thread.events(Seq(0)).take(seqs.last().unwrap().0 as usize + 1);
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        state.apply(event.record.recorded_at, &event.event).unwrap();
+        if seqs.contains(&event.record.seq) {
+            found.push(state.clone());
+        }
+    }
+    found
+}
+
+/// In a runtime that has just begun, so that nothing is in memory.
+async fn looks_right(folder: &Path, id: ThreadId, seqs: &[Seq]) {
+    let world = World::on(disk(folder), &Tally::default()).await;
+    let thread = world.runtime.thread(id);
+    for (seq, right) in seqs.iter().rev().zip(folds(&thread, seqs).await.iter().rev()) {
+        assert!(thread.state_at(*seq).await.unwrap() == *right, "another state at {seq}");
+    }
+    world.runtime.shutdown().await.unwrap();
+}
+
+#[test]
+fn a_long_thread_shows_the_same_at_every_moment_through_what_was_kept_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = workflow(&format!(
+        "nodes: [{{id: round, loop: {{times: {N_ROUNDS}, body: {{nodes: [{{id: look, tool: {{tool_name: look, \
+         parameters: {{text: seen}}}}}}]}}}}}}]"
+    ));
+    block_on(async {
+        let world = World::on(disk(folder.path()), &Tally::default()).await;
+        let (thread, outcome) = world.run(&long, "go").await;
+        assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.error);
+        let (id, last) = (thread.id(), outcome.state.last_seq().unwrap());
+        assert!(last.0 > 40_000, "{last}");
+        let exported = Exported::default();
+        world.runtime.export(id, exported.clone()).await.unwrap();
+        // They are thinned out behind the end.
+        let store = world.store.clone();
+        let kept = || store.snapshots(id).unwrap();
+        until(|| kept().last().is_some_and(|newest| last.0 - newest.0 <= 16_384 + 500)).await;
+        let mut seqs: Vec<Seq> = kept().iter().flat_map(|seq| [Seq(seq.0 - 1), *seq, Seq(seq.0 + 1)]).collect();
+        assert!((3..=15).contains(&seqs.len()), "{seqs:?}");
+        seqs.extend((0..=last.0).step_by(4_999).map(Seq).chain([last]));
+        seqs.sort_unstable();
+        seqs.dedup();
+        let fork = thread.fork(ForkRequest { at: Some(Seq(last.0 - 3)), ..ForkRequest::default() }).await.unwrap();
+        fork.outcome().await.unwrap();
+        let forked = (fork.id(), fork.state().await.unwrap().last_seq().unwrap());
+        assert_eq!(world.runtime.verify().await.unwrap().faults, []);
+        world.runtime.shutdown().await.unwrap();
+        drop((thread, fork, world, store));
+
+        looks_right(folder.path(), id, &seqs).await;
+        let inherited: Vec<Seq> = seqs.iter().copied().filter(|seq| *seq < Seq(last.0 - 3)).chain([forked.1]).collect();
+        looks_right(folder.path(), forked.0, &inherited).await;
+
+        let store = disk(folder.path());
+        let kept = store.snapshots(id).unwrap();
+        let mut bad = store.snapshot(id, kept[0]).unwrap().unwrap();
+        let n = bad.state.len();
+        bad.state[n / 2..].fill(0xff);
+        store.put_snapshot(id, bad).unwrap();
+        let world = World::on(store.clone(), &Tally::default()).await;
+        let faults = world.runtime.verify().await.unwrap().faults;
+        assert_eq!(
+            faults.iter().map(|fault| (fault.thread, fault.seq)).collect::<Vec<_>>(),
+            [(Some(id), Some(kept[0]))]
+        );
+        world.runtime.shutdown().await.unwrap();
+        drop((world, store));
+        looks_right(folder.path(), id, &seqs).await;
+
+        let world = World::on(disk(folder.path()), &Tally::default()).await;
+        world.runtime.thread(forked.0).delete().await.unwrap();
+        world.runtime.thread(id).delete().await.unwrap();
+        assert_eq!(world.store.snapshots(id).unwrap(), []);
+        let bytes = exported.bytes();
+        world.runtime.import(std::io::Cursor::new(bytes)).await.unwrap();
+        assert_eq!(world.store.snapshots(id).unwrap(), []);
+        world.runtime.shutdown().await.unwrap();
+        drop(world);
+        looks_right(folder.path(), id, &seqs).await;
+    });
+}
+
+#[test]
+fn a_long_thread_that_waits_for_nobody_keeps_states_along_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = workflow("nodes: [{id: round, loop: {times: 10000, body: {nodes: [{id: step, start: {}}]}}}]");
+    block_on(async {
+        let world = World::on(disk(folder.path()), &Tally::default()).await;
+        let (thread, outcome) = world.run(&long, "go").await;
+        let last = outcome.state.last_seq().unwrap();
+        assert!(last.0 > 40_000, "{last}");
+        let (store, id) = (world.store.clone(), thread.id());
+        // Nowhere more than a stretch between them, and what came before the newest was due.
+        until(|| {
+            let kept = store.snapshots(id).unwrap();
+            let from = [Seq(0)].into_iter().chain(kept.iter().copied());
+            kept.len() >= 2 && from.zip(kept.iter().chain([&last])).all(|(from, to)| to.0 - from.0 <= 16_384)
+        })
+        .await;
+        world.runtime.shutdown().await.unwrap();
+        drop((thread, world, store));
+        looks_right(folder.path(), id, &[Seq(9_999), Seq(25_000), last]).await;
+    });
+}
+
+/// What was written, for whoever has a clone of it.
+#[derive(Debug, Clone, Default)]
+struct Exported(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl Exported {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().clone()
+    }
+}
+
+impl std::io::Write for Exported {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
