@@ -13,26 +13,27 @@ use crate::handler::Says;
 use crate::interaction::approval;
 use crate::support::{Tally, World, block_on, print_log, scripted, workflow};
 
-/// A disk that can be full.
+/// A disk that can be full. It counts groups of appends alone: other files are written at times of their own, the mark
+/// right after an append was answered, and say nothing about appends.
 #[derive(Default)]
 struct Disk {
     full: AtomicBool,
-    /// One write in so many finds no room; 0 for none.
+    /// One group in so many finds no room; 0 for none.
     one_in: AtomicUsize,
-    n_writes: AtomicUsize,
-    /// Groups of appends that found no room. Other files are written at times of their own, the mark right after an
-    /// append was answered: what they were refused says nothing about appends.
+    n_groups: AtomicUsize,
     n_refused: AtomicUsize,
     refused: tokio::sync::Notify,
 }
 
 impl Watcher for Disk {
     fn write(&self, path: &Path, _offset: u64, _bytes: &[u8]) -> std::io::Result<()> {
-        let (nth, one_in) = (self.n_writes.fetch_add(1, SeqCst), self.one_in.load(SeqCst));
-        if !self.full.load(SeqCst) && (one_in == 0 || nth % one_in != 0) {
+        let is_group = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("journal-"));
+        let one_in = self.one_in.load(SeqCst);
+        let is_its_turn = is_group && one_in > 0 && self.n_groups.fetch_add(1, SeqCst) % one_in == 0;
+        if !self.full.load(SeqCst) && !is_its_turn {
             return Ok(());
         }
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("journal-")) {
+        if is_group {
             self.n_refused.fetch_add(1, SeqCst);
             self.refused.notify_waiters();
         }
@@ -200,7 +201,7 @@ fn many_threads_outlast_a_disk_that_is_full_now_and_then() {
         }
         disk.one_in.store(0, SeqCst);
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((300, 300), (100, 100)));
-        assert!(disk.n_refused.load(SeqCst) > 3, "the disk was full now and then");
+        assert!(disk.n_refused.load(SeqCst) > 0, "the disk was full now and then");
         world.end().await;
     });
 }
