@@ -1,5 +1,6 @@
-//! Sealing: moving a segment from the journal into sled. Done again from the start after a crash in the middle, so
-//! every step may meet what an earlier attempt left.
+//! Sealing: moving a segment from the journal into sled. Until the watermark is there it is done again from the start
+//! after a failure or a crash, so every step may meet what an earlier attempt left. From then on it counts, and what is
+//! left to do is to bring it to the disk.
 
 mod delete;
 mod snapshots;
@@ -28,6 +29,26 @@ use delete::{delete, free_dead, remove_orphan, replace, rewrite};
 /// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
 /// makes them count.
 pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
+    let index = &reader.index;
+    let watermark = match index.watermark()? {
+        // An attempt before this one came so far, and what it wrote is what counts now, on the disk or not yet.
+        Some(watermark) if watermark.epoch >= segment.epoch => watermark,
+        _ => write(reader, segment, snapshots)?,
+    };
+    index.sync()?;
+    reader.packs.set_end(watermark.packs);
+    if segment.has_deletes {
+        reader.cache.clear();
+    }
+    free_dead(index, &reader.packs)
+}
+
+/// Writes all of the segment, the watermark last; that is durable with the next sync of sled.
+fn write(
+    reader: &Reader,
+    segment: &Segment,
+    snapshots: &[(ThreadId, Waiting)],
+) -> Result<Watermark, StoreError> {
     let index = &reader.index;
     remove_leftovers(index, segment.base)?;
     let mut packs = reader.packs.begin(|| index.spots())?;
@@ -67,12 +88,7 @@ pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, W
     let (epoch, position, group) = (segment.epoch, segment.next_position(), segment.group);
     let watermark = Watermark { epoch, position, group, packs: end };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
-    index.sync()?;
-    reader.packs.set_end(end);
-    if segment.has_deletes {
-        reader.cache.clear();
-    }
-    free_dead(index, &reader.packs)
+    Ok(watermark)
 }
 
 /// Takes away what an attempt that did not finish left behind.
