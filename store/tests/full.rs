@@ -111,7 +111,7 @@ fn a_broken_disk_takes_no_more_until_it_is_opened_again() {
     assert_eq!(texts(&store, thread(1))[0], "before");
 }
 
-/// The first sync of sled's file says that there is no room, and from then on the files named so take nothing.
+/// The sealer's first sync of sled's file says that there is no room, and from then on the files named so take nothing.
 struct FullFrom {
     takes_nothing: &'static str,
     has_begun: AtomicBool,
@@ -134,7 +134,8 @@ impl Watcher for FullFrom {
     }
 
     fn before_sync(&self, path: &Path) -> io::Result<()> {
-        match path.ends_with("db") && !self.has_begun.swap(true, Ordering::SeqCst) {
+        let is_seal = path.ends_with("db") && std::thread::current().name() == Some("log sealer");
+        match is_seal && !self.has_begun.swap(true, Ordering::SeqCst) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => self.fails(path),
         }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, thread};
-use rethread_store::{Options, SledStore, Store, Watcher};
+use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, texts, thread};
+use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
     Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
@@ -125,6 +125,35 @@ fn a_power_cut_loses_nothing_acknowledged() {
         }
     }
     assert_eq!(n_cuts, 400);
+}
+
+/// Sled's file is written and cannot be synced by the sealer.
+struct Unsynced;
+
+impl Watcher for Unsynced {
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        let is_seal = path.ends_with("db") && std::thread::current().name() == Some("log sealer");
+        if is_seal { Err(io::Error::other("the disk does not answer")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn what_an_ended_process_did_not_sync_is_synced_before_its_journal_is_written_over() {
+    let dir = scratch();
+    let unsynced = Options { watcher: Some(Arc::new(Unsynced)), ..Options::default() };
+    let store = SledStore::open(dir.path(), unsynced).unwrap();
+    put(&store, append(thread(1), 0, &["one", "two"])).unwrap();
+    // All that is left is in sled, of which nothing needs to be on the disk yet.
+    assert!(matches!(store.close(), Err(StoreError::Io { .. })));
+    let power = PowerCut::default();
+    let store = SledStore::open(dir.path(), options(Some(&power))).unwrap();
+    put(&store, append(thread(2), 0, &["other"])).unwrap();
+    let left = scratch();
+    power.cut(dir.path(), left.path(), || false).unwrap();
+    let after = SledStore::open(left.path(), options(None)).unwrap();
+    assert_eq!(texts(&after, thread(1)), ["one", "two"]);
+    assert_eq!(texts(&after, thread(2)), ["other"]);
+    assert_eq!(after.verify().unwrap().faults, []);
 }
 
 /// Cuts the power at every single write and sync, those of making the log and of moving records into sled included.

@@ -82,6 +82,10 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;
+    if !care.is_salvage() {
+        // What is in sled by this watermark may be written over in the journal from here on.
+        index.sync_file()?;
+    }
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
     care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
     journal.skip_to_group(watermark.group);
