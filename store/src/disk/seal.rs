@@ -3,6 +3,7 @@
 //! left to do is to bring it to the disk.
 
 mod delete;
+mod leftovers;
 mod snapshots;
 
 use std::collections::{BTreeSet, HashSet};
@@ -25,6 +26,7 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::record::Record;
 use delete::{delete, free_dead, remove_orphan, replace, rewrite};
+use leftovers::remove_leftovers;
 
 /// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
 /// makes them count.
@@ -50,7 +52,7 @@ fn write(
     snapshots: &[(ThreadId, Waiting)],
 ) -> Result<Watermark, StoreError> {
     let index = &reader.index;
-    remove_leftovers(index, segment.base)?;
+    remove_leftovers(index, segment)?;
     let mut packs = reader.packs.begin(|| index.spots())?;
     let mut packer = Packer::default();
     let replaced: HashSet<ThreadId> =
@@ -89,19 +91,6 @@ fn write(
     let watermark = Watermark { epoch, position, group, packs: end };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
     Ok(watermark)
-}
-
-/// Takes away what an attempt that did not finish left behind.
-fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
-    index.with(|trees| {
-        for key in trees.chunks.range(chunk_key(base, 0)..).keys() {
-            trees.chunks.remove(key?)?;
-        }
-        for key in trees.seals.range(base.0.to_be_bytes()..).keys() {
-            trees.seals.remove(key?)?;
-        }
-        Ok(())
-    })
 }
 
 /// Records that are read together by position, as they lie in the packs.
@@ -195,9 +184,8 @@ pub(super) fn write_heads(index: &Index, heads: &[(ThreadId, Head)]) -> Result<(
     let (mut rows, mut tags, mut forks) = (Changes::new(), Changes::new(), Changes::new());
     for ((thread, head), before) in heads.iter().zip(index.heads(&threads)?) {
         let id = thread.as_bytes();
-        if before.is_none_or(|before| before.tag != head.tag) {
-            tags.insert(pair_key(&[head.tag.0], id), Some(Vec::new()));
-        }
+        // Also where the old head has the same tag: then it is there, and no block of rows changes.
+        tags.insert(pair_key(&[head.tag.0], id), Some(Vec::new()));
         match before {
             Some(before) if before.tag != head.tag => {
                 tags.insert(pair_key(&[before.tag.0], id), None);
@@ -247,3 +235,6 @@ fn write_blob(
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests;
