@@ -146,8 +146,12 @@ impl SledStore {
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
-        if let Some(sealing) = reader.tail.state.read().sealing.clone() {
-            sealer.give(&tasks, Task::Seal(sealing));
+        let mut journal = found.journal;
+        // What a file holds that was left may be half in sled. So it goes there as it is and takes nothing more: done
+        // again, every step writes what it wrote before.
+        let sealing = reader.tail.state.read().sealing.clone().map(Task::Seal);
+        if let Some(task) = sealing.or_else(|| writer::hand_over(&reader, &mut journal)) {
+            sealer.give(&tasks, task);
         }
         let sealer_thread = {
             let (sealer, reader, mark) = (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
@@ -156,7 +160,7 @@ impl SledStore {
         let committer = Committer {
             queue: Arc::clone(&queue),
             reader: Arc::clone(&reader),
-            journal: found.journal,
+            journal,
             mark: Arc::clone(&mark),
             sealer: Arc::clone(&sealer),
             progress: Arc::clone(&progress),
