@@ -46,11 +46,7 @@ pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, W
 }
 
 /// Writes all of the segment, the watermark last; that is durable with the next sync of sled.
-fn write(
-    reader: &Reader,
-    segment: &Segment,
-    snapshots: &[(ThreadId, Waiting)],
-) -> Result<Watermark, StoreError> {
+fn write(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<Watermark, StoreError> {
     let index = &reader.index;
     remove_leftovers(index, segment)?;
     let mut packs = reader.packs.begin(|| index.spots())?;
