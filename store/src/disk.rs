@@ -185,8 +185,8 @@ impl SledStore {
 
     /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
     /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
-    /// Nothing in the folder is changed by this program; sled may tidy its own file, so work on a copy when every
-    /// byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
+    /// Nothing in the folder is changed by this program but the lock; sled may tidy its own files, so work on a copy when
+    /// every byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
     /// journal, with [`TAG_LOST`] as the tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs
     /// and values are there as far as sled still has them.
     ///
@@ -197,7 +197,7 @@ impl SledStore {
             return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
         }
         let lock = Lock::take(dir, &options.label)?;
-        let files = Files::new(options.watcher.clone());
+        let files = Files::new(options.watcher.clone()).only_read();
         let mut care = Care::Salvage(Vec::new());
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut care)?;
         let mut mended = found.mended;

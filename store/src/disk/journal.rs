@@ -125,8 +125,10 @@ impl Journal {
             let bytes = file.read_all(READ_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
             found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
-            // A killed process may have left what is not on the disk yet, and it is about to be shown.
-            file.sync().map_err(failed)?;
+            if !care.is_salvage() {
+                // A killed process may have left what is not on the disk yet, and it is about to be shown.
+                file.sync().map_err(failed)?;
+            }
         }
         found.sort_by_key(|recovered| recovered.epoch);
         let group = found.iter().map(|recovered| recovered.group_max).max().unwrap_or(0);

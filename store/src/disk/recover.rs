@@ -119,7 +119,8 @@ fn open_index(
 ) -> Result<Index, StoreError> {
     let dir = dir.join(INDEX);
     let file = dir.join("db");
-    let opened = match reached.sealed_epoch > 0 && !file.exists() {
+    let may_begin = reached.sealed_epoch == 0 && !care.is_salvage();
+    let opened = match !may_begin && !file.exists() {
         // Sled would begin an empty one.
         true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
         false => Index::open(&dir, cache_bytes, files.clone()),
