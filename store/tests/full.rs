@@ -206,7 +206,8 @@ fn a_really_full_disk_loses_nothing_and_goes_on() {
     let until_full = |written: &mut Vec<String>, noise: &mut dyn FnMut() -> String| {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
-            let text: String = (0..40).map(|_| noise()).collect();
+            // So large that a slow disk is full after some hundred of them.
+            let text: String = (0..750).map(|_| noise()).collect();
             match put(&store, append(thread(1), written.len() as u64, &[&text])) {
                 Ok(_) => written.push(text),
                 Err(StoreError::Full { .. }) => return,
