@@ -150,7 +150,11 @@ impl SledStore {
         // What a file holds that was left may be half in sled. So it goes there as it is and takes nothing more: done
         // again, every step writes what it wrote before.
         let sealing = reader.tail.state.read().sealing.clone().map(Task::Seal);
-        if let Some(task) = sealing.or_else(|| writer::hand_over(&reader, &mut journal)) {
+        let task = match sealing {
+            Some(sealing) => Some(sealing),
+            None => writer::hand_over(&reader, &mut journal)?,
+        };
+        if let Some(task) = task {
             sealer.give(&tasks, task);
         }
         let sealer_thread = {
@@ -274,7 +278,7 @@ impl SledStore {
             if let Some(failure) = self.sealer.failure() {
                 return Err(failure);
             }
-            match writer::hand_over(&self.reader, &mut journal) {
+            match writer::hand_over(&self.reader, &mut journal)? {
                 Some(task) => self.sealer.give(tasks, task),
                 None if self.sealer.has_snapshots() => self.sealer.give(tasks, Task::Snapshots),
                 None => return Ok(journal),

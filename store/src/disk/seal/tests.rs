@@ -50,7 +50,7 @@ fn seal_until(dir: &Path, until: Until, more: impl FnOnce(&mut Segment)) {
     let (tail, index, packs, cache) = (found.tail, found.index, found.packs, Cache::new(1 << 20));
     let (reader, mut journal) = (Reader { tail, index, packs, cache, is_salvage: false }, found.journal);
     more(&mut reader.tail.state.write().active);
-    let Some(Task::Seal(segment)) = hand_over(&reader, &mut journal) else { panic!("nothing is to be sealed") };
+    let Ok(Some(Task::Seal(segment))) = hand_over(&reader, &mut journal) else { panic!("nothing is to be sealed") };
     let index = &reader.index;
     let threads: Vec<ThreadId> = segment.streams.keys().copied().collect();
     let before = index
