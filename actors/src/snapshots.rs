@@ -1,15 +1,11 @@
-//! When a state is worth keeping, which ones stay, and the keeping of them.
+//! When a state is worth keeping, and which ones stay.
 //!
 //! A thread that lives has the state of its last event but some in the log, so that it comes back quickly. A long one
 //! has a few more along the way, also after it has ended, so that a look at any of its moments folds a quarter of it at
 //! most. A fork has none of what it inherits: there, the quarter is one of the thread that it inherits from.
 
-use std::sync::Arc;
-
-use rethread_events::bin;
-use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_events::thread::{STATE_VERSION, State};
-use rethread_store::{Snapshot, Store, StoreError};
+use rethread_events::ids::Seq;
+use rethread_events::thread::State;
 
 /// So many events are folded in about three milliseconds: shorter threads, and that is most, never write a snapshot,
 /// and their log costs the disk nothing beside their events.
@@ -49,7 +45,7 @@ pub(crate) fn is_due_when_put_away(next: Seq, last: Seq) -> bool {
 
 /// Which of the snapshots of a thread that begins at `from` stay, all of them sorted, while it lives: the last one, and
 /// before it as few as leave no stretch that is too long.
-fn thinned_out(seqs: &[Seq], from: Seq) -> Vec<Seq> {
+pub(crate) fn thinned_out(seqs: &[Seq], from: Seq) -> Vec<Seq> {
     let Some((last, before)) = seqs.split_last() else { return Vec::new() };
     let mut kept = needed(before, from, *last);
     kept.push(*last);
@@ -57,7 +53,7 @@ fn thinned_out(seqs: &[Seq], from: Seq) -> Vec<Seq> {
 }
 
 /// Which of them are needed for looks at a thread that ends with the event `end`.
-fn needed(seqs: &[Seq], mut from: Seq, end: Seq) -> Vec<Seq> {
+pub(crate) fn needed(seqs: &[Seq], mut from: Seq, end: Seq) -> Vec<Seq> {
     let stretch = stretch_max(end.0);
     let mut kept = Vec::new();
     for (at, seq) in seqs.iter().enumerate() {
@@ -68,42 +64,6 @@ fn needed(seqs: &[Seq], mut from: Seq, end: Seq) -> Vec<Seq> {
         }
     }
     kept
-}
-
-/// Writes the state beside the log, the last snapshot of the thread's own that was of use being at `last`: where that is
-/// its beginning, there was none, and those that may be there are of another version and go. A cache: when it fails, the
-/// next start folds a little more.
-pub(crate) fn keep(store: &Arc<dyn Store>, state: &State, seq: Seq, hash: Hash, last: Seq) {
-    let (store, thread, from) = (store.clone(), state.thread(), begins(state));
-    match bin::encode(state) {
-        Ok(state) => drop(actix_rt::task::spawn_blocking(move || {
-            let snapshot = Snapshot { seq, hash, version: STATE_VERSION, state };
-            let kept = store.put_snapshot(thread, snapshot).and_then(|()| {
-                thin_out(&*store, thread, |seqs| if last > from { thinned_out(seqs, from) } else { vec![seq] })
-            });
-            if let Err(error) = kept {
-                tracing::warn!(%thread, %error, "no snapshot was kept");
-            }
-        })),
-        Err(error) => tracing::warn!(%thread, %error, "no snapshot was kept"),
-    }
-}
-
-/// Nobody waits for an answer of a thread that has ended with the event `end`: its snapshots make room, but for those
-/// that looks at its moments need.
-pub(crate) fn give_back(store: &Arc<dyn Store>, state: &State, end: Seq) {
-    let (store, thread, from) = (store.clone(), state.thread(), begins(state));
-    drop(actix_rt::task::spawn_blocking(move || {
-        if let Err(error) = thin_out(&*store, thread, |seqs| needed(seqs, from, end)) {
-            tracing::debug!(%thread, %error, "the snapshots of an ended thread stay");
-        }
-    }));
-}
-
-fn thin_out(store: &dyn Store, thread: ThreadId, which: impl Fn(&[Seq]) -> Vec<Seq>) -> Result<(), StoreError> {
-    let seqs = store.snapshots(thread)?;
-    let kept = which(&seqs);
-    if kept == seqs { Ok(()) } else { store.keep_snapshots(thread, &kept) }
 }
 
 #[cfg(test)]

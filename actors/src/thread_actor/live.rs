@@ -108,7 +108,7 @@ impl Live {
     pub(super) fn keep_snapshot(&mut self, inner: &Inner) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
-            snapshots::keep(&inner.store, state, seq, self.last_hash, self.snapshot);
+            inner.snapshots.keep(state.clone(), seq, self.last_hash, self.snapshot);
             self.snapshot = seq;
         }
     }
@@ -117,7 +117,7 @@ impl Live {
     pub(super) fn give_snapshots_back(&self, inner: &Inner) {
         let state = self.thread.state();
         if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {
-            snapshots::give_back(&inner.store, state, end);
+            inner.snapshots.give_back(state, end);
         }
     }
 }
