@@ -141,10 +141,9 @@ fn forks_and_branches_of_a_long_thread_keep_no_states_for_what_they_inherit() {
     );
     block_on(async {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let world = World::with(store, &Tally::default(), |builder| {
-            builder.limits(|limits| limits.passivate_after_ms = 0)
-        })
-        .await;
+        let world =
+            World::with(store, &Tally::default(), |builder| builder.limits(|limits| limits.passivate_after_ms = 0))
+                .await;
         let (thread, waiting) = world.run(&long, "go").await;
         assert!(waiting.state.next_seq().0 > 20_000);
         // This one has a question of its own for each of its branches.
