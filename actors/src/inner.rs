@@ -34,6 +34,7 @@ use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
@@ -62,6 +63,7 @@ pub(crate) struct Inner {
     counting: Counting,
     pub(crate) bases: Bases,
     pub(crate) kept_states: KeptStates,
+    pub(crate) snapshots: Arc<SnapshotWriter>,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -105,6 +107,7 @@ pub(crate) struct Parts {
 
 impl Inner {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone()));
         Arc::new(Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
@@ -128,6 +131,7 @@ impl Inner {
             counting: Counting::default(),
             bases: Bases::default(),
             kept_states: KeptStates::default(),
+            snapshots,
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),

@@ -57,6 +57,7 @@ mod recovery;
 mod request_body;
 mod rerun;
 mod runtime;
+mod snapshot_writer;
 mod snapshots;
 mod spans;
 mod start_thread;
