@@ -17,7 +17,7 @@ use rethread_store::{Store, StoreError};
 use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace};
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::activity::Activity;
 use crate::branches::Bases;
@@ -186,6 +186,19 @@ impl Inner {
         slots.get(number % slots.len().max(1))
     }
 
+    /// Waits, whatever is around; not at all when the arbiters have stopped.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        if let Some(slot) = self.slot(0).filter(|_| !pause.is_zero()) {
+            let (sender, over) = oneshot::channel::<()>();
+            slot.arbiter.spawn(async move {
+                tokio::time::sleep(pause).await;
+                drop(sender);
+            });
+            // Closed when the time has come.
+            let _ = over.await;
+        }
+    }
+
     /// The time, in the one place where the runtime asks for it.
     pub(crate) fn now() -> Time {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -242,6 +255,11 @@ impl Inner {
         let n = self.live.len();
         let n_max = self.limits.live_threads_max;
         if n >= n_max { Err(RuntimeError::Busy { what: "live threads", n, n_max }) } else { Ok(()) }
+    }
+
+    /// Whether there is no room for more threads than those that others need in order to go on.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.n_live() + 1 >= self.limits.live_threads_max
     }
 
     /// Forgets the actor of a thread, if it is this one.

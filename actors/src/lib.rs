@@ -29,6 +29,7 @@ mod activity;
 mod archive;
 mod bisect;
 mod branches;
+mod bring;
 mod builder;
 mod counting;
 mod definitions;

@@ -23,6 +23,7 @@ mod moments;
 mod monitor;
 mod named;
 mod outputs;
+mod owners;
 mod page;
 mod panics;
 mod passivation;
