@@ -38,6 +38,7 @@ mod family;
 mod fork;
 mod gc;
 mod go_on;
+mod imported;
 mod inbox;
 mod inner;
 mod interaction;

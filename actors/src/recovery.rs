@@ -41,7 +41,7 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             }
             Err(_) => return,
         };
-        for info in &page {
+        for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
             while inner.n_live() + 1 >= inner.limits.live_threads_max {
                 if inner.is_shutting_down() {
                     return;
