@@ -27,6 +27,7 @@ use crate::definitions::Definitions;
 use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
+use crate::imported::ImportedThreads;
 use crate::kept_states::KeptStates;
 use crate::llm_executor::LlmExecutor;
 use crate::metrics::Counters;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) bases: Bases,
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
+    pub(crate) imported: ImportedThreads,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -132,6 +134,7 @@ impl Inner {
             bases: Bases::default(),
             kept_states: KeptStates::default(),
             snapshots,
+            imported: ImportedThreads::default(),
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),

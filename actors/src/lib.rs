@@ -39,6 +39,7 @@ mod family;
 mod fork;
 mod gc;
 mod go_on;
+mod imported;
 mod inbox;
 mod inner;
 mod interaction;

@@ -41,7 +41,7 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             }
             Err(_) => return,
         };
-        for info in &page {
+        for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
             while inner.is_crowded() {
                 if inner.is_shutting_down() {
                     return;

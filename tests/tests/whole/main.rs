@@ -6,6 +6,7 @@
 mod support;
 
 mod answers;
+mod archive;
 mod branches;
 mod control;
 mod crash;
