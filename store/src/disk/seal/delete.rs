@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
+use super::snapshots::remove_snapshots;
 use crate::disk::chunk::{Link, Packer};
 use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, run_key, write_dead};
 use crate::disk::packs::{PackWriter, Packs, Spot};
@@ -115,6 +116,7 @@ pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> 
 pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
     let head = index.head(thread)?;
     let id = thread.as_bytes();
+    remove_snapshots(index, thread)?;
     let owned = index.with(|trees| {
         let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
         loop {
@@ -123,9 +125,6 @@ pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Has
                 break;
             }
             trees.runs.write(runs.into_iter().map(|(key, _)| (key, None)).collect())?;
-        }
-        for key in trees.snapshots.scan_prefix(id).keys() {
-            trees.snapshots.remove(key?)?;
         }
         if let Some(head) = head {
             trees.tags.write(Changes::from([(pair_key(&[head.tag.0], id), None)]))?;
