@@ -115,6 +115,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
     /// included. Fewer than asked (and then the answer is shorter than `limit`) only at the end of the stream.
+    /// `NotFound` when there is no such stream. One that is deleted meanwhile, and perhaps begins anew, is read as it
+    /// was or as it is, never as a mixture.
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// Up to `limit` records of the whole log, in order, from `from`. Positions of deleted streams are skipped.
@@ -137,15 +139,15 @@ pub trait Store: Send + Sync + 'static {
     /// blob lives as long as the owner that names it: a thread, or the store itself (`None`).
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError>;
 
-    /// The bytes with this hash.
+    /// The bytes with this hash; `NotFound` when nobody names them.
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
     /// Keeps a snapshot beside the stream's others, in place of one at the same seq. A cache: not durable at once, may
-    /// be lost.
+    /// be lost. `NotFound` when there is no such stream.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
 
     /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
-    /// and reads none.
+    /// and reads none. Where damage keeps some from being found, they are not among them.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
 
     /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
@@ -153,7 +155,7 @@ pub trait Store: Send + Sync + 'static {
     fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError>;
 
     /// Takes the stream's snapshots away but for those at these seqs. As durable as they are: after a crash some may
-    /// be there again.
+    /// be there again. `NotFound` when there is no such stream.
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError>;
 
     /// Keeps a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
@@ -169,7 +171,10 @@ pub trait Store: Send + Sync + 'static {
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
 
     /// Deletes a stream with its snapshots and the blobs that only it names. Its positions stay empty.
-    /// `InUse` names the forks that still inherit from it; nothing was deleted then.
+    /// Durable when it returns; the id may be used again.
+    ///
+    /// Errors: `NotFound` when there is no such stream; [`StoreError::InUse`] as long as any fork inherits from it, which
+    /// names the first 16 of them by id. Nothing was deleted then.
     fn delete(&self, thread: ThreadId) -> Result<(), StoreError>;
 
     /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the

@@ -52,20 +52,36 @@ impl Reader {
         records.first().map(|record| record.hash).ok_or_else(|| plan::no_thread(point.parent))
     }
 
-    /// As [`crate::Store::read_stream`].
-    pub(crate) fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.try_range(thread, range, limit).or_else(|error| match error {
-            // A stream that was deleted while it was read looks damaged, and is simply gone.
-            StoreError::Damaged(_) => match self.find_head(thread)? {
-                None => Err(plan::no_thread(thread)),
-                Some(_) => Err(error),
-            },
-            error => Err(error),
-        })
+    /// Reads something of a stream, again when that was deleted meanwhile: what was read then may look damaged, or be of
+    /// the stream and of another that began anew under its id.
+    pub(crate) fn of_one_life<T>(
+        &self,
+        thread: ThreadId,
+        mut read: impl FnMut(Head) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        loop {
+            let n_deletes = self.tail.n_deletes();
+            let head = self.head(thread)?;
+            let found = read(head);
+            // The last position of a stream is that of no other.
+            if self.tail.n_deletes() == n_deletes || self.find_head(thread)? == Some(head) {
+                return found;
+            }
+        }
     }
 
-    fn try_range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let mut head = self.head(thread)?;
+    /// As [`crate::Store::read_stream`].
+    pub(crate) fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.of_one_life(thread, |head| self.range_of(thread, head, range.clone(), limit))
+    }
+
+    fn range_of(
+        &self,
+        thread: ThreadId,
+        mut head: Head,
+        range: Range<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
         // From the stream up through those it inherits from, as far as the range reaches.
         let (mut parts, mut owner, mut end) = (Vec::new(), thread, range.end);
         loop {
@@ -261,3 +277,6 @@ impl std::ops::Deref for RunRows {
 fn lost(thread: ThreadId, seq: Seq, position: Option<Position>, what: String) -> StoreError {
     StoreError::Damaged(Damage { thread: Some(thread), seq: Some(seq), position, file: None, what })
 }
+
+#[cfg(test)]
+mod tests;

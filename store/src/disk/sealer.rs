@@ -129,9 +129,11 @@ impl Sealer {
         state.leaving.remove(&thread);
     }
 
-    /// Whether snapshots alone are reason enough to seal.
+    /// Whether snapshots alone are reason enough to give the sealer something to do. Never while it has: it takes those
+    /// along that are there when it begins, and this is asked again when it is done.
     pub(crate) fn snapshots_due(&self) -> bool {
-        self.state.lock().snapshot_bytes >= SNAPSHOT_BYTES_DUE
+        let state = self.state.lock();
+        state.n_tasks == 0 && state.snapshot_bytes >= SNAPSHOT_BYTES_DUE
     }
 
     /// Whether any snapshot waits to be written.
@@ -217,3 +219,6 @@ impl Sealer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ mod segment;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
@@ -35,6 +36,7 @@ pub(crate) struct TailRange {
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) state: RwLock<State>,
+    n_deletes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -99,7 +101,18 @@ impl State {
 
 impl Tail {
     pub(crate) fn from(state: State) -> Self {
-        Self { state: RwLock::new(state) }
+        Self { state: RwLock::new(state), n_deletes: AtomicU64::new(0) }
+    }
+
+    /// How many streams were deleted since the log was opened. When that is the same before and after something was
+    /// read, nothing was taken away in between.
+    pub(crate) fn n_deletes(&self) -> u64 {
+        self.n_deletes.load(Ordering::Acquire)
+    }
+
+    /// A stream is being deleted: to be called before anybody can see that.
+    pub(crate) fn note_delete(&self) {
+        self.n_deletes.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn known(&self, thread: ThreadId) -> Known {

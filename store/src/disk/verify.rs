@@ -21,7 +21,7 @@ const STREAMS: usize = 512;
 /// Reads the whole log. Costs as much as that; memory grows with the number of streams, 40 bytes each.
 pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
     let mut found = Verification::default();
-    let mut by_position = count_by_position(reader, &mut found)?;
+    let mut by_position = last_by_position(reader, &mut found)?;
     let mut after = None;
     loop {
         let streams = match damage_of(reader.streams(after, &[], STREAMS))? {
@@ -35,8 +35,8 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
         after = Some(last.thread);
         for info in &streams {
             found.n_streams += 1;
-            let n = by_position.remove(&info.thread).unwrap_or(0);
-            check_stream(reader, info, n, &mut found)?;
+            let sealed_to = by_position.remove(&info.thread);
+            check_stream(reader, info, sealed_to, &mut found)?;
             lists::check_listed(reader, info.thread, &mut found)?;
         }
     }
@@ -68,9 +68,9 @@ fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, Stor
     }
 }
 
-/// Walks along the positions; how many records of each stream there are in sled.
-fn count_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMap<ThreadId, u64>, StoreError> {
-    let mut counts = HashMap::new();
+/// Walks along the positions; the last of each stream in sled.
+fn last_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMap<ThreadId, Position>, StoreError> {
+    let mut last = HashMap::new();
     // What was deleted lies in sled until the next seal, and does not count.
     let (_, end, deleted) = reader.tail.records(Position(0), 0);
     let mut next = Position(0);
@@ -100,7 +100,8 @@ fn count_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMa
             match damage_of(reader.read_chunk(first, number))? {
                 Ok(rows) => {
                     for row in rows.iter().filter(|row| !deleted.contains(&row.record.thread)) {
-                        *counts.entry(row.record.thread).or_insert(0) += 1;
+                        let at = last.entry(row.record.thread).or_insert(Position(0));
+                        *at = row.record.position.max(*at);
                     }
                 }
                 Err(damage) => found.faults.push(damage),
@@ -108,60 +109,96 @@ fn count_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMa
         }
         next = seal_end.max(next.next());
     }
-    Ok(counts)
+    Ok(last)
 }
 
-/// Checks the chain of a stream's own records; `n_sealed` of them were found by position.
-fn check_stream(reader: &Reader, info: &StreamInfo, n_sealed: u64, found: &mut Verification) -> Result<(), StoreError> {
+/// Checks a stream that was listed; by position its last record in sled is at `sealed_to`.
+fn check_stream(
+    reader: &Reader,
+    info: &StreamInfo,
+    sealed_to: Option<Position>,
+    found: &mut Verification,
+) -> Result<(), StoreError> {
+    let mut info = *info;
+    loop {
+        let mut n_records = 0;
+        let fault = walk(reader, &info, sealed_to, &mut n_records)?;
+        if fault.is_some() && !is_still_there(reader, &info)? {
+            // It was deleted while this was running. What began anew under its id is checked as it is.
+            let Some(head) = reader.find_head(info.thread)? else { return Ok(()) };
+            info = head.info(info.thread);
+            continue;
+        }
+        found.n_records += n_records;
+        found.faults.extend(fault);
+        return Ok(());
+    }
+}
+
+/// Whether the stream is the one that was listed: the position of its last record is that of no other.
+fn is_still_there(reader: &Reader, info: &StreamInfo) -> Result<bool, StoreError> {
+    match reader.range(info.thread, info.last_seq..info.last_seq.next(), 1) {
+        Ok(records) => Ok(records.first().is_some_and(|record| record.position == info.last_position)),
+        Err(StoreError::NotFound { .. }) => Ok(false),
+        // Whichever it is, it is damaged.
+        Err(StoreError::Damaged(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks the chain of a stream's own records up to the one that was the last when it was listed.
+fn walk(
+    reader: &Reader,
+    info: &StreamInfo,
+    sealed_to: Option<Position>,
+    n_records: &mut u64,
+) -> Result<Option<Damage>, StoreError> {
     let thread = info.thread;
+    let missing = |what: String| Ok(Some(Damage { thread: Some(thread), what, ..Damage::default() }));
     let (mut next, mut hash) = match info.fork_of {
         None => (Seq(0), Hash::ZERO),
-        Some(point) => match damage_of(reader.hash_at(point))? {
+        Some(point) => match reader.hash_at(point) {
             Ok(hash) => (point.seq.next(), hash),
-            Err(damage) => {
-                found.faults.push(Damage { thread: Some(thread), ..damage });
-                return Ok(());
+            Err(StoreError::Damaged(damage)) => return Ok(Some(Damage { thread: Some(thread), ..damage })),
+            Err(StoreError::NotFound { .. }) => {
+                return missing(format!("thread {}, which it inherits from, is not there", point.parent));
             }
+            Err(error) => return Err(error),
         },
     };
-    let first = next;
     while next <= info.last_seq {
         let records = match reader.range(thread, next..info.last_seq.next(), RECORDS) {
             Ok(records) => records,
-            Err(StoreError::Damaged(damage)) => {
-                found.faults.push(Damage { thread: Some(thread), ..damage });
-                return Ok(());
-            }
-            // It was deleted while this was running.
-            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(StoreError::Damaged(damage)) => return Ok(Some(Damage { thread: Some(thread), ..damage })),
+            Err(StoreError::NotFound { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
+        if records.is_empty() {
+            return missing(format!("records are missing from seq {next} on"));
+        }
         for record in &records {
-            found.n_records += 1;
+            *n_records += 1;
             hash = rechain(hash, record);
             if hash != record.hash || record.seq != next {
-                found.faults.push(Damage {
+                return Ok(Some(Damage {
                     thread: Some(thread),
                     seq: Some(record.seq),
                     position: Some(record.position),
                     file: Some(reader.index.file_path()),
                     what: "the record does not follow from the one before it".into(),
-                });
-                return Ok(());
+                }));
             }
             next = next.next();
         }
     }
-    if hash != info.hash || n_sealed > next.0 - first.0 {
-        found.faults.push(Damage {
-            thread: Some(thread),
-            seq: Some(info.last_seq),
-            position: Some(info.last_position),
-            file: Some(reader.index.file_path()),
-            what: "the records of the thread are not those that its head was written for".into(),
-        });
-    }
-    Ok(())
+    let is_whole = hash == info.hash && sealed_to <= Some(info.last_position);
+    Ok((!is_whole).then(|| Damage {
+        thread: Some(thread),
+        seq: Some(info.last_seq),
+        position: Some(info.last_position),
+        file: Some(reader.index.file_path()),
+        what: "the records of the thread are not those that its head was written for".into(),
+    }))
 }
 
 fn rechain(before: Hash, record: &Record) -> Hash {
@@ -214,3 +251,6 @@ fn check_blobs(reader: &Reader, found: &mut Verification) -> Result<(), StoreErr
 fn sealed_blob(reader: &Reader, hash: Hash) -> Result<Option<Vec<u8>>, StoreError> {
     reader.index.pieces(|trees| &trees.blobs, hash.as_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,6 +193,9 @@ impl Writer {
         if !self.flight.is_away() && self.is_seal_due() {
             self.begin_seal();
         }
+        if self.sealer.snapshots_due() {
+            self.sealer.give(&self.tasks, Task::Snapshots);
+        }
         if self.fenced.len() > COLD_HEADS_MAX {
             let next = self.queue.next_ticket();
             self.fenced.retain(|_, until| *until > next);
@@ -333,11 +336,6 @@ impl Writer {
         self.fenced.clear();
         let Some(committer) = self.flight.committer() else { return };
         committer.journal.tidy(self.reader.tail.state.read().sealing.is_none());
-        if self.sealer.snapshots_due() {
-            let task = hand_over(&self.reader, &mut committer.journal).ok().flatten().unwrap_or(Task::Snapshots);
-            self.cursor.follow(&committer.journal);
-            self.sealer.give(&self.tasks, task);
-        }
     }
 }
 

@@ -52,6 +52,7 @@ macro_rules! contract_tests {
             a_fork_of_what_is_not_there_is_refused
             a_deleted_stream_is_gone
             a_stream_with_forks_is_not_deleted
+            one_fork_of_many_is_enough
             a_deleted_stream_can_begin_anew
             blobs_live_as_long_as_an_owner
             values_are_kept_by_name

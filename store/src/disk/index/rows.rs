@@ -106,10 +106,20 @@ impl Index {
         }
     }
 
-    /// Up to 16 streams that fork off this one.
-    pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
+    /// Up to `n_max` streams that fork off this one, by id, from those after `after` on.
+    pub(crate) fn forks(
+        &self,
+        thread: ThreadId,
+        after: Option<ThreadId>,
+        n_max: usize,
+    ) -> Result<Vec<ThreadId>, StoreError> {
         let id = thread.as_bytes();
-        let rows = self.with(|trees| trees.forks.range(id, &pair_key(id, &[0xff; 16]), 16))?;
+        let from = match after {
+            // The first key behind it.
+            Some(after) => [&id[..], after.as_bytes(), &[0]].concat(),
+            None => id.to_vec(),
+        };
+        let rows = self.with(|trees| trees.forks.range(&from, &pair_key(id, &[0xff; 16]), n_max))?;
         let child = |(key, _): &Row| {
             let mut take = Take(key);
             take.bytes(16)?;

@@ -9,16 +9,20 @@ use crate::disk::cache::Key;
 use crate::disk::chunk::Row;
 use crate::error::{Damage, StoreError};
 use crate::follow::Source;
+use crate::head::Head;
 use crate::record::Record;
 
 impl Reader {
     /// As [`crate::Store::read_all`].
     pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.try_all(from, limit).or_else(|error| match error {
-            // A delete that reached sled in between looks like damage, and is none the second time.
-            StoreError::Damaged(_) => self.try_all(from, limit),
-            error => Err(error),
-        })
+        loop {
+            let n_deletes = self.tail.n_deletes();
+            match self.try_all(from, limit) {
+                // A delete that reached sled in between looks like damage.
+                Err(StoreError::Damaged(_)) if self.tail.n_deletes() != n_deletes => {}
+                found => return found,
+            }
+        }
     }
 
     fn try_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -55,6 +59,26 @@ impl Reader {
         Ok(found)
     }
 
+    /// The stream's own records at or after a position, wherever they are.
+    fn own_from(&self, thread: ThreadId, head: &Head, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let (recent, older) = self.tail.range_from(thread, from, limit);
+        if !older {
+            return Ok(recent);
+        }
+        // Somewhere before the place that is looked for; from there on it is a walk along the stream.
+        let near = self.index.run_before(thread, from)?;
+        let mut next = near.map_or(head.first_own(), |place| place.first);
+        let mut found: Vec<Record> = Vec::new();
+        while found.len() < limit {
+            let records = self.range(thread, next..Seq(u64::MAX), limit)?;
+            let Some(last) = records.last() else { break };
+            next = last.seq.next();
+            let room = limit - found.len();
+            found.extend(records.into_iter().filter(|record| record.position >= from).take(room));
+        }
+        Ok(found)
+    }
+
     /// All rows of a seal, by position.
     fn seal(&self, seal: Position, n_chunks: u32) -> Result<Arc<[Row]>, StoreError> {
         let key = Key::Seal(seal);
@@ -79,24 +103,11 @@ impl Source for Reader {
     }
 
     fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let (recent, older) = self.tail.range_from(thread, from, limit);
-        if !older {
-            return Ok(recent);
-        }
-        // Somewhere before the place that is looked for; from there on it is a walk along the stream.
-        let Some(head) = self.find_head(thread)? else { return Ok(Vec::new()) };
-        let near = self.index.run_before(thread, from)?;
-        let mut next = near.map_or(head.first_own(), |place| place.first);
-        let mut found: Vec<Record> = Vec::new();
-        while found.len() < limit {
-            let records = self.range(thread, next..Seq(u64::MAX), limit)?;
-            let Some(last) = records.last() else { break };
-            next = last.seq.next();
-            let n_before = found.len();
-            let room = limit - n_before;
-            found.extend(records.into_iter().filter(|record| record.position >= from).take(room));
-        }
-        Ok(found)
+        let found = self.of_one_life(thread, |head| self.own_from(thread, &head, from, limit));
+        found.or_else(|error| match error {
+            StoreError::NotFound { .. } => Ok(Vec::new()),
+            error => Err(error),
+        })
     }
 
     fn in_memory(&self, from: Position) -> bool {

@@ -9,6 +9,9 @@ use crate::contract::{StreamInfo, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
 
+/// How many of the streams that inherit from one are named.
+const FORKS: usize = 16;
+
 impl Reader {
     /// As [`crate::Store::streams`].
     pub(crate) fn streams(
@@ -71,9 +74,16 @@ impl Reader {
             .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
             .map(|(child, _)| *child)
             .collect();
-        let sealed = self.index.forks(thread)?;
-        // What the tail knows of a child is newer: it may have been deleted, and have begun anew.
-        forks.extend(sealed.into_iter().filter(|child| !recent.contains_key(child)));
-        Ok(forks.into_iter().take(16).collect())
+        // What the tail knows of a child is newer: it may have been deleted, and have begun anew. Many may have been, so
+        // those of one page say nothing of the rest.
+        let (mut sealed, mut after) = (Vec::new(), None);
+        while sealed.len() < FORKS {
+            let page = self.index.forks(thread, after, FORKS)?;
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            sealed.extend(page.into_iter().filter(|child| !recent.contains_key(child)));
+        }
+        forks.extend(sealed);
+        Ok(forks.into_iter().take(FORKS).collect())
     }
 }

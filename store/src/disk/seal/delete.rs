@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::leftovers::remove_runs;
+use super::snapshots::remove_snapshots;
 use crate::disk::chunk::{Link, Packer};
 use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, write_dead};
 use crate::disk::packs::{PackWriter, Packs, Spot};
@@ -116,11 +117,9 @@ pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> 
 pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
     let head = index.head(thread)?;
     let id = thread.as_bytes();
+    remove_snapshots(index, thread)?;
     let owned = index.with(|trees| {
         remove_runs(trees, thread, Seq(0))?;
-        for key in trees.snapshots.scan_prefix(id).keys() {
-            trees.snapshots.remove(key?)?;
-        }
         if let Some(head) = head {
             trees.tags.write(Changes::from([(pair_key(&[head.tag.0], id), None)]))?;
             if let Some(point) = head.fork_of {

@@ -23,30 +23,57 @@ fn key(thread: ThreadId, seq: Seq) -> Vec<u8> {
     pair_key(thread.as_bytes(), &seq.0.to_be_bytes())
 }
 
-/// Writes the changes to snapshots to sled, not durable yet when it returns.
+/// Writes the changes to snapshots to sled, not durable yet when it returns. What is damaged there stays as it is.
 pub(crate) fn write_snapshots(reader: &Reader, changes: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
     let index = &reader.index;
     for (thread, waiting) in changes {
+        let thread = *thread;
         // One of a stream that was deleted meanwhile would stay for ever.
-        if reader.find_head(*thread)?.is_none() {
+        if unless_damaged(thread, reader.find_head(thread))?.flatten().is_none() {
             continue;
         }
         if waiting.thins_out() {
-            let (seqs, old) = listed(index, *thread)?;
+            let (seqs, old) = listed(index, thread)?;
             for seq in seqs.into_iter().filter(|seq| !waiting.lets_stay(*seq)) {
-                index.with(|trees| pieces::remove(&trees.snapshots, &key(*thread, seq)))?;
+                let key = key(thread, seq);
+                unless_damaged(thread, index.with(|trees| pieces::remove(&trees.snapshots, &key)))?;
             }
-            index.with(|trees| old.iter().try_for_each(|key| trees.snapshots.remove(key).map(drop)))?;
+            for key in old {
+                unless_damaged(thread, index.with(|trees| trees.snapshots.remove(key)))?;
+            }
         }
         for snapshot in waiting.iter() {
-            let bytes = encode_snapshot(snapshot);
-            index.with(|trees| pieces::write(&trees.snapshots, &key(*thread, snapshot.seq), &bytes))?;
+            let (key, bytes) = (key(thread, snapshot.seq), encode_snapshot(snapshot));
+            unless_damaged(thread, index.with(|trees| pieces::write(&trees.snapshots, &key, &bytes)))?;
         }
     }
     Ok(())
 }
 
-/// Where sled has snapshots of the stream, the oldest first.
+/// Takes all snapshots of a stream away, but for those that are damaged.
+pub(super) fn remove_snapshots(index: &Index, thread: ThreadId) -> Result<(), StoreError> {
+    let removed = index.with(|trees| {
+        for key in trees.snapshots.scan_prefix(thread.as_bytes()).keys() {
+            trees.snapshots.remove(key?)?;
+        }
+        Ok(())
+    });
+    unless_damaged(thread, removed).map(drop)
+}
+
+/// Snapshots are a cache: where they are damaged they are done without, and nothing else waits for them.
+fn unless_damaged<T>(thread: ThreadId, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::Damaged(damage)) => {
+            tracing::warn!(%thread, %damage, "the log does without a snapshot that is damaged");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where sled has snapshots of the stream, the oldest first, but for those before a damaged one.
 pub(crate) fn snapshots(index: &Index, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
     let (mut seqs, old) = listed(index, thread)?;
     if !old.is_empty()
@@ -59,28 +86,28 @@ pub(crate) fn snapshots(index: &Index, thread: ThreadId) -> Result<Vec<Seq>, Sto
 }
 
 /// The seqs by the keys, the oldest first, and the keys of a snapshot from before there could be several. Looks for one
-/// after the other from the end, since walking over all pieces would read them.
+/// after the other from the end, since walking over all pieces would read them, and ends where that cannot be read.
 fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>), StoreError> {
-    index.with(|trees| {
-        let (mut seqs, mut old) = (Vec::new(), Vec::new());
-        let low = Bound::Included(thread.as_bytes().to_vec());
-        let mut high = Bound::Included(pair_key(thread.as_bytes(), &[0xff; 12]));
-        while let Some(row) = trees.snapshots.range((low.clone(), high)).next_back() {
-            let found = row?.0;
-            high = match found.get(16..KEY_BYTES).and_then(|seq| <[u8; 8]>::try_from(seq).ok()) {
-                Some(seq) if found.len() == PIECE_KEY_BYTES => {
-                    seqs.push(Seq(u64::from_be_bytes(seq)));
-                    Bound::Excluded(found[..KEY_BYTES].to_vec())
-                }
-                _ => {
-                    old.push(found.clone());
-                    Bound::Excluded(found.to_vec())
-                }
-            };
-        }
-        seqs.reverse();
-        Ok((seqs, old))
-    })
+    let (mut seqs, mut old) = (Vec::new(), Vec::new());
+    let low = Bound::Included(thread.as_bytes().to_vec());
+    let mut high = Bound::Included(pair_key(thread.as_bytes(), &[0xff; 12]));
+    loop {
+        let range = (low.clone(), high);
+        let row = index.with(|trees| trees.snapshots.range(range).next_back().transpose());
+        let Some((found, _)) = unless_damaged(thread, row)?.flatten() else { break };
+        high = match found.get(16..KEY_BYTES).and_then(|seq| <[u8; 8]>::try_from(seq).ok()) {
+            Some(seq) if found.len() == PIECE_KEY_BYTES => {
+                seqs.push(Seq(u64::from_be_bytes(seq)));
+                Bound::Excluded(found[..KEY_BYTES].to_vec())
+            }
+            _ => {
+                old.push(found.clone());
+                Bound::Excluded(found.to_vec())
+            }
+        };
+    }
+    seqs.reverse();
+    Ok((seqs, old))
 }
 
 /// The snapshot of the stream at that seq. `None` when there is none or it is damaged.
@@ -93,14 +120,8 @@ pub(crate) fn snapshot(index: &Index, thread: ThreadId, seq: Seq) -> Result<Opti
 }
 
 fn read(index: &Index, thread: ThreadId, key: &[u8]) -> Result<Option<Snapshot>, StoreError> {
-    match index.pieces(|trees| &trees.snapshots, key) {
-        Ok(bytes) => Ok(bytes.and_then(|bytes| decode_snapshot(&bytes))),
-        Err(StoreError::Damaged(damage)) => {
-            tracing::warn!(%thread, %damage, "a snapshot cannot be read");
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    let bytes = unless_damaged(thread, index.pieces(|trees| &trees.snapshots, key))?.flatten();
+    Ok(bytes.and_then(|bytes| decode_snapshot(&bytes)))
 }
 
 fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -63,6 +63,7 @@ impl Committer {
                     Change::Blob { owner, hash, bytes } => active.blob(owner, hash, bytes),
                     Change::Value { name, value } => active.value(name, value),
                     Change::Delete { thread } => {
+                        self.reader.tail.note_delete();
                         active.delete(thread);
                         self.sealer.forget_snapshots(thread);
                     }

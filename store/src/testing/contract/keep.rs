@@ -57,6 +57,26 @@ pub fn a_stream_with_forks_is_not_deleted(backend: &mut dyn Backend) {
     assert!(all(backend.store()).is_empty());
 }
 
+/// However many of them were deleted since the log was opened.
+pub fn one_fork_of_many_is_enough(backend: &mut dyn Backend) {
+    put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
+    for number in 2..=41 {
+        put(backend.store(), fork(thread(number), thread(1), 0, &["x"])).unwrap();
+    }
+    backend.reopen();
+    for number in 2..=40 {
+        backend.store().delete(thread(number)).unwrap();
+    }
+    match backend.store().delete(thread(1)) {
+        Err(StoreError::InUse { thread: of, forks }) => assert_eq!((of, forks), (thread(1), vec![thread(41)])),
+        other => panic!("{other:?}"),
+    }
+    backend.reopen();
+    assert_eq!(texts(backend.store(), thread(41)), ["a", "x"]);
+    backend.store().delete(thread(41)).unwrap();
+    backend.store().delete(thread(1)).unwrap();
+}
+
 /// At seq 0, with nothing of its former life.
 pub fn a_deleted_stream_can_begin_anew(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b", "c"])).unwrap();

@@ -1,0 +1,67 @@
+use futures::executor::block_on;
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, Time};
+use rethread_store::{Append, MemoryStore, Snapshot, Tag};
+use serde_json::json;
+
+use super::*;
+use crate::recorded::new_record;
+
+const THREAD: ThreadId = ThreadId::from_bytes([1; 16]);
+
+/// A thread that begins and is told so many messages.
+fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
+    let started = json!({
+        "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
+        "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+    });
+    let message = |i| json!({ "message": { "role": "user", "content": format!("{says} {i}") } });
+    let messages = (0..n_messages).map(|i| Event::from_data("MESSAGE_ADDED", message(i)).unwrap());
+    let events = std::iter::once(Event::from_data("THREAD_STARTED", started).unwrap()).chain(messages);
+    let records =
+        events.map(|event| new_record(&event, Time::from_unix_us(1), None)).collect::<Result<_, _>>().unwrap();
+    let append = Append { thread: THREAD, expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
+    block_on(store.append(append)).unwrap();
+    store.stream(THREAD).unwrap()
+}
+
+fn snapshot(store: &dyn Store, seq: u64) -> Snapshot {
+    let loaded = load::fold(store, THREAD, Loaded::empty(THREAD), Seq(seq + 1)).unwrap();
+    let state = bin::encode(&loaded.state).unwrap();
+    Snapshot { seq: Seq(seq), hash: loaded.last_hash, version: STATE_VERSION, state }
+}
+
+#[test]
+fn a_thread_that_is_deleted_meanwhile_is_passed_over() {
+    let store = MemoryStore::new();
+    let info = begin(&store, 20, "former");
+    store.delete(THREAD).unwrap();
+    assert_eq!(check_stream(&store, info).unwrap(), None);
+}
+
+#[test]
+fn a_thread_that_began_anew_meanwhile_is_checked_as_it_is() {
+    for n_messages in [1, 20, 600] {
+        let store = MemoryStore::new();
+        let info = begin(&store, 20, "former");
+        store.delete(THREAD).unwrap();
+        begin(&store, n_messages, "later");
+        assert_eq!(check_stream(&store, info).unwrap(), None);
+        store.put_snapshot(THREAD, Snapshot { state: b"bad".to_vec(), ..snapshot(&store, 1) }).unwrap();
+        assert_eq!(check_stream(&store, info).unwrap().and_then(|fault| fault.seq), Some(Seq(1)));
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_former_thread_of_that_id_is_no_fault() {
+    let store = MemoryStore::new();
+    begin(&store, 20, "former");
+    let late = snapshot(&store, 10);
+    store.delete(THREAD).unwrap();
+    let info = begin(&store, 30, "later");
+    store.put_snapshot(THREAD, late).unwrap();
+    store.put_snapshot(THREAD, snapshot(&store, 15)).unwrap();
+    assert_eq!(check_stream(&store, info).unwrap(), None);
+    store.put_snapshot(THREAD, Snapshot { state: b"bad".to_vec(), ..snapshot(&store, 20) }).unwrap();
+    assert_eq!(check_stream(&store, info).unwrap().and_then(|fault| fault.seq), Some(Seq(20)));
+}
