@@ -103,6 +103,17 @@ impl Live {
         }
     }
 
+    /// Whether the log has the request of a call. What a fork inherits is not the fork's before its first append is
+    /// there, whatever its parent's log has.
+    pub(super) fn has_in_log(&self, call: CallId) -> bool {
+        !self.fresh && call.0 < self.durable
+    }
+
+    /// The time for this thread: never before that of its last event.
+    pub(super) fn now(&self) -> Time {
+        self.thread.state().time_at(Inner::now())
+    }
+
     /// Keeps a snapshot of what is durable; a state with events under way is not.
     pub(super) fn keep_snapshot(&mut self, inner: &Inner) {
         let state = self.thread.state();

@@ -21,7 +21,7 @@ impl ThreadActor {
         if let Some(idle) = live.idle.take() {
             ctx.cancel_future(idle);
         }
-        let now = Inner::now();
+        let now = live.now();
         let effects = live.thread.effects();
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));

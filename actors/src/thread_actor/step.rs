@@ -13,7 +13,6 @@ use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
 use super::{Reply, Tell, ThreadActor};
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::metrics::Tally;
 use crate::recorded::new_record;
 
@@ -61,7 +60,7 @@ impl ThreadActor {
             }
             return;
         }
-        let now = Inner::now();
+        let now = live.now();
         let call = key_of(&input).filter(|_| cause.is_none());
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
             Some(match live.positions.get(&call) {

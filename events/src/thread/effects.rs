@@ -267,6 +267,7 @@ impl State {
 impl Thread {
     /// What the thread waits for. A thread that has not ended always waits for something.
     pub fn waits_for(&self, around: &Surroundings<'_>) -> Wait {
+        let around = &self.state.around_at(around);
         if self.state.is_ended() {
             Wait::Nothing
         } else if self.advance(around).is_some() {
