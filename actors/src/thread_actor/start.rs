@@ -75,9 +75,12 @@ impl ThreadActor {
         });
         let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id))) };
         // Messages wait in the mailbox until the thread is there.
-        ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| match loaded {
-            Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
-            Err(error) => actor.not_loaded(&error, ctx),
+        ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {
+            match loaded {
+                Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
+                Err(error) => actor.not_loaded(&error, ctx),
+            }
+            actor.loading = None;
         }));
     }
 
