@@ -37,7 +37,7 @@ impl ThreadActor {
                 }
                 if effect.not_before() > now {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
-                } else if runs_ahead && effect.may_be_repeated() || key.0.0 < live.durable {
+                } else if runs_ahead && effect.may_be_repeated() || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
                     let begins =
                         perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
