@@ -66,8 +66,8 @@ pub(super) struct Live {
 pub(super) struct UnderWay {
     /// The seq after its last event.
     pub(super) end: Seq,
-    /// Whom to tell.
-    pub(super) reply: Option<Reply>,
+    /// Whom to tell: who asked for it, and those who asked later and found it done already.
+    pub(super) replies: Vec<Reply>,
     /// What led to it, if the thread's own work said it.
     pub(super) said: Option<Said>,
 }

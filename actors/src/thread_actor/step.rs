@@ -79,8 +79,8 @@ impl ThreadActor {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
                     match live.under_way.back_mut() {
-                        Some(UnderWay { reply: last @ None, .. }) => *last = Some(reply),
-                        _ => drop(reply.send(Ok(None))),
+                        Some(last) => last.replies.push(reply),
+                        None => drop(reply.send(Ok(None))),
                     }
                 }
             }
@@ -140,7 +140,8 @@ impl ThreadActor {
         let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
-        live.under_way.push_back(UnderWay { end, reply, said });
+        let replies = reply.into_iter().collect();
+        live.under_way.push_back(UnderWay { end, replies, said });
         let (answer, life) = (self.inner.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
             Ok(_) if actor.life != life => actor.inner.counters.appended(&tally),
@@ -172,7 +173,7 @@ impl ThreadActor {
         }
         // The store answers in order, but several answers may arrive before this actor is polled again.
         while let Some(append) = live.under_way.pop_front_if(|append| append.end <= end) {
-            if let Some(reply) = append.reply {
+            for reply in append.replies {
                 let _ = reply.send(Ok(Some(appended.last_position)));
             }
         }
