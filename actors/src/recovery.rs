@@ -9,6 +9,7 @@ use rethread_store::Tag;
 
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::timers;
 
 /// How many streams are asked for at a time.
 const PAGE: usize = 256;
@@ -75,8 +76,7 @@ pub(crate) async fn wake_when_due(inner: Arc<Inner>) {
                 tracing::error!(%thread, %error, "the thread does not come back");
             }
         }
-        let wait = next
-            .map_or(Duration::from_secs(3600), |at| Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())));
+        let wait = next.map_or(Duration::from_secs(3600), |at| timers::until(at, now));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = inner.timers.changed() => {}

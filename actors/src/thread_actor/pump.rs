@@ -1,7 +1,5 @@
 //! What the thread owes is begun, what it no longer owes is called off, and what is left is waited for.
 
-use std::time::Duration;
-
 use actix::prelude::*;
 use rethread_events::ids::Time;
 use rethread_events::thread::{Effect, Input};
@@ -9,8 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::Mode;
 use super::{Tell, ThreadActor, perform};
-use crate::inner::Inner;
-use crate::snapshots;
+use crate::{snapshots, timers};
 
 impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
@@ -55,7 +52,7 @@ impl ThreadActor {
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
-    /// which costs less than a timer for each step.
+    /// which costs less than a timer for each step. One that is far off rings in between, to look at the clock.
     fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &mut self.mode else {
             return;
@@ -70,7 +67,7 @@ impl ThreadActor {
         if let Some((_, alarm)) = live.alarm.take() {
             ctx.cancel_future(alarm);
         }
-        let wait = Duration::from_micros(next.unix_us().saturating_sub(Inner::now().unix_us()));
+        let wait = timers::until(next, live.now());
         live.alarm = Some((next, ctx.run_later(wait, Self::rings)));
     }
 
@@ -80,7 +77,7 @@ impl ThreadActor {
         };
         live.alarm = None;
         match live.next_due {
-            Some(at) if at <= Inner::now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
+            Some(at) if at <= live.now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
             next => self.set_alarm(next, ctx),
         }
     }
