@@ -254,7 +254,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     }
     let late = state.effects().into_iter().filter(|effect| match effect {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
-        Effect::CallTool(tool) => tool.deadline <= now,
+        Effect::CallTool(tool) => tool.overdue_at() <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskStrategy(run) => run.deadline <= now,
         // What a tool asks ends with the tool.

@@ -43,7 +43,7 @@ fn calls_that_are_known_to_run_stay_as_they_are() {
           8 THREAD_RECOVERED calls=[5,6]
           9 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
          10 TOOL_EXECUTION_FAILED call=6 indeterminate
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 
@@ -247,7 +247,7 @@ fn a_paused_thread_recovers_and_begins_nothing() {
           7 THREAD_RECOVERED calls=[5]
           8 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
           9 THREAD_RESUMED
-        => running, waits for the world until +11000
+        => running, waits for the world until +22000
     "#]]);
 }
 
