@@ -44,9 +44,8 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             }
             Err(_) => return,
         };
-        for info in &page {
-            // One place is left for whoever starts a thread meanwhile.
-            while inner.n_live() >= inner.limits.live_threads_max.saturating_sub(1).max(1) {
+        for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
+            while inner.is_crowded() {
                 if inner.is_shutting_down() {
                     return;
                 }
