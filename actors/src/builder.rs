@@ -34,7 +34,7 @@ pub struct Limits {
     pub live_threads_max: usize,
     /// Messages that wait for one thread; giving it one more waits.
     pub mailbox_max: usize,
-    /// Model calls that run at once in the whole runtime; further ones wait.
+    /// Model calls that run at once in the whole runtime; further ones wait, within their own `llm_timeout_ms`.
     pub concurrent_model_calls_max: usize,
     /// The bytes of the JSON of an input, an answer or a variable.
     pub input_bytes_max: usize,

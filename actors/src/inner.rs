@@ -17,7 +17,7 @@ use rethread_store::{Store, StoreError};
 use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace};
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore, oneshot};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::activity::Activity;
 use crate::branches::Bases;
@@ -26,8 +26,8 @@ use crate::counting::{Counting, at_most};
 use crate::definitions::Definitions;
 use crate::equipment::Equipment;
 use crate::error::RuntimeError;
-use crate::interaction::UserInteractionHandler;
 use crate::imported::ImportedThreads;
+use crate::interaction::UserInteractionHandler;
 use crate::kept_states::KeptStates;
 use crate::llm_executor::LlmExecutor;
 use crate::metrics::Counters;
@@ -35,9 +35,10 @@ use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::recovery::LOADS_MAX;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
-use crate::thread_actor::{Begin, Room, ThreadActor};
+use crate::thread_actor::{Begin, Room, Start, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
 
@@ -76,6 +77,8 @@ pub(crate) struct Inner {
     pub(crate) room: Arc<Room>,
     /// How many model calls may run at once.
     pub(crate) model_calls: Arc<Semaphore>,
+    /// How many threads may be folded at once of those that come back after a start.
+    pub(crate) loads: Arc<Semaphore>,
     live: DashMap<ThreadId, Addr<ThreadActor>>,
     workspaces: DashMap<String, Arc<Workspace>>,
     slots: OnceCell<Vec<Slot>>,
@@ -125,6 +128,7 @@ impl Inner {
             strategies: parts.strategies,
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
+            loads: Arc::new(Semaphore::new(LOADS_MAX)),
             room: Room::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
             observing: parts.observing,
@@ -220,7 +224,7 @@ impl Inner {
         match self.live.entry(id) {
             dashmap::Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
             dashmap::Entry::Vacant(vacant) => {
-                vacant.insert(self.start_actor(id, Some(begin))?);
+                vacant.insert(self.start_actor(id, Start::Begin(Box::new(begin)))?);
                 Ok(())
             }
         }
@@ -228,30 +232,39 @@ impl Inner {
 
     /// The actor of a thread, brought back when it is not live.
     pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Addr<ThreadActor>, RuntimeError> {
+        self.activate_with(id, Start::Load(None))
+    }
+
+    /// The same after a start; the place is given back when the thread was folded.
+    pub(crate) fn bring_back(self: &Arc<Self>, id: ThreadId, place: OwnedSemaphorePermit) -> Result<(), RuntimeError> {
+        self.activate_with(id, Start::Load(Some(place))).map(drop)
+    }
+
+    fn activate_with(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Addr<ThreadActor>, RuntimeError> {
         // The entry is locked while the actor is made, so that a thread never has two.
         match self.live.entry(id) {
             dashmap::Entry::Occupied(live) if live.get().connected() => Ok(live.get().clone()),
             dashmap::Entry::Occupied(mut gone) => {
-                let addr = self.start_actor(id, None)?;
+                let addr = self.start_actor(id, start)?;
                 gone.insert(addr.clone());
                 Ok(addr)
             }
             dashmap::Entry::Vacant(vacant) => {
-                let addr = self.start_actor(id, None)?;
+                let addr = self.start_actor(id, start)?;
                 vacant.insert(addr.clone());
                 Ok(addr)
             }
         }
     }
 
-    fn start_actor(self: &Arc<Self>, id: ThreadId, begin: Option<Begin>) -> Result<Addr<ThreadActor>, RuntimeError> {
+    fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Addr<ThreadActor>, RuntimeError> {
         if self.is_shutting_down() {
             return Err(RuntimeError::ShuttingDown);
         }
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
         let inner = self.clone();
-        Ok(ThreadActor::start_on(&slot.arbiter, inner, id, number, begin))
+        Ok(ThreadActor::start_on(&slot.arbiter, inner, id, number, start))
     }
 
     fn room(&self) -> Result<(), RuntimeError> {
@@ -262,7 +275,8 @@ impl Inner {
 
     /// Whether there is no room for more threads than those that others need in order to go on.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.n_live() + 1 >= self.limits.live_threads_max
+        // Where only one may be live, it is that one which is needed.
+        self.n_live() >= self.limits.live_threads_max.saturating_sub(1).max(1)
     }
 
     /// Forgets the actor of a thread, if it is this one.

@@ -9,9 +9,12 @@ use rethread_store::Tag;
 
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::timers;
 
 /// How many streams are asked for at a time.
 const PAGE: usize = 256;
+/// How many threads are folded from the log at a time.
+pub(crate) const LOADS_MAX: usize = 128;
 /// How often to look whether there is room for more.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -20,8 +23,8 @@ pub(crate) fn open_tags() -> Vec<Tag> {
     Status::ALL.iter().filter(|status| !status.is_ended()).map(|status| Tag(status.code())).collect()
 }
 
-/// Activates every thread that has not ended, a page at a time, so that memory stays bounded: one that waits for a
-/// person leaves a timer and goes again.
+/// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a
+/// person leaves a timer and goes again. One that stays holds up nobody behind it.
 pub(crate) async fn bring_back(inner: Arc<Inner>) {
     let tags = open_tags();
     let mut after: Option<ThreadId> = None;
@@ -48,8 +51,9 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
                 }
                 tokio::time::sleep(POLL).await;
             }
-            match inner.activate(info.thread) {
-                Ok(_) => {}
+            let Ok(place) = inner.loads.clone().acquire_owned().await else { return };
+            match inner.bring_back(info.thread, place) {
+                Ok(()) => {}
                 Err(RuntimeError::ShuttingDown) => return,
                 Err(error) => tracing::error!(thread = %info.thread, %error, "the thread does not come back"),
             }
@@ -58,10 +62,6 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             return;
         }
         after = page.last().map(|info| info.thread);
-        // The page is let through before the next, so that starting costs no more than a page of loads at a time.
-        while page.iter().filter(|info| inner.is_live(info.thread)).count() > PAGE / 2 && !inner.is_shutting_down() {
-            tokio::time::sleep(POLL).await;
-        }
     }
 }
 
@@ -75,8 +75,7 @@ pub(crate) async fn wake_when_due(inner: Arc<Inner>) {
                 tracing::error!(%thread, %error, "the thread does not come back");
             }
         }
-        let wait = next
-            .map_or(Duration::from_secs(3600), |at| Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())));
+        let wait = next.map_or(Duration::from_secs(3600), |at| timers::until(at, now));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = inner.timers.changed() => {}

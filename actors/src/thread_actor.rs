@@ -13,7 +13,7 @@ use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::thread::{Fork, Input, State};
 use rethread_events::workflow::Workflow;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::asking::AskForTool;
@@ -52,6 +52,14 @@ pub(crate) enum Begin {
         trace: Option<TraceId>,
         reply: Reply,
     },
+}
+
+/// How an actor comes to its thread.
+pub(crate) enum Start {
+    /// The thread begins.
+    Begin(Box<Begin>),
+    /// It is folded from the log; a place among those that are folded is given back then.
+    Load(Option<OwnedSemaphorePermit>),
 }
 
 /// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
@@ -111,6 +119,8 @@ pub(crate) struct ThreadActor {
     /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
     life: u64,
     spans: Spans,
+    /// Its place among the threads that are folded after a start, until it is.
+    loading: Option<OwnedSemaphorePermit>,
 }
 
 impl ThreadActor {
@@ -119,14 +129,17 @@ impl ThreadActor {
         inner: Arc<Inner>,
         id: ThreadId,
         slot: usize,
-        begin: Option<Begin>,
+        start: Start,
     ) -> Addr<Self> {
-        let mode = begin.map_or(Mode::Away(Box::default()), |begin| Mode::Beginning(Box::new(begin)));
+        let (mode, loading) = match start {
+            Start::Begin(begin) => (Mode::Beginning(begin), None),
+            Start::Load(place) => (Mode::Away(Box::default()), place),
+        };
         Self::start_in_arbiter(arbiter, move |ctx| {
             ctx.set_mailbox_capacity(inner.limits.mailbox_max);
             // Here and not where it was asked for: who asked may have a subscriber of its own.
             let spans = Spans::begin(id, inner.content_in_spans);
-            Self { id, inner, slot, mode, life: 0, spans }
+            Self { id, inner, slot, mode, life: 0, spans, loading }
         })
     }
 }

@@ -1,10 +1,20 @@
 //! Deadlines of threads that are not live: a thread that waits for a person costs an entry here and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread_events::ids::{ThreadId, Time};
 use tokio::sync::Notify;
+
+/// The longest sleep before a look at the clock.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// How long to sleep before looking whether that time has come. The clock that sleeps are measured with stands still
+/// while the machine sleeps, and does not follow when the time is set anew: a long wait is slept in parts.
+pub(crate) fn until(at: Time, now: Time) -> Duration {
+    Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())).min(SLEEP_MAX)
+}
 
 #[derive(Default)]
 pub(crate) struct Timers {

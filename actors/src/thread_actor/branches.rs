@@ -117,7 +117,7 @@ impl ThreadActor {
         }
         for effect in effects {
             if let Effect::RunBranch(run) = effect
-                && run.call.0 < live.durable
+                && live.has_in_log(run.call)
                 && live.branches.insert(run.index)
             {
                 let (changes, workflow) = (live.thread.state().changes().clone(), live.thread.workflow().clone());

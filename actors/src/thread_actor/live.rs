@@ -66,8 +66,8 @@ pub(super) struct Live {
 pub(super) struct UnderWay {
     /// The seq after its last event.
     pub(super) end: Seq,
-    /// Whom to tell.
-    pub(super) reply: Option<Reply>,
+    /// Whom to tell: who asked for it, and those who asked later and found it done already.
+    pub(super) replies: Vec<Reply>,
     /// What led to it, if the thread's own work said it.
     pub(super) said: Option<Said>,
 }
@@ -102,6 +102,17 @@ impl Live {
             stirred: false,
             halting: false,
         }
+    }
+
+    /// Whether the log has the request of a call. What a fork inherits is not the fork's before its first append is
+    /// there, whatever its parent's log has.
+    pub(super) fn has_in_log(&self, call: CallId) -> bool {
+        !self.fresh && call.0 < self.durable
+    }
+
+    /// The time for this thread: never before that of its last event.
+    pub(super) fn now(&self) -> Time {
+        self.thread.state().time_at(Inner::now())
     }
 
     /// Keeps a snapshot of what is durable; a state with events under way is not.

@@ -1,7 +1,5 @@
 //! What the thread owes is begun, what it no longer owes is called off, and what is left is waited for.
 
-use std::time::Duration;
-
 use actix::prelude::*;
 use rethread_events::ids::Time;
 use rethread_events::thread::{Effect, Input};
@@ -9,8 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::Mode;
 use super::{Tell, ThreadActor, perform};
-use crate::inner::Inner;
-use crate::snapshots;
+use crate::{snapshots, timers};
 
 impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
@@ -22,7 +19,7 @@ impl ThreadActor {
         if let Some(idle) = live.idle.take() {
             ctx.cancel_future(idle);
         }
-        let now = Inner::now();
+        let now = live.now();
         let effects = live.thread.effects();
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
@@ -37,7 +34,7 @@ impl ThreadActor {
                 }
                 if effect.not_before() > now {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
-                } else if runs_ahead && effect.may_be_repeated() || key.0.0 < live.durable {
+                } else if runs_ahead && effect.may_be_repeated() || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
                     let begins =
                         perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
@@ -63,7 +60,7 @@ impl ThreadActor {
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
-    /// which costs less than a timer for each step.
+    /// which costs less than a timer for each step. One that is far off rings in between, to look at the clock.
     fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &mut self.mode else {
             return;
@@ -78,7 +75,7 @@ impl ThreadActor {
         if let Some((_, alarm)) = live.alarm.take() {
             ctx.cancel_future(alarm);
         }
-        let wait = Duration::from_micros(next.unix_us().saturating_sub(Inner::now().unix_us()));
+        let wait = timers::until(next, live.now());
         live.alarm = Some((next, ctx.run_later(wait, Self::rings)));
     }
 
@@ -88,7 +85,7 @@ impl ThreadActor {
         };
         live.alarm = None;
         match live.next_due {
-            Some(at) if at <= Inner::now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
+            Some(at) if at <= live.now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
             next => self.set_alarm(next, ctx),
         }
     }

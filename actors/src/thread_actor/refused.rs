@@ -53,7 +53,7 @@ impl ThreadActor {
         kept.halting = live.halting;
         let mut asking = Vec::new();
         for append in live.under_way.drain(..) {
-            asking.extend(append.reply);
+            asking.extend(append.replies);
             if let Some(said) = append.said.filter(|said| said.is_before(live.durable)) {
                 kept.keep(said, None, &self.inner.room);
             }
@@ -113,7 +113,7 @@ impl ThreadActor {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
         self.spans.leave("put_back");
         let (fresh, asking) = match &mut self.mode {
-            Mode::Live(live) => (live.fresh, live.under_way.drain(..).filter_map(|append| append.reply).collect()),
+            Mode::Live(live) => (live.fresh, live.under_way.drain(..).flat_map(|append| append.replies).collect()),
             Mode::Away(kept) => (false, kept.take_asking()),
             Mode::Beginning(_) | Mode::Gone => (false, Vec::new()),
         };

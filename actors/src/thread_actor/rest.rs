@@ -9,7 +9,6 @@ use rethread_events::thread::{Input, Surroundings, Wait};
 use super::live::Mode;
 use super::{PutAway, Tell, ThreadActor};
 use crate::activity::Rest;
-use crate::inner::Inner;
 use crate::snapshots;
 
 impl ThreadActor {
@@ -18,7 +17,7 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let now = Inner::now();
+        let now = live.now();
         let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
             // One that goes on and on by itself has always something under way, and a state with that is none to keep:

@@ -21,7 +21,11 @@ use crate::load::{self, Loaded};
 
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
-        let now = Inner::now();
+        let clock = Inner::now();
+        let now = match &begin {
+            Begin::New { .. } => clock,
+            Begin::Fork { parent, .. } => parent.time_at(clock),
+        };
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
         let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
@@ -71,9 +75,12 @@ impl ThreadActor {
         });
         let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id))) };
         // Messages wait in the mailbox until the thread is there.
-        ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| match loaded {
-            Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
-            Err(error) => actor.not_loaded(&error, ctx),
+        ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {
+            match loaded {
+                Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
+                Err(error) => actor.not_loaded(&error, ctx),
+            }
+            actor.loading = None;
         }));
     }
 
@@ -89,8 +96,9 @@ impl ThreadActor {
         let next = loaded.state.next_seq();
         self.spans.is_at(&loaded.state);
         let mut thread = Thread::resume(loaded.state, workflow);
-        let now = Inner::now();
-        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
+        let clock = Inner::now();
+        let now = thread.state().time_at(clock);
+        let around = Surroundings { now: clock, tools: &*self.inner, models: &*self.inner };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
         let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };

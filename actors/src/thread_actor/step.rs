@@ -13,7 +13,6 @@ use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
 use super::{Reply, Tell, ThreadActor};
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::metrics::Tally;
 use crate::recorded::new_record;
 
@@ -61,7 +60,7 @@ impl ThreadActor {
             }
             return;
         }
-        let now = Inner::now();
+        let now = live.now();
         let call = key_of(&input).filter(|_| cause.is_none());
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
             Some(match live.positions.get(&call) {
@@ -80,8 +79,8 @@ impl ThreadActor {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
                     match live.under_way.back_mut() {
-                        Some(UnderWay { reply: last @ None, .. }) => *last = Some(reply),
-                        _ => drop(reply.send(Ok(None))),
+                        Some(last) => last.replies.push(reply),
+                        None => drop(reply.send(Ok(None))),
                     }
                 }
             }
@@ -142,7 +141,8 @@ impl ThreadActor {
         let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
-        live.under_way.push_back(UnderWay { end, reply, said });
+        let replies = reply.into_iter().collect();
+        live.under_way.push_back(UnderWay { end, replies, said });
         let (answer, life) = (self.inner.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
             Ok(_) if actor.life != life => actor.inner.counters.appended(&tally),
@@ -174,7 +174,7 @@ impl ThreadActor {
         }
         // The store answers in order, but several answers may arrive before this actor is polled again.
         while let Some(append) = live.under_way.pop_front_if(|append| append.end <= end) {
-            if let Some(reply) = append.reply {
+            for reply in append.replies {
                 let _ = reply.send(Ok(Some(appended.last_position)));
             }
         }

@@ -10,6 +10,9 @@ use crate::ids::{CallId, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
 
+/// How long a tool that is stopped may take until the thread hears of it.
+const HANDOVER_MS: u64 = 10_000;
+
 /// A call of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct ModelCall {
@@ -48,7 +51,8 @@ pub struct ToolRun {
     pub requested_at: Time,
     /// This attempt may not begin before.
     pub not_before: Time,
-    /// When this attempt must have been answered.
+    /// When the time of this attempt is up, if it begins at once. Whoever runs it sees to that; see
+    /// [`ToolRun::overdue_at`].
     pub deadline: Time,
     /// Whether an attempt before this one may have taken effect.
     pub in_doubt: bool,
@@ -63,6 +67,12 @@ impl ToolRun {
     /// those that were forked from it while the call was open.
     pub fn key(&self, thread: ThreadId) -> String {
         self.call.key(self.origin.unwrap_or(thread))
+    }
+
+    /// When the thread gives this attempt up by itself. Only whoever runs the tool knows when it began, and stops it when
+    /// its time is up; this is later than it can say so: the attempt may wait for a place as long as it may work.
+    pub fn overdue_at(&self) -> Time {
+        self.deadline.plus_ms(self.options.timeout_ms.saturating_add(HANDOVER_MS))
     }
 
     /// Whether the world may be another one after this call ended so.

@@ -19,7 +19,7 @@ use crate::tool::Recovery;
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
-    recover_but(state, |_| false, around)
+    recover_but(state, |_| false, around, false)
 }
 
 impl Thread {
@@ -31,17 +31,25 @@ impl Thread {
         is_known: impl Fn((CallId, u32)) -> bool,
         around: &Surroundings<'_>,
     ) -> Result<Vec<Event>, FoldError> {
-        let events = recover_but(&self.state, is_known, around);
+        let was_set_back = around.now < self.state.last_at();
+        let around = &self.state.around_at(around);
+        let events = recover_but(&self.state, is_known, around, was_set_back);
         self.follow(events, around)
     }
 }
 
-fn recover_but(state: &State, is_known: impl Fn((CallId, u32)) -> bool, around: &Surroundings<'_>) -> Vec<Event> {
+/// A clock that was set back does not tell whether a call that was to begin later has begun: it is taken as begun.
+fn recover_but(
+    state: &State,
+    is_known: impl Fn((CallId, u32)) -> bool,
+    around: &Surroundings<'_>,
+    was_set_back: bool,
+) -> Vec<Event> {
     let clock = state.clock(around.now);
     if let Some(question) = left_by_fork(state) {
         return vec![question];
     }
-    let is_cut_off = |effect: &Effect| was_running(effect, clock) && !is_known(effect.key());
+    let is_cut_off = |effect: &Effect| was_running(effect, clock, was_set_back) && !is_known(effect.key());
     let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
         return Vec::new();
@@ -62,10 +70,10 @@ fn left_by_fork(state: &State) -> Option<Event> {
     Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail }.into())
 }
 
-fn was_running(effect: &Effect, clock: Time) -> bool {
+fn was_running(effect: &Effect, clock: Time, was_set_back: bool) -> bool {
     match effect {
         Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskStrategy(_) => true,
-        Effect::CallTool(run) => run.not_before <= clock,
+        Effect::CallTool(run) => was_set_back || run.not_before <= clock,
         // A question outlives the runtime that asked it, and a branch is a thread of its own.
         Effect::AskPerson(_) | Effect::RunBranch(_) => false,
     }
@@ -246,7 +254,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
     }
     let late = state.effects().into_iter().filter(|effect| match effect {
         Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
-        Effect::CallTool(tool) => tool.deadline <= now,
+        Effect::CallTool(tool) => tool.overdue_at() <= now,
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskStrategy(run) => run.deadline <= now,
         // What a tool asks ends with the tool.

@@ -238,7 +238,7 @@ impl State {
                 match &run.work {
                     Work::Llm(agent_loop) => {
                         let model = agent_loop.open_model_call().filter(|_| agent_loop.relayed().is_none());
-                        let tools = agent_loop.open_tools().map(|tool| tool.deadline);
+                        let tools = agent_loop.open_tools().map(ToolRun::overdue_at);
                         let questions = agent_loop.questions().filter(|ask| ask.is_open());
                         let summary = self.summarizing().and_then(Summarizing::open_call);
                         let panel = agent_loop.panel().into_iter().flat_map(Panel::open_calls);
@@ -247,7 +247,7 @@ impl State {
                         let all = all.chain(panel.filter_map(|call| call.deadline));
                         all.chain(model.or(summary).and_then(|call| call.deadline)).min()
                     }
-                    Work::Tool(tool) => Some(tool.deadline),
+                    Work::Tool(tool) => Some(tool.overdue_at()),
                     Work::Processing(run) => match self.summarizing().and_then(Summarizing::open_call) {
                         Some(call) => call.deadline,
                         None => Some(run.deadline),
@@ -267,6 +267,7 @@ impl State {
 impl Thread {
     /// What the thread waits for. A thread that has not ended always waits for something.
     pub fn waits_for(&self, around: &Surroundings<'_>) -> Wait {
+        let around = &self.state.around_at(around);
         if self.state.is_ended() {
             Wait::Nothing
         } else if self.advance(around).is_some() {

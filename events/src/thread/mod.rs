@@ -174,6 +174,13 @@ impl Models for NoPeople {
     }
 }
 
+impl State {
+    /// The same surroundings, at a time that is not before the last event.
+    fn around_at<'a>(&self, around: &Surroundings<'a>) -> Surroundings<'a> {
+        Surroundings { now: self.time_at(around.now), ..*around }
+    }
+}
+
 /// What is passed to every decision.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
@@ -256,6 +263,7 @@ impl Thread {
         let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
+        let around = &thread.state.around_at(around);
         let mut events = thread.follow_only(vec![forked.into()], around)?;
         let recovered = closing::recover(&thread.state, around);
         events.extend(thread.follow(recovered, around)?);
@@ -274,7 +282,13 @@ impl Thread {
 
     /// Tells the machine something. Answers with the events to append, already applied; an input that changes
     /// nothing gives none. When the append fails, this machine must be thrown away and folded anew.
+    ///
+    /// They happened at [`State::time_at`] of the time in `around`, and are to be recorded with that.
     pub fn step(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+        if input == Input::Recover {
+            return Ok(self.recover_but(|_| false, around)?);
+        }
+        let around = &self.state.around_at(around);
         let decided = decide::decide(&self.state, &self.workflow, input, around)?;
         Ok(self.follow(decided, around)?)
     }
@@ -282,6 +296,7 @@ impl Thread {
     /// Tells the machine something and goes no further: what it then owes to itself comes with the next step. For
     /// whoever has not got what the thread needs to go on.
     pub fn note(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+        let around = &self.state.around_at(around);
         let decided = decide::decide(&self.state, &self.workflow, input, around)?;
         Ok(self.follow_only(decided, around)?)
     }

@@ -254,6 +254,12 @@ impl State {
         self.last_at
     }
 
+    /// The time of what happens next, where the clock shows `clock`: never before that of the last event. A clock that
+    /// was set back stands still for the thread until it has come to where it was.
+    pub fn time_at(&self, clock: Time) -> Time {
+        clock.max(self.last_at)
+    }
+
     /// How far the thread is.
     pub fn status(&self) -> Status {
         match (&self.phase, &self.control) {

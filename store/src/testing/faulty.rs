@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::{
     Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo, Subscription, Tag,
@@ -20,6 +20,13 @@ use crate::{
 pub enum Fault {
     /// It fails with this error, nothing is written; later ones work.
     Fails(StoreError),
+    /// It waits until it is let go, and then fails with this error, or is written.
+    Waits {
+        /// One permit lets it go.
+        until: Arc<Semaphore>,
+        /// How it fails, if it is to.
+        then: Option<StoreError>,
+    },
     /// The process dies before it is written: it and everything later is never answered and never written.
     DiesBefore,
     /// The process dies when it is written and before it is acknowledged: it and everything later is never
@@ -67,6 +74,11 @@ impl FaultyStore {
     pub fn with(self, nth: u64, fault: Fault) -> Self {
         *self.plan.lock() = Some((nth, fault));
         self
+    }
+
+    /// Plans `fault` for the next append.
+    pub fn plan(&self, fault: Fault) {
+        *self.plan.lock() = Some((self.n_appends(), fault));
     }
 
     /// How many appends there were, failed ones included.
@@ -120,6 +132,19 @@ impl Store for FaultyStore {
         match fault {
             None => self.behind.append(append),
             Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
+            Some(Fault::Waits { until, then }) => {
+                let behind = self.behind.clone();
+                async move {
+                    if let Ok(permit) = until.acquire().await {
+                        permit.forget();
+                    }
+                    match then {
+                        Some(error) => Err(error),
+                        None => behind.append(append).await,
+                    }
+                }
+                .boxed()
+            }
             Some(Fault::DiesBefore) => {
                 *dead = true;
                 self.death.notify_waiters();

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use rethread::store::MemoryStore;
 use rethread::{ForkRequest, Seq, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
+use rethread_store::testing::{Fault, FaultyStore};
+use tokio::sync::Semaphore;
 
-use crate::support::{World, block_on, llm, print_log, workflow};
+use crate::support::{Tally, World, block_on, llm, print_log, workflow};
 
 fn two_branches(join: &str) -> Arc<Workflow> {
     workflow(&format!(
@@ -147,6 +150,36 @@ fn a_fork_of_a_thread_in_a_fork_has_branches_of_its_own() {
         assert_ne!(old.output, new.output);
         assert_eq!(old.output.unwrap()["left"], "L");
         assert_eq!(new.output.unwrap()["left"], "L");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_fork_begins_its_branches_when_the_log_has_it() {
+    block_on(async {
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+        let world = World::on(store.clone(), &Tally::default()).await;
+        let (thread, _) = world.run(&asking(), "hello").await;
+        let (let_go, n_before) = (Arc::new(Semaphore::new(0)), store.n_appends());
+        store.plan(Fault::Waits { until: let_go.clone(), then: None });
+        let release = async {
+            crate::support::until(|| store.n_appends() > n_before).await;
+            // Time for whatever is not to happen.
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            let_go.add_permits(1);
+        };
+        let (fork, ()) = tokio::join!(thread.fork(ForkRequest::default()), release);
+        let fork = fork.unwrap();
+        assert_eq!(fork.at_rest().await.unwrap().status, Status::Waiting, "{}", print_log(&fork).await);
+        let asked = waiting(&world).await;
+        assert_eq!(asked.len(), 2, "each has its own question");
+        for branch in asked {
+            let question = branch.state().await.unwrap().interaction().unwrap().id;
+            branch.respond(question, "yes").await.unwrap();
+        }
+        for thread in [thread, fork] {
+            assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        }
         world.end().await;
     });
 }

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
 use rethread::{Event, Message, Role, RuntimeError, Seq, Status, ThreadHandle, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
+use tokio::sync::Semaphore;
 
 use crate::handler::Says;
 use crate::interaction::approval;
@@ -142,6 +143,33 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
     with_each_append_refused_once(&approval(), async |_, thread| {
         assert_eq!(*thread.state().await.unwrap().variables()["approved"].0, true);
+    });
+}
+
+#[test]
+fn an_answer_that_is_repeated_is_acknowledged_when_the_log_has_it() {
+    block_on(async {
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+        let world = World::on(store.clone(), &Tally::default()).await;
+        let (thread, outcome) = world.run(&approval(), "7 €").await;
+        let question = outcome.state.interaction().unwrap().id;
+        let (let_go, n_before) = (Arc::new(Semaphore::new(0)), store.n_appends());
+        let full = StoreError::Full { path: "disk".into() };
+        store.plan(Fault::Waits { until: let_go.clone(), then: Some(full) });
+        let mut first = std::pin::pin!(thread.respond(question, true));
+        assert!(futures::poll!(&mut first).is_pending());
+        crate::support::until(|| store.n_appends() > n_before).await;
+        let mut again = std::pin::pin!(thread.respond(question, true));
+        assert!(futures::poll!(&mut again).is_pending());
+        // Refused at once, and the one before it was heard by then.
+        assert!(thread.respond(question, false).await.expect_err("it was answered otherwise").is_conflict());
+        let_go.add_permits(1);
+        for answered in [first.await, again.await] {
+            assert!(matches!(answered, Err(RuntimeError::Store(StoreError::Full { .. }))), "{answered:?}");
+        }
+        thread.respond(question, true).await.unwrap();
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        world.end().await;
     });
 }
 

@@ -1,14 +1,17 @@
 //! Threads that a runtime left in the middle go on in the next one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures::FutureExt;
 use rethread::store::{MemoryStore, Store};
-use rethread::{ErrorKind, Event, Seq, Status, ThreadId, Workflow};
+use rethread::{ErrorKind, Event, Seq, Status, ThreadFilter, ThreadId, Workflow};
 use rethread_store::testing::copy_as_killed;
 
+use crate::handler::Says;
 use crate::interaction::approval;
-use crate::support::{Tally, World, block_on, disk, print_log, scripted};
+use crate::support::{Tally, World, block_on, disk, print_log, scripted, until};
 
 fn uses(tool: &str) -> Arc<Workflow> {
     scripted(tool, &format!("{{tool_calls: [{{name: {tool}, arguments: {{text: x}}}}]}}, {{text: done}}"))
@@ -167,6 +170,53 @@ fn a_tool_that_is_gone_in_the_next_runtime_has_failed() {
             events.iter().any(|e| matches!(&e.event, Event::ToolExecutionFailed(failed) if failed.error.kind == kind))
         };
         assert!(told(ErrorKind::UnknownTool), "{:?}", outcome.error);
+        world.end().await;
+    });
+}
+
+#[test]
+fn threads_come_back_behind_others_that_stay() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let world = World::on(store.clone(), &Tally::default()).await;
+        let approval = approval();
+        // More than are brought back at a time.
+        let n = 600;
+        futures::future::join_all((0..n).map(|_| world.run(&approval, "7 €"))).await;
+        world.crash(1).await;
+
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let handler = Says(move |_, _| {
+            counted.fetch_add(1, SeqCst);
+            futures::future::pending().boxed()
+        });
+        let world = World::with(store, &Tally::default(), |builder| builder.interaction_handler(handler)).await;
+        until(|| asked.load(SeqCst) == n).await;
+        world.crash(1).await;
+    });
+}
+
+#[test]
+fn threads_come_back_one_by_one_where_only_one_may_be_live() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        let tally = Tally::default();
+        let world = World::on(store.clone(), &tally).await;
+        for n in 1..=2 {
+            world.start(&uses("wait_look"), "go").await;
+            tally.called("wait_look", n).await;
+        }
+        world.crash(1).await;
+        tally.gate().open();
+
+        let world = World::with(store, &tally, |builder| builder.limits(|limits| limits.live_threads_max = 1)).await;
+        let all_ended = async {
+            while world.runtime.threads(ThreadFilter::default()).await.unwrap().iter().any(|it| !it.status.is_ended()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all_ended).await.unwrap();
         world.end().await;
     });
 }

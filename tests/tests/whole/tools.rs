@@ -1,8 +1,12 @@
 //! Tools of all three recovery classes, alone and several at once.
 
-use expect_test::expect;
+use std::sync::Arc;
 
-use crate::support::{World, block_on, check, scripted, workflow};
+use expect_test::expect;
+use rethread::store::MemoryStore;
+use rethread::{ErrorKind, Recovery, Status, Tool, ToolContext};
+
+use crate::support::{Gate, Nothing, Tally, World, block_on, check, print_log, scripted, workflow};
 
 #[test]
 fn a_model_uses_tools_of_all_classes() {
@@ -164,6 +168,56 @@ fn every_call_has_a_key_of_its_own() {
         world.run(&workflow, "go").await;
         world.run(&workflow, "go").await;
         assert_eq!(world.tally.of("pay"), (4, 4));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_call_that_got_no_place_was_not_started_and_says_so() {
+    block_on(async {
+        let (gate, began) = (Gate::default(), Gate::default());
+        let (pass, begins) = (gate.clone(), began.clone());
+        let narrow = Tool::from_fn("narrow", "For tests.", move |_: Nothing, _: ToolContext| {
+            let pass = pass.clone();
+            begins.open();
+            async move {
+                pass.pass().await;
+                Ok("through".to_owned())
+            }
+        });
+        let narrow = narrow.recovery(Recovery::AtMostOnce).concurrency_max(1);
+        let store = Arc::new(MemoryStore::new());
+        let world = World::with(store, &Tally::default(), |builder| builder.tool(narrow)).await;
+        let within = |ms: u64| workflow(&format!("nodes: [{{id: go, tool: {{tool_name: narrow, timeout_ms: {ms}}}}}]"));
+        let first = world.start(&within(600_000), "go").await;
+        began.pass().await;
+        let (_, second) = world.run(&within(200), "go").await;
+        let error = second.error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Overloaded, "{}", error.message);
+        assert!(error.message.contains("was not started"), "{}", error.message);
+        gate.open();
+        assert_eq!(first.outcome().await.unwrap().status, Status::Completed);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_tool_works_on_in_a_pause_within_its_own_time() {
+    block_on(async {
+        let world = World::new().await;
+        let node = "nodes: [{id: pay, tool: {tool_name: wait_pay, timeout_ms: 500}}]";
+        let thread = world.start(&workflow(node), "go").await;
+        world.tally.called("wait_pay", 1).await;
+        thread.pause(None).await.unwrap();
+        let stopped = async {
+            while !print_log(&thread).await.contains("TOOL_EXECUTION_FAILED call 2: timeout") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), stopped).await.unwrap();
+        assert_eq!(thread.at_rest().await.unwrap().status, Status::Paused);
+        thread.resume().await.unwrap();
+        assert_eq!(thread.outcome().await.unwrap().error.unwrap().kind, ErrorKind::Timeout);
         world.end().await;
     });
 }

@@ -19,7 +19,7 @@ fn a_repeated_answer_of_a_model_changes_nothing() {
           5 TOOL_EXECUTION_REQUEST name=read
           6 WARNING call=3 "late_answer"
           7 WARNING call=3 "late_answer"
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 
@@ -117,7 +117,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
           5 LLM_CALL_COMPLETED call=3
           6 TOOL_EXECUTION_REQUEST name=read
           7 WARNING call=6 "unknown_call"
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 
     let mut bench = Bench::new(interaction::APPROVAL, "hello");
@@ -142,7 +142,7 @@ fn an_attempt_that_was_given_up_is_not_heard() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read"]);
     let (call, attempt) = bench.open();
-    bench.tick_after_ms(1_000);
+    bench.tick_after_ms(12_000);
     let content = vec![Part::text("late")];
     bench.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 0 });
     bench.tool_says("in time");
@@ -153,12 +153,12 @@ fn an_attempt_that_was_given_up_is_not_heard() {
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
           5 TOOL_EXECUTION_REQUEST name=read
-            1000 ms later
-          6 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+1050
+            12000 ms later
+          6 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+12050
           7 WARNING call=5 "stale_attempt"
           8 TOOL_EXECUTION_COMPLETED call=5
           9 LLM_CALL_REQUESTED 2
-        => running, waits for the world until +121000
+        => running, waits for the world until +132000
     "#]]);
 }
 

@@ -204,7 +204,7 @@ fn the_same_decision_twice_is_accepted_once_and_another_is_refused() {
           7 USER_INTERACTION_PROCESSED interaction=5 approve
           8 TOOL_EXECUTION_REQUEST name=wipe
             refused: interaction 5 is closed: it was answered, cancelled or ran out of time
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 
@@ -229,7 +229,7 @@ fn questions_outlive_the_runtime_and_are_not_asked_again() {
          10 USER_INTERACTION_RESPONDED interaction=5
          11 USER_INTERACTION_PROCESSED interaction=5 approve
          12 TOOL_EXECUTION_REQUEST name=wipe
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 

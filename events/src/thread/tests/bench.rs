@@ -98,7 +98,8 @@ impl Bench {
     fn record(&mut self, events: Vec<Event>) {
         for event in events {
             writeln!(self.out, "{:>3} {}", self.log.len(), line_of(&event)).unwrap();
-            self.log.push((self.now, event));
+            // One decision's events happen at one time, that of the last of them.
+            self.log.push((self.state().last_at(), event));
         }
     }
 

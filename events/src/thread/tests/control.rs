@@ -33,19 +33,19 @@ fn a_paused_thread_takes_the_answers_of_its_calls_and_begins_nothing() {
             0 run
          10 THREAD_RESUMED
          11 TOOL_EXECUTION_REQUEST name=send
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 
 #[test]
 fn the_clocks_of_calls_stand_still_in_a_pause() {
-    let mut bench = Bench::new(&ONE_LLM.replace("    llm:", "    timeout_ms: 5000\n    llm:"), "hello");
+    let mut bench = Bench::new(&ONE_LLM.replace("    llm:", "    timeout_ms: 50000\n    llm:"), "hello");
     bench.asks(&["read"]);
     bench.tick_after_ms(400);
     pause(&mut bench);
     bench.tick_after_ms(100_000);
     bench.give(Input::Resume);
-    bench.tick_after_ms(599);
+    bench.tick_after_ms(11_599);
     bench.tick_after_ms(1);
     bench.check(expect![[r#"
           0 THREAD_STARTED
@@ -58,10 +58,10 @@ fn the_clocks_of_calls_stand_still_in_a_pause() {
           6 THREAD_PAUSED "lunch"
             100000 ms later
           7 THREAD_RESUMED
-            599 ms later
+            11599 ms later
             1 ms later
-          8 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+101050
-        => running, waits for the world until +102050
+          8 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+112050
+        => running, waits for the world until +124050
     "#]]);
 }
 
@@ -89,7 +89,7 @@ fn a_retry_that_is_decided_in_a_pause_waits_from_its_end() {
           7 TOOL_CALL_RETRIED attempt=2 call=5 failed not_before=+50
             10000 ms later
           8 THREAD_RESUMED
-        => running, waits for the world until +21050
+        => running, waits for the world until +32050
     "#]]);
 }
 

@@ -166,7 +166,7 @@ fn calls_that_were_open_are_treated_as_lost_and_keep_their_key() {
          12 TOOL_EXECUTION_FAILED call=7 indeterminate
             user: hello
             assistant: read(c3_0) put(c3_1) send(c3_2)
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 

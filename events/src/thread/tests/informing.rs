@@ -135,7 +135,7 @@ fn what_a_tool_asks_ends_with_the_tool_however_it_ends() {
     bench.tool_fails(ErrorKind::Failed, true);
     all.push(bench);
     let mut bench = with_questions();
-    bench.tick_after_ms(1_000);
+    bench.tick_after_ms(12_000);
     all.push(bench);
     let mut bench = with_questions();
     bench.give(Input::Cancel { reason: None });

@@ -110,7 +110,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             thread 07070707-0707-0707-0707-070707070707, seq 0: THREAD_CANCELLED does not fit: the thread has not begun
             thread 07070707-0707-0707-0707-070707070707, seq 0: CHECKPOINT_CREATED does not fit: the thread has not begun
             thread 07070707-0707-0707-0707-070707070707, seq 0: WARNING does not fit: the thread has not begun
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 

@@ -43,7 +43,7 @@ fn calls_that_are_known_to_run_stay_as_they_are() {
           8 THREAD_RECOVERED calls=[5,6]
           9 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
          10 TOOL_EXECUTION_FAILED call=6 indeterminate
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
     "#]]);
 }
 
@@ -126,6 +126,57 @@ fn a_retry_that_has_not_begun_was_not_cut_off() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_hides_no_call_that_was_running() {
+    let mut bench = Bench::new(&ONE_LLM.replace("concurrent_tools: 2", "concurrent_tools: 8"), "hello");
+    bench.now = bench.now.plus_ms(10_000);
+    bench.asks(&["read", "send"]);
+    bench.now = bench::START.plus_ms(4_000);
+    bench.give(Input::Recover);
+    for effect in bench.thread.effects() {
+        assert!(effect.not_before() <= bench.state().time_at(bench.now), "{effect:?} does not begin");
+    }
+    bench.tool_says("read");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_REQUEST name=send
+          7 THREAD_RECOVERED calls=[5,6]
+          8 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+10000
+          9 TOOL_EXECUTION_FAILED call=6 indeterminate
+         10 TOOL_EXECUTION_COMPLETED call=5
+         11 LLM_CALL_REQUESTED 2
+        => running, waits for the world until +130000
+    "#]]);
+}
+
+#[test]
+fn a_retry_that_may_have_begun_before_the_clock_was_set_back_was_cut_off() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.now = bench.now.plus_ms(10_000);
+    bench.asks(&["send"]);
+    bench.tool_fails(ErrorKind::Failed, true);
+    bench.now = bench::START.plus_ms(4_000);
+    bench.give(Input::Recover);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=send
+          6 TOOL_CALL_RETRIED attempt=2 call=5 failed not_before=+10050
+          7 THREAD_RECOVERED calls=[5]
+          8 TOOL_EXECUTION_FAILED call=5 indeterminate
+          9 LLM_CALL_REQUESTED 2
+        => running, waits for the world until +130000
+    "#]]);
+}
+
+#[test]
 fn a_question_outlives_the_runtime() {
     let mut bench = Bench::new(interaction::APPROVAL, "hello");
     bench.give(Input::Recover);
@@ -196,7 +247,7 @@ fn a_paused_thread_recovers_and_begins_nothing() {
           7 THREAD_RECOVERED calls=[5]
           8 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
           9 THREAD_RESUMED
-        => running, waits for the world until +11000
+        => running, waits for the world until +22000
     "#]]);
 }
 

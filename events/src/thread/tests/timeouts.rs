@@ -27,8 +27,8 @@ fn a_model_that_is_too_slow_fails() {
 fn a_safe_tool_that_is_too_slow_is_tried_again() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read"]);
-    bench.tick_after_ms(1_000);
-    bench.tick_after_ms(1_049);
+    bench.tick_after_ms(12_000);
+    bench.tick_after_ms(12_049);
     bench.tick_after_ms(1);
     bench.note_conversation();
     bench.check(expect![[r#"
@@ -38,16 +38,16 @@ fn a_safe_tool_that_is_too_slow_is_tried_again() {
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
           5 TOOL_EXECUTION_REQUEST name=read
-            1000 ms later
-          6 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+1050
-            1049 ms later
+            12000 ms later
+          6 TOOL_CALL_RETRIED attempt=2 call=5 timeout not_before=+12050
+            12049 ms later
             1 ms later
           7 TOOL_EXECUTION_FAILED call=5 timeout
           8 LLM_CALL_REQUESTED 2
             user: hello
             assistant: read(c3_0)
             tool: c3_0! Error (timeout): tool `read` ran out of time
-        => running, waits for the world until +122050
+        => running, waits for the world until +144050
     "#]]);
 }
 
@@ -55,7 +55,7 @@ fn a_safe_tool_that_is_too_slow_is_tried_again() {
 fn a_tool_that_writes_and_is_too_slow_is_not_tried_again() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["send"]);
-    bench.tick_after_ms(1_000);
+    bench.tick_after_ms(12_000);
     bench.note_conversation();
     bench.check(expect![[r#"
           0 THREAD_STARTED
@@ -64,13 +64,13 @@ fn a_tool_that_writes_and_is_too_slow_is_not_tried_again() {
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
           5 TOOL_EXECUTION_REQUEST name=send
-            1000 ms later
+            12000 ms later
           6 TOOL_EXECUTION_FAILED call=5 timeout
           7 LLM_CALL_REQUESTED 2
             user: hello
             assistant: send(c3_0)
             tool: c3_0! Error (timeout): tool `send` ran out of time: it may or may not have taken effect, and it was not run again
-        => running, waits for the world until +121000
+        => running, waits for the world until +132000
     "#]]);
 }
 
@@ -78,7 +78,7 @@ fn a_tool_that_writes_and_is_too_slow_is_not_tried_again() {
 fn one_tick_ends_every_tool_that_is_too_slow() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["send", "send", "read"]);
-    bench.tick_after_ms(1_000);
+    bench.tick_after_ms(12_000);
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1
@@ -87,11 +87,11 @@ fn one_tick_ends_every_tool_that_is_too_slow() {
           4 LLM_CALL_COMPLETED call=3
           5 TOOL_EXECUTION_REQUEST name=send
           6 TOOL_EXECUTION_REQUEST name=send
-            1000 ms later
+            12000 ms later
           7 TOOL_EXECUTION_FAILED call=5 timeout
           8 TOOL_EXECUTION_FAILED call=6 timeout
           9 TOOL_EXECUTION_REQUEST name=read
-        => running, waits for the world until +2000
+        => running, waits for the world until +24000
     "#]]);
 }
 

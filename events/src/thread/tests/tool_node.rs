@@ -34,7 +34,7 @@ fn a_parameter_that_is_one_expression_keeps_its_type() {
           1 NODE_STARTED node=write attempt=1
           2 TOOL_EXECUTION_REQUEST name=put
             {"count":3,"next":4,"list":[1,"two"],"text":"n is 3","plain":{"deep":["two",7,null]},"who":"me"} (250 ms)
-        => running, waits for the world until +250
+        => running, waits for the world until +10500
     "#]]);
 }
 
@@ -124,14 +124,14 @@ fn a_failed_tool_fails_the_node_which_is_tried_again() {
 fn a_tool_that_was_in_doubt_once_is_not_called_under_another_key() {
     let yaml = PUT.replace("    tool:", "    retry: {max_attempts: 2}\n    tool:");
     let mut bench = Bench::new(&yaml, "me");
-    bench.tick_after_ms(250);
+    bench.tick_after_ms(10_500);
     bench.tool_fails(ErrorKind::Failed, false);
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=write attempt=1
           2 TOOL_EXECUTION_REQUEST name=put
-            250 ms later
-          3 TOOL_CALL_RETRIED attempt=2 call=2 timeout not_before=+300
+            10500 ms later
+          3 TOOL_CALL_RETRIED attempt=2 call=2 timeout not_before=+10550
           4 TOOL_EXECUTION_FAILED call=2 failed
           5 NODE_FAILED node=write attempt=1 failed (not tried again, because `put` wrote to the world in this try, or may have)
           6 THREAD_FAILED node=write failed (not tried again, because `put` wrote to the world in this try, or may have)

@@ -224,6 +224,34 @@ fn a_key_is_the_same_for_every_attempt_and_another_for_every_call() {
           7 THREAD_RECOVERED calls=[5,6]
           8 TOOL_CALL_RETRIED attempt=2 call=5 not_before=+0
           9 TOOL_CALL_RETRIED attempt=2 call=6 not_before=+0
-        => running, waits for the world until +1000
+        => running, waits for the world until +12000
+    "#]]);
+}
+
+#[test]
+fn a_call_is_not_given_up_while_its_tool_may_be_waiting_or_working() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    bench.asks(&["send"]);
+    let Effect::CallTool(run) = &bench.thread.effects()[0] else { panic!() };
+    assert_eq!(run.deadline, bench.now.plus_ms(1_000));
+    assert_eq!(bench.state().next_deadline(), Some(run.overdue_at()));
+    // As long for a place, as long for its work, and some time to say so.
+    let overdue_ms = run.overdue_at().ms_since(bench.now);
+    assert!(overdue_ms > 2_000);
+    bench.tick_after_ms(overdue_ms - 1);
+    assert_eq!(bench.thread.effects().len(), 1);
+    bench.tick_after_ms(1);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=send
+            11999 ms later
+            1 ms later
+          6 TOOL_EXECUTION_FAILED call=5 timeout
+          7 LLM_CALL_REQUESTED 2
+        => running, waits for the world until +132000
     "#]]);
 }
