@@ -70,7 +70,7 @@ fn a_prompt_that_cannot_be_read_begins_no_fork() {
         let world = World::new().await;
         let (thread, _) = world.run(&workflow(&format!("nodes: [{}]", llm("first", "", "{text: one}"))), "go").await;
         for prompt in ["{{ 1 +", &format!("{{{{ {}a }}}}", "not ".repeat(10_000))] {
-            let prompts = [("first".to_owned(), (*prompt).to_owned())].into_iter().collect();
+            let prompts = [("first".to_owned(), prompt.to_owned())].into_iter().collect();
             let changes = ForkChanges { prompts, ..ForkChanges::default() };
             let fork = thread.fork(ForkRequest { at: Some(Seq(0)), changes, ..ForkRequest::default() }).await;
             assert!(matches!(fork, Err(RuntimeError::Workflow(_))), "{prompt}");
