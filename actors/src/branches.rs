@@ -59,7 +59,7 @@ impl Bases {
             return Ok(base.clone());
         }
         let (thread, seq) = key;
-        let state = load::at(&*inner.store, thread, seq)?.state;
+        let state = load::as_recorded(&*inner.store, load::at(&*inner.store, thread, seq)?.state)?;
         let record = inner.store.read_stream(thread, seq..seq.next(), 1)?;
         let trace = record.first().map_or_else(|| thread.into(), |record| record.trace);
         let base = Arc::new(Base { key, state: Arc::new(state), trace });

@@ -6,6 +6,7 @@ pub(crate) mod fits;
 use std::sync::Arc;
 
 use rethread_events::event::ForkChanges;
+use rethread_events::expression::check_template;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::thread::Fork;
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::error::RuntimeError;
 use crate::family::replacements;
 use crate::inner::Inner;
+use crate::load;
 use crate::thread_actor::Begin;
 use crate::thread_handle::ThreadHandle;
 
@@ -76,7 +78,8 @@ impl ThreadHandle {
             runtime.fits("a variable", &value.0)?;
         }
         let loaded = self.load(Some(at)).await?;
-        let parent = loaded.state;
+        let (cut, store) = (loaded.last_position, inner.store.clone());
+        let parent = runtime.blocking(move || load::as_recorded(&*store, loaded.state)).await??;
         let mut changes = fork.changes;
         let workflow = match fork.workflow {
             Some(workflow) => {
@@ -90,10 +93,14 @@ impl ThreadHandle {
                 runtime.blocking(move || inner.definitions.of(id, &parent)).await??
             }
         };
-        for node in changes.prompts.keys() {
+        for (node, prompt) in changes.prompts.iter() {
+            let fault =
+                |what: String| Err(RuntimeError::Workflow(Faults::one(Fault::new(format!("prompts.{node}"), what))));
             if !workflow.has_node(&node.as_str().into()) {
-                let fault = Fault::new(format!("prompts.{node}"), format!("the workflow has no node `{node}`"));
-                return Err(RuntimeError::Workflow(Faults::one(fault)));
+                return fault(format!("the workflow has no node `{node}`"));
+            }
+            if let Err(e) = check_template(prompt) {
+                return fault(e.to_string());
             }
         }
         if let Some(profile) = &changes.profile
@@ -103,7 +110,7 @@ impl ThreadHandle {
             return Err(RuntimeError::Workflow(Faults::one(fault)));
         }
         let (branches, of_branches) = {
-            let (inner, parent, cut) = (inner.clone(), parent.clone(), loaded.last_position);
+            let (inner, parent) = (inner.clone(), parent.clone());
             let moves_to = changes.workflow.is_some().then(|| workflow.clone());
             let find = move || {
                 let branches = replacements(&*inner.store, &parent, Position(cut.0 + 1), moves_to.as_deref())?;

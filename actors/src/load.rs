@@ -105,6 +105,18 @@ pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, 
     })
 }
 
+/// The state at a moment as that of the thread that recorded it, where a fork only inherits it: a fork from there goes on
+/// with the open calls of that thread, under its keys. Blocks.
+pub(crate) fn as_recorded(store: &dyn Store, state: State) -> Result<State, RuntimeError> {
+    let Some(last) = state.last_seq() else { return Ok(state) };
+    let mut owner = stream(store, state.thread())?;
+    while let Some(point) = owner.fork_of.filter(|point| last <= point.seq) {
+        owner = stream(store, point.parent)?;
+    }
+    // Inside of a fork node, where no tool runs, it is of this thread alone.
+    Ok(if owner.thread == state.thread() { state } else { state.clone().inherited_by(owner.thread).unwrap_or(state) })
+}
+
 impl Loaded {
     /// Before the first event.
     pub(crate) fn empty(thread: ThreadId) -> Self {

@@ -2,13 +2,16 @@
 //! not there, and with a limit on the work one evaluation may take.
 
 mod limits;
+mod nesting;
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use indexmap::IndexMap;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Enumerator, Object, ValueKind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
@@ -21,6 +24,8 @@ pub use limits::RESULT_BYTES_MAX;
 const FUEL: u64 = 100_000;
 /// The longest expression or template, in bytes.
 const SOURCE_BYTES_MAX: usize = 1 << 20;
+/// How many statements, loops that go round in themselves and the like may be open at once.
+const RECURSION_MAX: usize = 64;
 
 /// An expression or template that cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,16 +69,27 @@ pub trait Variables: fmt::Debug + Send + Sync + 'static {
     fn names(&self) -> Vec<String>;
 }
 
+/// The variables, and the values that were made of them: a template that mentions one in a loop has it made once.
 #[derive(Debug)]
-struct Root<V>(V);
+struct Root<V> {
+    variables: V,
+    made: Mutex<IndexMap<String, minijinja::Value>>,
+}
 
 impl<V: Variables> Object for Root<V> {
     fn get_value(self: &Arc<Self>, key: &minijinja::Value) -> Option<minijinja::Value> {
-        self.0.variable(key.as_str()?)
+        let name = key.as_str()?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = made.get(name) {
+            return Some(value.clone());
+        }
+        let value = self.variables.variable(name)?;
+        made.insert(name.to_owned(), value.clone());
+        Some(value)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.0.names().into_iter().map(Into::into).collect())
+        Enumerator::Values(self.variables.names().into_iter().map(Into::into).collect())
     }
 }
 
@@ -81,6 +97,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(RECURSION_MAX);
+    environment.add_filter(nesting::KEPT, nesting::kept);
+    environment.add_filter(nesting::KEPT_INSIDE, nesting::kept_inside);
     // A prompt is plain text: nothing in it is escaped, and a final line break stays.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_formatter(as_json);
@@ -104,6 +123,7 @@ fn as_json(
 ) -> Result<(), minijinja::Error> {
     match value.kind() {
         ValueKind::Bool | ValueKind::None | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+            nesting::check(value)?;
             let mut json = Limited::new();
             let too_large = "a value is too large for a template";
             serde_json::to_writer(&mut json, value).map_err(|e| {
@@ -116,24 +136,25 @@ fn as_json(
     }
 }
 
-fn limit(source: &str) -> Result<(), ExpressionError> {
+/// The source as it is parsed, when it is neither too long nor nested too deeply.
+fn limited(source: &str, is_expression: bool) -> Result<Cow<'_, str>, ExpressionError> {
     if source.len() > SOURCE_BYTES_MAX {
         let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
         return Err(ExpressionError::of(message, source));
     }
-    Ok(())
+    nesting::looked_through(source, is_expression, ENVIRONMENT.syntax()).map_err(|e| ExpressionError::of(e, source))
 }
 
 /// Whether the expression can be parsed.
 pub fn check(source: &str) -> Result<(), ExpressionError> {
-    limit(source)?;
-    ENVIRONMENT.compile_expression(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    let parsed = limited(source, true)?;
+    ENVIRONMENT.compile_expression(&parsed).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether the template can be parsed.
 pub fn check_template(source: &str) -> Result<(), ExpressionError> {
-    limit(source)?;
-    ENVIRONMENT.template_from_str(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    let parsed = limited(source, false)?;
+    ENVIRONMENT.template_from_str(&parsed).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether all texts in the value can be parsed as templates.
@@ -153,12 +174,13 @@ pub struct Context(minijinja::Value);
 impl Context {
     /// A context over these variables.
     pub fn new(variables: impl Variables) -> Self {
-        Self(minijinja::Value::from_object(Root(variables)))
+        Self(minijinja::Value::from_object(Root { variables, made: Mutex::default() }))
     }
 
     /// The value of an expression.
     pub fn evaluate(&self, source: &str) -> Result<Json, ExpressionError> {
         let value = self.value(source)?;
+        nesting::check(&value).map_err(|e| ExpressionError::new(&e, source))?;
         if let Some(text) = value.as_str().filter(|text| text.len() <= RESULT_BYTES_MAX) {
             return Ok(Json::from(text));
         }
@@ -184,20 +206,20 @@ impl Context {
     }
 
     fn value(&self, source: &str) -> Result<minijinja::Value, ExpressionError> {
-        limit(source)?;
+        let parsed = limited(source, true)?;
         let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
-        let expression = ENVIRONMENT.compile_expression(source).map_err(|e| fail(&e))?;
+        let expression = ENVIRONMENT.compile_expression(&parsed).map_err(|e| fail(&e))?;
         let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
         if value.is_undefined() { Err(ExpressionError::of("undefined value", source)) } else { Ok(value) }
     }
 
     /// A template with its expressions filled in.
     pub fn render(&self, template: &str) -> Result<String, ExpressionError> {
-        limit(template)?;
+        let parsed = limited(template, false)?;
         if !has_expression(template) {
             return Ok(template.to_owned());
         }
-        let compiled = ENVIRONMENT.template_from_str(template).map_err(|e| ExpressionError::new(&e, template))?;
+        let compiled = ENVIRONMENT.template_from_str(&parsed).map_err(|e| ExpressionError::new(&e, template))?;
         let mut text = Limited::new();
         match compiled.render_captured_to(self.0.clone(), &mut text) {
             Ok(_) => {}

@@ -199,8 +199,8 @@ pub struct NodeMetadata {
 
 impl NodeMetadata {
     fn add(&mut self, llm_calls: u64, tool_calls: u64, usage: &Usage, cost_nanousd: Option<u64>) {
-        self.llm_calls += llm_calls;
-        self.tool_calls += tool_calls;
+        self.llm_calls = self.llm_calls.saturating_add(llm_calls);
+        self.tool_calls = self.tool_calls.saturating_add(tool_calls);
         self.token_usage.add(usage);
         if let Some(cost) = cost_nanousd {
             self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));

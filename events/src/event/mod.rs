@@ -5,6 +5,7 @@ mod graph;
 mod interaction;
 mod llm;
 mod node;
+mod size;
 mod strategy;
 mod thread;
 mod tool;

@@ -304,7 +304,7 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
         |context, source| context.evaluate(source).map(|value| format!("{} bytes", value.0.to_string().len())),
         expect![[r#"
             'x' * 20000000 => error: makes more than 16777216 bytes in `'x' * 20000000`
-            [0] * 99999999 => error: makes more than 16777216 bytes in `[0] * 99999999`
+            [0] * 99999999 => error: invalid operation: looks at more than 10000000 elements in `[0] * 99999999`
             range(100000)|list|length => 6 bytes
             deep => 201 bytes
             [deep] => error: is nested deeper than 100 levels in `[deep]`
@@ -333,4 +333,150 @@ fn sources_are_checked_without_variables() {
 
 fn check_expression(source: &str) -> bool {
     super::check(source).is_ok()
+}
+
+/// Chains that minijinja's parser, or what stands behind it, takes one after the other without a guard.
+fn chains(n: usize) -> Vec<(String, bool)> {
+    let expression = |before: &str, middle: &str, after: &str| {
+        (format!("{before}{}{after}", middle.repeat(n / middle.len().max(1))), true)
+    };
+    let template = |middle: &str, after: &str| (format!("{}{after}", middle.repeat(n / middle.len())), false);
+    vec![
+        expression("", "not ", "a"),
+        expression("", "-", "1"),
+        expression("a", ".b", ""),
+        expression("a", "[0]", ""),
+        expression("a", "()", ""),
+        expression("1", "+1", ""),
+        expression("1", "*1", ""),
+        expression("1", "**1", ""),
+        expression("1", "~1", ""),
+        expression("1", "<1", ""),
+        expression("1", " and 1", ""),
+        expression("1", " or 1", ""),
+        expression("a", "|f", ""),
+        expression("a", " is odd", ""),
+        expression("", "1 if 1 else ", "1"),
+        expression("1", " if 1", ""),
+        expression("", "(", "1"),
+        expression("", "[", "1"),
+        expression("", "{1:", "1"),
+        expression("1", " in 1", ""),
+        expression("1", " not in 1", ""),
+        template("{% if a %}", ""),
+        ("{% if a %}".to_owned() + &"{% elif a %}".repeat(n / 12) + "{% endif %}", false),
+        template("{% for a in b %}", ""),
+        template("{% set a %}", ""),
+        ("{% set a".to_owned() + &".b".repeat(n / 2) + " = 1 %}", false),
+        ("{% set x = 1 %}".to_owned() + &"{% set x = [x] %}".repeat(n / 17) + "{{ x }}", false),
+        ("{% set x = 1 %}".to_owned() + &"{% with x = [x] %}{{ x }}{% endwith %}".repeat(n / 40), false),
+    ]
+}
+
+/// Runs on a stack as small as that of the threads on which workflows run.
+fn on_a_small_stack(act: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(act).unwrap().join().unwrap();
+}
+
+#[test]
+fn chains_of_any_length_are_an_error_or_a_value_and_never_the_end() {
+    on_a_small_stack(|| {
+        let context = Context::new(Given(json!({ "a": 1, "b": [1] })));
+        for n in [300, 900, 1_500, 6_000, 20_000, (1 << 20) - 100] {
+            for (source, is_expression) in chains(n) {
+                let checked = if is_expression { super::check(&source) } else { check_template(&source) };
+                let template = if is_expression { format!("{{{{ {source} }}}}") } else { source.clone() };
+                let as_template = check_template(&template);
+                let _ = (
+                    checked,
+                    as_template,
+                    context.render(&template),
+                    context.evaluate(&source),
+                    context.holds(&source),
+                );
+                let _ = context.evaluate_text(&template);
+            }
+        }
+        let long = format!("1{}", "+1".repeat(1_000));
+        assert!(super::check(&long).unwrap_err().message.contains("more than 500 operators"));
+        let many = format!("[{}]", vec!["-1"; 100_000].join(","));
+        assert!(super::check(&many).is_ok(), "elements of a list stand beside each other");
+    });
+}
+
+#[test]
+fn a_value_that_is_nested_without_end_is_an_error() {
+    let wraps = ["[ns.x]", "{'a': ns.x}", "(ns.x, 1)", "[[[[[[[[[[ns.x]]]]]]]]]]", "dict(a=ns.x)"];
+    on_a_small_stack(move || {
+        let context = context();
+        for wrap in wraps {
+            for end in ["{{ ns.x }}", "{% set ns.x = 0 %}", "{{ ns.x ~ '' }}"] {
+                let template = format!(
+                    "{{% set ns = namespace(x=1) %}}{{% for i in range(9000) %}}{{% set ns.x = {wrap} %}}{{% endfor %}}{end}"
+                );
+                assert!(context.render(&template).is_err(), "{template}");
+            }
+        }
+        let twice = "{% set ns = namespace(x=1) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+        assert!(context.render(twice).unwrap_err().message.contains("looks at more than"));
+        let itself = "{% set ns = namespace(x=1) %}{% set ns.x = ns %}{{ ns }}";
+        assert!(context.render(itself).unwrap_err().message.contains("a namespace cannot be kept in a namespace"));
+        let inside = "{% set ns = namespace(x=1) %}{% set l = [ns] %}{% set ns.x = l %}{{ ns }}";
+        assert!(context.render(inside).is_err());
+        let nested: String =
+            (0..60).map(|_| format!("{{% for n in {}n{} %}}", "[".repeat(38), "]".repeat(38))).collect();
+        let nested = format!("{nested}{{{{ n }}}}{}", "{% endfor %}".repeat(60));
+        assert!(context.render(&nested).is_err());
+        let macros = "{% macro f(x) %}{{ f([[[[[[[[[[x]]]]]]]]]]) }}{% endmacro %}{{ f(1) }}";
+        assert!(context.render(macros).is_err());
+    });
+}
+
+#[test]
+fn what_a_template_keeps_is_what_it_was() {
+    check(
+        &[
+            "{% set ns = namespace(n=0, l=[]) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.n }} {{ ns.l }}",
+            "{% set a, b = 1, [2] %}{{ a }}{{ b }}",
+            "{% set a = [1] if yes else [2] -%}  {{ a }}",
+            "{% with a=[1, 2], b={'c': n} %}{{ a }}{{ b }}{% endwith %}",
+            "{% set a %}text {{ [n] }}{% endset %}{{ a }}",
+            "{% set a = '=' ~ [n]|length %}{{ a }}",
+            "{% raw %}{% set a = [1] %}{% endraw %}",
+        ],
+        rendered,
+        expect![[r#"
+            {% set ns = namespace(n=0, l=[]) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.n }} {{ ns.l }} => "6 [0,1,2,3]"
+            {% set a, b = 1, [2] %}{{ a }}{{ b }} => "1[2]"
+            {% set a = [1] if yes else [2] -%}  {{ a }} => "[1]"
+            {% with a=[1, 2], b={'c': n} %}{{ a }}{{ b }}{% endwith %} => "[1,2]{\"c\":3}"
+            {% set a %}text {{ [n] }}{% endset %}{{ a }} => "text [3]"
+            {% set a = '=' ~ [n]|length %}{{ a }} => "=1"
+            {% raw %}{% set a = [1] %}{% endraw %} => "{% set a = [1] %}"
+        "#]],
+    );
+}
+
+#[derive(Debug)]
+struct Counted(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Variables for Counted {
+    fn variable(&self, name: &str) -> Option<minijinja::Value> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (name == "xs").then(|| minijinja::Value::from_iter(0..100))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["xs".into()]
+    }
+}
+
+#[test]
+fn a_variable_is_converted_once_however_often_it_is_mentioned() {
+    let n = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let context = Context::new(Counted(n.clone()));
+    let text = context.render("{% for i in xs %}{{ xs[i] }}{% endfor %}").unwrap();
+    assert_eq!(context.evaluate("xs|length").unwrap(), Json::from(100));
+    assert!(text.starts_with("0123") && text.ends_with("9899"));
+    assert_eq!(n.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

@@ -5,14 +5,15 @@ use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Status, Surroundings, bounds, judging, nodes, processors, questions, summaries};
+use super::{Status, Surroundings, bounds, judging, nodes, processors, questions, sizes, summaries};
 use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
-    next(state, workflow, around).and_then(|event| bounds::within_budget(state, event, around.now))
+    let event = next(state, workflow, around)?;
+    bounds::within_budget(state, sizes::storable(state, event), around.now)
 }
 
 fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {

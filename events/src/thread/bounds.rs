@@ -6,8 +6,8 @@ use super::frames::{Frame, fail_outwards};
 use super::input::Rejected;
 use super::state::{Phase, State, Totals, Work};
 use crate::event::{
-    BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, OnLimit, ThreadPaused, ThreadResumed,
-    Warning, WarningCode,
+    BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, ThreadPaused,
+    ThreadResumed, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -15,19 +15,23 @@ use crate::ids::{CallId, Time};
 impl Totals {
     /// Tokens of prompts and answers.
     pub fn tokens(&self) -> u64 {
-        let parts = self.usage.input_tokens.unwrap_or(0) + self.usage.output_tokens.unwrap_or(0);
+        let parts = self.usage.input_tokens.unwrap_or(0).saturating_add(self.usage.output_tokens.unwrap_or(0));
         self.usage.total_tokens.map_or(parts, |total| total.max(parts))
     }
 }
 
-/// The event, or that the budget is spent: no model call begins then, and what runs beside it is waited for.
+/// The event, or that the budget is spent: no model call and no branch begins then, and what runs beside it is waited
+/// for.
 pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Option<Event> {
-    let asks_a_model = matches!(
+    let spends = matches!(
         event,
-        Event::LlmCallRequested(_) | Event::ContextSummaryRequested(_) | Event::ConditionEvaluationRequested(_)
+        Event::LlmCallRequested(_)
+            | Event::ContextSummaryRequested(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::BranchStarted(_)
     );
-    match exceeded(state, now).filter(|_| asks_a_model) {
-        Some(_) if asks_several_models(state) => None,
+    match exceeded(state, now).filter(|_| spends) {
+        Some(_) if asks_several_models(state) || runs_branches(state) => None,
         Some(exceeded) => Some(exceeded.into()),
         None => Some(event),
     }
@@ -38,6 +42,10 @@ fn asks_several_models(state: &State) -> bool {
         Some(Work::Llm(agent_loop)) => agent_loop.panel().is_some_and(|panel| panel.open_calls().next().is_some()),
         _ => false,
     }
+}
+
+fn runs_branches(state: &State) -> bool {
+    state.fan().is_some_and(|fan| fan.running().next().is_some())
 }
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
@@ -67,6 +75,9 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
         Phase::InNode(run) => match &run.work {
             Work::Llm(agent_loop) => agent_loop.failed(error),
             Work::Processing(run) => ContextProcessingFailed { call: run.call, error }.into(),
+            Work::Branches(_) => {
+                NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
+            }
             _ => return None,
         },
         Phase::Leaving { node } => fail_outwards(state, Some(node), error),

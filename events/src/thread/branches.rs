@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::Surroundings;
 use super::agent_loop::Unfit;
 use super::state::{State, Totals};
+use super::{Surroundings, sizes};
 use crate::bin::Ordered;
 use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
@@ -329,7 +329,12 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
     };
     let Totals { n_llm_calls, n_tool_calls, usage, cost_nanousd, .. } = outcome.totals;
     let globals = outcome.globals;
-    vec![BranchEnded { index, child, output, error, globals, n_llm_calls, n_tool_calls, usage, cost_nanousd }.into()]
+    let ended = BranchEnded { index, child, output, error, globals, n_llm_calls, n_tool_calls, usage, cost_nanousd };
+    let error = sizes::fault_of(&ended.clone().into());
+    vec![match error {
+        Some(error) => BranchEnded { output: None, error: Some(error), globals: Ordered::default(), ..ended }.into(),
+        None => ended.into(),
+    }]
 }
 
 /// The branches' time is up. Where failed ones do not matter, the thread goes on with what there is.

@@ -7,7 +7,7 @@ use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::state::{State, Work};
-use super::{Effect, Surroundings, bounds, judging, processors, summaries};
+use super::{Effect, Surroundings, bounds, judging, processors, sizes, summaries};
 use crate::event::{
     CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
     LlmExecutionProgress, LlmTryFailed, MessageAdded, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
@@ -228,7 +228,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     if let Err(error) = check::answer(&answer.message) {
         return LlmCallFailed { call, error }.into();
     }
-    LlmCallCompleted {
+    let completed = LlmCallCompleted {
         call,
         message: answer.message,
         finish_reason: answer.finish_reason,
@@ -239,8 +239,8 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
         response_id: answer.response_id,
         cached: answer.cached,
         duration_ms: answer.duration_ms,
-    }
-    .into()
+    };
+    sizes::or_else(completed.into(), |error| LlmCallFailed { call, error }.into())
 }
 
 fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Surroundings<'_>) -> Event {
@@ -250,7 +250,9 @@ fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around:
     });
     let none = || ExecutionError::new(ErrorKind::Internal, "no agent loop is running");
     match agent_loop.ok_or_else(none).and_then(|agent_loop| checked_decision(agent_loop, next, around)) {
-        Ok(next) => StrategyDecided { call, next }.into(),
+        Ok(next) => {
+            sizes::or_else(StrategyDecided { call, next }.into(), |error| StrategyDecisionFailed { call, error }.into())
+        }
         Err(error) => StrategyDecisionFailed { call, error }.into(),
     }
 }
@@ -278,7 +280,13 @@ fn tool_answered(
     // JSON knows one null: a value that is null is none.
     let value = value.filter(|value| !value.0.is_null());
     match check::result(&content, value.as_ref()) {
-        Ok(()) => ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms, full_output }.into(),
+        Ok(()) => {
+            let id = tool_call_id.clone();
+            let completed = ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms, full_output };
+            sizes::or_else(completed.into(), |error| {
+                ToolExecutionFailed { call, tool_call_id: id, error, duration_ms }.into()
+            })
+        }
         Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms }.into(),
     }
 }

@@ -29,6 +29,7 @@ mod path;
 mod processors;
 mod questions;
 pub mod rerun;
+mod sizes;
 mod state;
 mod status;
 mod summaries;
@@ -69,6 +70,10 @@ pub use variables::LOOKING_BACK;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;
+
+/// The most bytes of the events of one step, but for the first of them: they are appended together, and a log takes 66 MiB
+/// at once. What is left then is owed still, as above.
+pub const STEP_BYTES_MAX: usize = 4 << 20;
 
 /// How often a call whose answer was lost is made again. A call that takes the whole process down with it would
 /// otherwise do so for ever.
@@ -304,9 +309,15 @@ impl Thread {
     /// Applies events and all that follows from them without anybody's help.
     fn follow(&mut self, decided: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
         let mut events = self.follow_only(decided, around)?;
+        let mut bytes = events.iter().map(Event::bytes_at_most).fold(0, usize::saturating_add);
         while events.len() < STEP_EVENTS_MAX
+            && bytes < STEP_BYTES_MAX
             && let Some(event) = self.advance(around)
         {
+            bytes = bytes.saturating_add(event.bytes_at_most());
+            if bytes > STEP_BYTES_MAX && !events.is_empty() {
+                break;
+            }
             self.state.apply(around.now, &event)?;
             let behind = warnings::behind(&self.state, &event, around);
             events.push(event);

@@ -18,7 +18,7 @@ use super::conversation::Entry;
 use super::input::Rejected;
 use super::state::{Phase, State, Work};
 use super::summaries::{self, Made, Summarizing};
-use super::{Surroundings, check};
+use super::{Surroundings, check, sizes};
 use crate::bin::Ordered;
 use crate::event::{
     ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, ContextProcessingRetried, Event,
@@ -123,7 +123,8 @@ fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<E
         messages.push(ContextItem::Kept { from, to });
     }
     let output = output.filter(|output| !output.0.is_null());
-    Ok(ContextProcessed { call: run.call, messages, variables, output }.into())
+    let event = ContextProcessed { call: run.call, messages, variables, output }.into();
+    sizes::fault_of(&event).map_or(Ok(event), Err)
 }
 
 /// The messages that these items stand for.

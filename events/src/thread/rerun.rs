@@ -191,7 +191,7 @@ impl Again<'_> {
                     inputs.extend(reason.map(|reason| Input::Abort { reason }));
                     inputs.push(Input::Tick);
                 }
-                Event::NodeFailed(_) => inputs.push(Input::Tick),
+                Event::NodeFailed(_) | Event::JoinCompleted(_) => inputs.push(Input::Tick),
                 _ => {}
             }
         }

@@ -54,7 +54,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong with a definition; never empty.
+/// The most faults that are told; how many more there are is told with the last one.
+pub const FAULTS_MAX: usize = 100;
+
+/// What is wrong with a definition, all of it up to [`FAULTS_MAX`]; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Faults(pub Vec<Fault>);
 
@@ -62,6 +65,17 @@ impl Faults {
     /// A single fault.
     pub fn one(fault: Fault) -> Self {
         Self(vec![fault])
+    }
+
+    /// The first ones of these, and how many more there are.
+    #[must_use]
+    pub(super) fn first_of(mut faults: Vec<Fault>) -> Self {
+        let n_more = faults.len().saturating_sub(FAULTS_MAX);
+        faults.truncate(FAULTS_MAX);
+        if let Some(last) = faults.last_mut().filter(|_| n_more > 0) {
+            last.hint = Some(format!("and {n_more} more faults, which are not shown"));
+        }
+        Self(faults)
     }
 }
 

@@ -124,7 +124,10 @@ impl FindPlace for Spanned<Tree> {
         for step in path.split(['.', '[']) {
             let step = step.trim_end_matches(']');
             let next = match &at.value {
-                Tree::Map(entries) => entries.iter().find(|(key, _)| means(key, step)).map(|(_, value)| value),
+                Tree::Map(entries) => {
+                    let named = entries.iter().find(|(key, _)| key == step);
+                    named.or_else(|| entries.iter().find(|(key, _)| means(key, step))).map(|(_, value)| value)
+                }
                 Tree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
                 Tree::Leaf => None,
             };

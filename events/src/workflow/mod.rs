@@ -25,7 +25,7 @@ use crate::ids::{Hash, NodeId};
 use crate::json::Json;
 
 pub use builder::AgentBuilder;
-pub use fault::{Fault, Faults, Place};
+pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
 pub use flow::{
     Body, Budget, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode, Off,

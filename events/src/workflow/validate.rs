@@ -48,7 +48,7 @@ pub(super) fn build(spec: WorkflowSpec) -> Result<Workflow, Faults> {
     if faults.is_empty() {
         Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, spec })
     } else {
-        Err(Faults(faults))
+        Err(Faults::first_of(faults))
     }
 }
 

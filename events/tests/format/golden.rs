@@ -89,3 +89,11 @@ fn stored_bytes_that_are_cut_or_changed_are_an_error_and_no_panic() {
         assert!(Event::decode(kind.code, kind.version + 1, &longer).is_err(), "{}", kind.name);
     }
 }
+
+#[test]
+fn no_event_is_larger_than_it_is_said_to_be() {
+    for event in samples::events() {
+        let (bytes, at_most) = (event.encode().unwrap().len(), event.bytes_at_most());
+        assert!(bytes <= at_most, "{}: {bytes} bytes, said are {at_most}", event.event_type().name);
+    }
+}

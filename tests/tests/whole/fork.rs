@@ -46,6 +46,40 @@ fn a_fork_of_a_fork_inherits_from_both() {
 }
 
 #[test]
+fn a_fork_of_a_fork_keeps_the_keys_of_the_thread_that_made_the_calls() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, outcome) =
+            world.run(&scripted("put", "{tool_calls: [{name: put, arguments: {text: x}}]}, {text: done}"), "go").await;
+        let last = outcome.state.last_seq().unwrap();
+        let first = thread.fork(ForkRequest { at: Some(Seq(last.0 - 1)), ..ForkRequest::default() }).await.unwrap();
+        first.outcome().await.unwrap();
+        let events = thread.recorded_events(Seq(0)).await.unwrap();
+        let asked = events.iter().find(|event| event.name() == "TOOL_EXECUTION_REQUEST").unwrap().record.seq;
+        let second = first.fork(ForkRequest { at: Some(asked), ..ForkRequest::default() }).await.unwrap();
+        second.outcome().await.unwrap();
+        assert_eq!(world.tally.of("put"), (1, 2), "one key, two runs");
+        assert_eq!(second.state().await.unwrap().forked_from(), Some((thread.id(), asked)));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_prompt_that_cannot_be_read_begins_no_fork() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&workflow(&format!("nodes: [{}]", llm("first", "", "{text: one}"))), "go").await;
+        for prompt in ["{{ 1 +", &format!("{{{{ {}a }}}}", "not ".repeat(10_000))] {
+            let prompts = [("first".to_owned(), prompt.to_owned())].into_iter().collect();
+            let changes = ForkChanges { prompts, ..ForkChanges::default() };
+            let fork = thread.fork(ForkRequest { at: Some(Seq(0)), changes, ..ForkRequest::default() }).await;
+            assert!(matches!(fork, Err(RuntimeError::Workflow(_))), "{prompt}");
+        }
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_fork_goes_on_with_other_variables_another_prompt_or_another_definition() {
     block_on(async {
         let world = World::new().await;

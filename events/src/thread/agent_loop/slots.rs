@@ -15,9 +15,15 @@ use crate::json::Json;
 use crate::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::tool::{PersonRole, Recovery};
 
-/// What holds for a tool that nobody knows: it does not run.
-const UNKNOWN_TOOL: ToolFacts =
-    ToolFacts { recovery: Recovery::Safe, timeout_ms: 30_000, retries: 0, retry_delay_ms: 0, person: PersonRole::None };
+/// What holds for a tool that is not offered, which does not run, and for one of which nothing is known just now: it may
+/// be there when it is to run.
+const UNKNOWN_TOOL: ToolFacts = ToolFacts {
+    recovery: Recovery::AtMostOnce,
+    timeout_ms: 30_000,
+    retries: 0,
+    retry_delay_ms: 0,
+    person: PersonRole::None,
+};
 
 /// One tool call of an answer, in the order the model asked.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -133,6 +139,8 @@ impl AgentLoop {
             arguments: call.arguments.clone(),
         };
         match self.role(&call.name) {
+            // Nobody need decide about what does not run.
+            _ if !self.offers(&call.name) => None,
             PersonRole::None => None,
             PersonRole::Approves => Some(asks::approval(&self.request.node, asked())),
             PersonRole::Answers => {
@@ -198,13 +206,14 @@ impl AgentLoop {
         };
         let mut run = ToolRun::new(CallId(seq), at, event);
         *slot = match (&*slot, role) {
-            (Slot::Approved { edited, .. }, _) => {
+            // What was approved of was offered, but for logs of old: there it ran all the same, as a safe one.
+            (Slot::Approved { edited, .. }, _) if offered || run.recovery == Recovery::Safe => {
                 run.edited = *edited;
                 Slot::Open(run)
             }
-            (_, PersonRole::Approves) => return Err(Unfit("nobody approved of the tool call")),
+            (_, PersonRole::Approves) if offered => return Err(Unfit("nobody approved of the tool call")),
             (_, PersonRole::None) if offered => Slot::Open(run),
-            (_, PersonRole::None | PersonRole::Answers) => Slot::Refused(run),
+            (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => Slot::Refused(run),
         };
         Ok(())
     }

@@ -19,8 +19,8 @@ impl State {
 
     pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), Unfit> {
         self.fan_mut()?.end(e)?;
-        self.totals.n_llm_calls += e.n_llm_calls;
-        self.totals.n_tool_calls += e.n_tool_calls;
+        self.totals.n_llm_calls = self.totals.n_llm_calls.saturating_add(e.n_llm_calls);
+        self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
         self.totals.usage.add(&e.usage);
         self.totals.add_cost(e.cost_nanousd);
         for (name, value) in e.globals.iter() {

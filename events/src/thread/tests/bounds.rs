@@ -148,3 +148,61 @@ fn an_amount_of_money_is_read_to_the_nanodollar() {
     assert_eq!(read[..4], expected);
     assert_eq!(read[4..], [None; 5]);
 }
+
+#[test]
+fn tokens_without_end_spend_a_budget_and_break_nothing() {
+    let mut bench = workflow_with("budget: {tokens: 1000}");
+    let (call, attempt) = bench.open();
+    let mut answer = bench::answer(call, "one", &[], FinishReason::Stop);
+    answer.usage.input_tokens = Some(u64::MAX);
+    bench.give(Input::ModelAnswered { call, attempt, answer });
+    assert_eq!(bench.state().status(), Status::Paused, "{}", bench.out);
+    assert_eq!(bench.state().totals().tokens(), u64::MAX);
+    laws::hold(&bench);
+}
+
+const EACH_WITH_A_BUDGET: &str = "
+version: '1'
+name: each
+budget: {tokens: 12}
+nodes:
+  - id: all
+    parallel:
+      for_each: input
+      concurrency: 1
+      body:
+        nodes:
+          - {id: ask, llm: {provider: mock, model: m, user_prompt: 'spell'}}
+";
+
+#[test]
+fn no_branch_begins_when_the_budget_is_spent() {
+    let mut family = Family::new(EACH_WITH_A_BUDGET, serde_json::json!([1, 2, 3, 4, 5, 6]));
+    family.with("0", |bench| bench.says("one"));
+    assert_eq!(family.root().state().status(), Status::Paused);
+    assert_eq!(family.root().state().totals().tokens(), 12);
+    family.with("-", |bench| bench.give(Input::Raise(LimitRaised { tokens: Some(20), ..LimitRaised::default() })));
+    family.with("1", |bench| bench.says("two"));
+    assert_eq!(family.root().state().status(), Status::Paused);
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
+}
+
+#[test]
+fn branches_that_run_are_waited_for_when_the_budget_is_spent() {
+    let two = EACH_WITH_A_BUDGET.replace("concurrency: 1", "concurrency: 2");
+    let mut family = Family::new(&two, serde_json::json!([1, 2, 3]));
+    family.with("0", |bench| bench.says("one"));
+    assert_eq!(family.root().state().status(), Status::Running);
+    family.with("1", |bench| bench.says("two"));
+    assert_eq!(family.root().state().status(), Status::Paused);
+
+    let fails = EACH_WITH_A_BUDGET.replace("tokens: 12", "tokens: 12, on_exceeded: fail");
+    let mut family = Family::new(&fails, serde_json::json!([1, 2, 3]));
+    family.with("0", |bench| bench.says("one"));
+    assert_eq!(family.root().state().error().unwrap().kind, ErrorKind::Limit);
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
+}

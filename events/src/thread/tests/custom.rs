@@ -388,3 +388,25 @@ fn the_limits_of_calls_and_of_decisions_hold() {
     assert_eq!(bench.state().status(), Status::Completed);
     laws::hold(&bench);
 }
+
+#[test]
+fn nobody_is_asked_about_a_tool_that_is_not_offered_and_it_does_not_run() {
+    let yaml = OWN.replace("available_tools:", "approve_tools: [wipe]\n      available_tools:");
+    let mut bench = Bench::new(&yaml, "go");
+    bench.decides(StrategyDecision::CallModel { messages: Vec::new(), model: None, tools: Some(vec!["read".into()]) });
+    bench.asks(&["wipe"]);
+    let wanted = run(&bench, &[0]);
+    bench.decides(wanted);
+    let requests = bench.log.iter().filter_map(|(_, event)| match event {
+        Event::ToolExecutionRequest(e) => Some((e.name.as_str(), e.recovery)),
+        _ => None,
+    });
+    assert_eq!(requests.collect::<Vec<_>>(), [("wipe", Recovery::AtMostOnce)], "{}", bench.out);
+    let refused = |(_, event): &(Time, Event)| match event {
+        Event::ToolExecutionFailed(e) => e.error.kind == ErrorKind::UnknownTool,
+        _ => false,
+    };
+    assert!(bench.log.iter().any(refused), "{}", bench.out);
+    assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::UserInteractionRequested(_))), "{}", bench.out);
+    laws::hold(&bench);
+}

@@ -315,3 +315,27 @@ fn time_is_up() {
         output {"left":null,"right":"R"}
     "#]]);
 }
+
+#[test]
+fn branches_whose_time_is_up_run_again_as_they_ran() {
+    let yaml = "
+version: '1'
+name: slow
+nodes:
+  - id: all
+    parallel:
+      for_each: input
+      concurrency: 1
+      on_failed: ignore
+      timeout_ms: 700
+      body:
+        nodes:
+          - {id: ask, llm: {provider: mock, model: m, user_prompt: 'spell'}}
+";
+    let mut family = Family::new(yaml, serde_json::json!([1, 2, 3]));
+    family.tick_after_ms("-", 700);
+    assert_eq!(family.root().state().status(), Status::Completed);
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
+}

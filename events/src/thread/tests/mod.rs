@@ -38,6 +38,7 @@ mod rerun;
 mod routes;
 mod runs;
 mod scopes;
+mod sizes;
 mod sub_workflows;
 mod summaries;
 mod timeouts;

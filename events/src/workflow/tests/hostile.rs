@@ -302,3 +302,14 @@ fn ten_thousand_nodes_are_read_and_checked_at_once() {
     );
     println!("dense without a bound: {:?}", began.elapsed());
 }
+
+#[test]
+fn of_a_hundred_thousand_faults_the_first_are_told_and_the_rest_is_counted() {
+    let variables: String = (0..100_000).map(|i| format!("  '{i} bad': 1\n")).collect();
+    let yaml = format!("version: '1'\nname: w\nvariables:\n{variables}nodes: [{{id: a, start: {{}}}}]\n");
+    let faults = parse(yaml.as_bytes()).unwrap_err();
+    assert_eq!(faults.0.len(), 100);
+    assert!(faults.0.iter().all(|fault| fault.place.is_some_and(|place| place.line > 3)), "{faults}");
+    let told = faults.to_string();
+    assert!(told.ends_with("(and 99900 more faults, which are not shown)"), "{told}");
+}
