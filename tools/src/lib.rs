@@ -66,4 +66,4 @@ pub use registry::{Catalogue, RegisterError, Registry, UnknownTools};
 pub use schema::{SchemaError, schema_of};
 pub use skills::{SkillFault, Skills};
 pub use tool::{Tool, ToolOptions};
-pub use workspace::{Resolved, Workspace, WorkspaceError};
+pub use workspace::{Reserved, Resolved, Workspace, WorkspaceError, Workspaces};

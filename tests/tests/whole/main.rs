@@ -35,3 +35,4 @@ mod strategies;
 mod stream;
 mod tool_asks;
 mod tools;
+mod workspaces;
