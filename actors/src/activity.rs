@@ -67,6 +67,11 @@ impl Activity {
         });
     }
 
+    /// Whether somebody waits until the thread is at rest.
+    pub(crate) fn is_waited_for(&self, thread: ThreadId) -> bool {
+        self.waiters.get(&thread).is_some_and(|waiters| waiters.iter().any(|(until, _)| *until == Until::AtRest))
+    }
+
     /// The thread is at rest, durably.
     pub(crate) fn at_rest(&self, thread: ThreadId, rest: impl FnOnce() -> Rest, ended: bool) {
         let Some(mut waiters) = self.waiters.get_mut(&thread) else {

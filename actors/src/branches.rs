@@ -13,10 +13,12 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
+use crate::bring::{bring, bring_unasked};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
-use crate::thread_actor::{Begin, BranchReport, Owns, Tell};
+use crate::summary::branch_of;
+use crate::thread_actor::{Begin, BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Standing};
 
 /// How many moments are kept at which threads fork off.
 const BASES_MAX: usize = 16;
@@ -73,8 +75,10 @@ impl Bases {
 /// How a branch is found.
 enum Found {
     Absent(Arc<Base>),
-    Running,
-    Resting,
+    /// It has something to do, or may have been left paused when its owner went on.
+    Open,
+    /// It waits for somebody.
+    Waiting,
     Ended(Box<BranchOutcome>, Position),
 }
 
@@ -86,15 +90,15 @@ fn find(inner: &Inner, run: &BranchRun) -> Result<Found, RuntimeError> {
                 let outcome = loaded.state.branch_outcome().ok_or(RuntimeError::ActorStopped(run.child))?;
                 Ok(Found::Ended(Box::new(outcome), loaded.last_position))
             }
-            Some(Status::Waiting | Status::Paused) => Ok(Found::Resting),
-            _ => Ok(Found::Running),
+            Some(Status::Waiting) => Ok(Found::Waiting),
+            _ => Ok(Found::Open),
         },
         Err(StoreError::NotFound { .. }) => Ok(Found::Absent(inner.bases.at(inner, run.from)?)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Sees that a branch runs: begins it where it has not begun, and tells its owner where it has ended.
+/// Sees that a branch runs: begins it where it has not begun, and tells its owner where it has ended or rests.
 pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
     let Wanted { owner, ref run, .. } = wanted;
     while !inner.is_shutting_down() {
@@ -104,15 +108,15 @@ pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
         };
         let Ok(found) = found else { return };
         match found {
-            Ok(Found::Running) => {
-                let _ = inner.activate(run.child);
-                return;
+            Ok(Found::Open) => return have_it_say(&inner, owner, run).await,
+            Ok(Found::Waiting) => return report(&inner, owner, BranchReport::LiesAtRest { index: run.index }),
+            Ok(Found::Ended(outcome, at)) => {
+                let (index, child) = (run.index, run.child);
+                return tell_end(inner, owner, End { index, child, outcome, at }).await;
             }
-            Ok(Found::Resting) => return report(&inner, owner, BranchReport::LiesAtRest { index: run.index }),
-            Ok(Found::Ended(outcome, at)) => return tell_end(&inner, owner, run, *outcome, at).await,
             Ok(Found::Absent(base)) => match begin(&inner, &wanted, &base).await {
                 // Between the owner's wish and the beginning it may have changed its mind.
-                Ok(()) => return cancel_unless_owned(inner, owner, run.index, run.child).await,
+                Ok(()) => return keep_to_owner(inner, owner, run.index, run.child, Pauses::default()).await,
                 Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
                 Err(RuntimeError::Store(StoreError::Conflict { .. })) => {}
                 Err(RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. })) => {
@@ -145,26 +149,87 @@ async fn give_up(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, error: &R
     tracing::error!(thread = %owner, branch = %run.child, %error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };
-    let input = Input::BranchEnded { index: run.index, child: run.child, outcome };
-    if let Ok(actor) = inner.activate(owner) {
-        actor.do_send(Tell::unasked(input));
+    bring_unasked(inner, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
+}
+
+/// Brings a branch back, so that it goes on and tells its owner where it stands.
+async fn have_it_say(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun) {
+    if let Err(error) = bring(inner, run.child, || SayWhereYouStand).await
+        && !inner.is_shutting_down()
+    {
+        tell_put_back(inner, owner, run.index, error).await;
     }
 }
 
-async fn tell_end(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, outcome: BranchOutcome, at: Position) {
-    let (index, child) = (run.index, run.child);
-    report(inner, owner, BranchReport::Ended { index, child, outcome: Box::new(outcome), at });
+/// Has a branch that the log has at rest, and that is in memory, tell its owner where it stands; it may have told so
+/// when its owner was away.
+pub(crate) async fn have_live_say(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId) {
+    if let Some(actor) = inner.actor(child) {
+        if actor.send(SayWhereYouStand).await.is_ok() {
+            return;
+        }
+        inner.forget(child, &actor);
+    }
+    report(&inner, owner, BranchReport::LiesAtRest { index });
 }
 
-/// Tells the owner of a branch about it. One that is not live is brought back for an end, and only for that.
-pub(crate) fn report(inner: &Arc<Inner>, owner: ThreadId, report: BranchReport) {
-    let actor = match &report {
-        BranchReport::Ended { .. } => inner.activate(owner).ok(),
-        BranchReport::Rests { .. } | BranchReport::LiesAtRest { .. } => inner.actor(owner),
-    };
-    if let Some(actor) = actor {
+/// How a branch ended, with this event of the log.
+pub(crate) struct End {
+    pub(crate) index: u32,
+    pub(crate) child: ThreadId,
+    pub(crate) outcome: Box<BranchOutcome>,
+    pub(crate) at: Position,
+}
+
+/// Tells the owner of a branch of its end, and brings it back for that.
+pub(crate) async fn tell_end(inner: Arc<Inner>, owner: ThreadId, end: End) {
+    let End { index, child, outcome, at } = end;
+    let told = bring(&inner, owner, || BranchReport::Ended { index, child, outcome: outcome.clone(), at }).await;
+    if let Err(error) = told
+        && !inner.is_shutting_down()
+    {
+        tracing::error!(thread = %owner, branch = %child, %error, "the end of the branch is told when its owner is there");
+    }
+}
+
+/// Tells the owner of a branch about it, if it is in memory: one that comes back asks its branches.
+pub(crate) fn report(inner: &Inner, owner: ThreadId, report: BranchReport) {
+    if let Some(actor) = inner.actor(owner) {
         actor.do_send(report);
     }
+}
+
+/// A thread is put back to what the log has and does not go on by itself. If it is a branch, whoever waits for its owner
+/// would wait for ever: they are told.
+pub(crate) async fn put_back(inner: Arc<Inner>, thread: ThreadId, error: RuntimeError) {
+    if let Some((owner, index)) = owner_of(&inner, thread).await {
+        tell_put_back(&inner, owner, index, error).await;
+    }
+}
+
+/// Tells an owner that a branch was put back, and who waits for one that is not in memory, from owner to owner. It is
+/// not brought back: it would bring back the branch, and that would be put back again.
+async fn tell_put_back(inner: &Arc<Inner>, mut owner: ThreadId, mut index: u32, error: RuntimeError) {
+    while !inner.is_shutting_down() {
+        if let Some(actor) = inner.actor(owner) {
+            if actor.send(BranchReport::PutBack { index, error: error.clone() }).await.is_ok() {
+                return;
+            }
+            inner.forget(owner, &actor);
+        }
+        inner.activity.failed(owner, &error);
+        match owner_of(inner, owner).await {
+            Some(next) => (owner, index) = next,
+            None => return,
+        }
+    }
+}
+
+/// Whose branch a thread is, and which. Where that cannot be read, the owner hears of it when it asks for the branch.
+async fn owner_of(inner: &Arc<Inner>, thread: ThreadId) -> Option<(ThreadId, u32)> {
+    let store = inner.store.clone();
+    let found = actix_rt::task::spawn_blocking(move || branch_of(&*store, &store.stream(thread)?)).await;
+    found.ok()?.ok()?
 }
 
 /// Ends a branch that its owner does not need any more. Does nothing to one that has ended or never began.
@@ -185,37 +250,55 @@ async fn tell_if_unfinished(inner: Arc<Inner>, child: ThreadId, input: Input) {
         actix_rt::task::spawn_blocking(move || inner.store.stream(child).ok().map(|info| info.tag)).await
     };
     let unfinished = status.ok().flatten().and_then(|tag| Status::from_code(tag.0)).is_some_and(|s| !s.is_ended());
-    if unfinished && let Ok(actor) = inner.activate(child) {
-        actor.do_send(Tell::unasked(input));
+    if unfinished {
+        bring_unasked(&inner, child, input).await;
     }
 }
 
-/// A branch that came back asks whether it is still wanted: its owner may have ended, or gone on without it, when
-/// nobody was there to tell it.
-pub(crate) async fn cancel_unless_owned(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId) {
-    let info = {
-        let inner = inner.clone();
-        actix_rt::task::spawn_blocking(move || inner.store.stream(owner)).await
-    };
-    let owner_status = match info {
-        Ok(Ok(info)) => Status::from_code(info.tag.0),
-        Ok(Err(StoreError::NotFound { .. })) => Some(Status::Cancelled),
-        Ok(Err(_)) | Err(_) => return,
-    };
-    if owner_status.is_some_and(Status::is_ended) {
-        return cancel(inner, child).await;
-    }
-    let Ok(actor) = inner.activate(owner) else { return };
-    // No answer: the owner is leaving, and whoever brings it back brings its branches to order.
-    match actor.send(Owns { index, child }).await {
-        Ok(Some(owner_is_paused)) => pause_like(inner, child, owner_is_paused),
-        Ok(None) => cancel(inner, child).await,
-        Err(_) => {}
+/// A branch that came back asks whether it is still wanted, and paused as its owner is: its owner may have ended, or
+/// gone on without it, when nobody was there to tell it. An owner that is not in memory is not brought back for this:
+/// it would ask for its branches, and they for it, again and again.
+pub(crate) async fn keep_to_owner(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId, pauses: Pauses) {
+    while !inner.is_shutting_down() {
+        let standing = match inner.actor(owner) {
+            Some(actor) => match actor.send(Owns { index, child }).await {
+                Ok(standing) => standing,
+                Err(_) => {
+                    inner.forget(owner, &actor);
+                    continue;
+                }
+            },
+            None => {
+                let inner = inner.clone();
+                let found = actix_rt::task::spawn_blocking(move || standing(&inner, owner, index, child)).await;
+                let Ok(Ok(found)) = found else { return };
+                Some(found)
+            }
+        };
+        match standing {
+            Some(Standing::NotOwned) => return cancel(inner, child).await,
+            Some(Standing::Owned { is_paused }) if pauses.differ_from(is_paused) => {
+                // Where it goes away again and again it asks anew when it is there.
+                drop(bring(&inner, child, || PauseLike { owner_is_paused: is_paused }).await);
+                return;
+            }
+            Some(Standing::Owned { .. }) => return,
+            // It waits for room in the log.
+            None => tokio::time::sleep(STORE_RETRY).await,
+        }
     }
 }
 
-fn pause_like(inner: Arc<Inner>, child: ThreadId, owner_is_paused: bool) {
-    if let Some(actor) = inner.actor(child) {
-        actor.do_send(crate::thread_actor::PauseLike { owner_is_paused });
+/// How a branch stands with its owner, as the log has it. Blocks.
+fn standing(inner: &Inner, owner: ThreadId, index: u32, child: ThreadId) -> Result<Standing, RuntimeError> {
+    let status = match inner.store.stream(owner) {
+        Ok(info) => Status::from_code(info.tag.0),
+        Err(StoreError::NotFound { .. }) => return Ok(Standing::NotOwned),
+        Err(error) => return Err(error.into()),
+    };
+    if status.is_some_and(Status::is_ended) {
+        return Ok(Standing::NotOwned);
     }
+    let loaded = load::present_from(&*inner.store, owner, &inner.kept_states)?;
+    Ok(Standing::of(&loaded.state, index, child))
 }

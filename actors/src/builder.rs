@@ -375,8 +375,20 @@ impl RuntimeBuilder {
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,
         });
-        let system = start_system(inner.clone(), equipment, self.arbiters, self.recover).await?;
-        Ok(Runtime::new(inner, system))
+        let started = async {
+            if !inner.observing {
+                inner.imported.read(&*inner.store)?;
+            }
+            start_system(inner.clone(), equipment, self.arbiters, self.recover).await
+        };
+        match started.await {
+            Ok(system) => Ok(Runtime::new(inner, system)),
+            Err(error) => {
+                // They hold the log.
+                inner.monitors.iter().for_each(|monitor| monitor.stop());
+                Err(error)
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use dashmap::{DashMap, DashSet};
+use parking_lot::Mutex;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::State;
@@ -24,11 +25,13 @@ pub(crate) struct Definitions {
     workflows: DashMap<Hash, Arc<Workflow>>,
     /// Catalogues of tools, and what was kept of profiles.
     kept: DashSet<Hash>,
+    /// Held while the list of a name's definitions is read and written: two at once would lose one of them.
+    naming: Mutex<()>,
 }
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, workflows: DashMap::new(), kept: DashSet::new() }
+        Self { store, workflows: DashMap::new(), kept: DashSet::new(), naming: Mutex::new(()) }
     }
 
     /// Keeps a definition; durable when it returns. Blocks the first time.
@@ -39,6 +42,7 @@ impl Definitions {
         self.store.put_blob(None, workflow.json().as_bytes())?;
         let name = format!("{NAMES}{}", workflow.name());
         let hash = workflow.hash();
+        let _naming = self.naming.lock();
         let mut hashes = self.store.value(&name)?.unwrap_or_default();
         if !hashes.chunks(32).any(|known| known == hash.as_bytes()) {
             if hashes.len() >= VERSIONS_MAX * 32 {

@@ -75,6 +75,9 @@ pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) ->
         Err(StoreError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    if info.last_position < cut {
+        return Ok(Some(info.last_seq));
+    }
     // The events of [first, below) stand before the cut, those of [above, end) behind it.
     let first = info.fork_of.map_or(0, |point| point.seq.0 + 1);
     let (mut below, mut above) = (first, info.last_seq.0 + 1);
@@ -122,8 +125,13 @@ pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result
     Ok(family)
 }
 
-/// All branches that a thread ever had, as its own events name them. Blocks; reads the whole of its stream.
-pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+/// All branches that a thread had before a position of the log, as its own events name them. Blocks; reads the whole of
+/// its stream.
+pub(crate) fn all_branches(
+    store: &dyn Store,
+    thread: ThreadId,
+    until: Position,
+) -> Result<Vec<ThreadId>, RuntimeError> {
     let info = load::stream(store, thread)?;
     let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut found = Vec::new();
@@ -132,6 +140,9 @@ pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId) -> Result<Vec<Th
         let Some(last) = records.last() else { break };
         next = last.seq.next();
         for record in records {
+            if record.position >= until {
+                return Ok(found);
+            }
             match RecordedEvent::decode(record)?.event {
                 Event::BranchStarted(event) => found.push(event.child),
                 Event::ThreadForked(event) => {
@@ -151,7 +162,7 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
         let source = Rejected::Invalid("it has not ended: cancel it first".into());
         return Err(RuntimeError::Rejected { thread, source });
     }
-    for branch in all_branches(store, thread)? {
+    for branch in all_branches(store, thread, store.next_position())? {
         match delete(store, branch) {
             // It never began, or it is gone already.
             Ok(()) | Err(RuntimeError::NoThread(_)) => {}
@@ -201,7 +212,7 @@ pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>
     let (mut found, mut next) = (vec![thread], 0);
     while let Some(member) = found.get(next).copied() {
         next += 1;
-        match all_branches(store, member) {
+        match all_branches(store, member, store.next_position()) {
             Ok(branches) => found.extend(branches),
             // A branch that was planned and has not begun.
             Err(RuntimeError::NoThread(_)) if member != thread => {}

@@ -17,7 +17,7 @@ use rethread_store::{Store, StoreError};
 use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::activity::Activity;
 use crate::branches::Bases;
@@ -27,6 +27,7 @@ use crate::definitions::Definitions;
 use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::interaction::UserInteractionHandler;
+use crate::imported::ImportedThreads;
 use crate::kept_states::KeptStates;
 use crate::llm_executor::LlmExecutor;
 use crate::metrics::Counters;
@@ -34,6 +35,7 @@ use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::thread_actor::{Begin, Room, ThreadActor};
 use crate::timers::Timers;
@@ -62,6 +64,8 @@ pub(crate) struct Inner {
     counting: Counting,
     pub(crate) bases: Bases,
     pub(crate) kept_states: KeptStates,
+    pub(crate) snapshots: Arc<SnapshotWriter>,
+    pub(crate) imported: ImportedThreads,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -106,6 +110,7 @@ pub(crate) struct Parts {
 
 impl Inner {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone()));
         Arc::new(Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
@@ -129,6 +134,8 @@ impl Inner {
             counting: Counting::default(),
             bases: Bases::default(),
             kept_states: KeptStates::default(),
+            snapshots,
+            imported: ImportedThreads::default(),
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),
@@ -181,6 +188,19 @@ impl Inner {
     pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
         let slots = self.slots.get()?;
         slots.get(number % slots.len().max(1))
+    }
+
+    /// Waits, whatever is around; not at all when the arbiters have stopped.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        if let Some(slot) = self.slot(0).filter(|_| !pause.is_zero()) {
+            let (sender, over) = oneshot::channel::<()>();
+            slot.arbiter.spawn(async move {
+                tokio::time::sleep(pause).await;
+                drop(sender);
+            });
+            // Closed when the time has come.
+            let _ = over.await;
+        }
     }
 
     /// The time, in the one place where the runtime asks for it.
@@ -239,6 +259,11 @@ impl Inner {
         let n = self.live.len();
         let n_max = self.limits.live_threads_max;
         if n >= n_max { Err(RuntimeError::Busy { what: "live threads", n, n_max }) } else { Ok(()) }
+    }
+
+    /// Whether there is no room for more threads than those that others need in order to go on.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.n_live() + 1 >= self.limits.live_threads_max
     }
 
     /// Forgets the actor of a thread, if it is this one.

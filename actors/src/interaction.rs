@@ -9,13 +9,12 @@ use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::thread::{Input, Interaction, State};
 use rethread_store::Filter;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::bring;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::subscription::Events;
-use crate::thread_actor::Tell;
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,9 +99,7 @@ impl InteractionContext {
     /// # Errors
     /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
     pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
-        let (reply, answer) = oneshot::channel();
-        self.inner.activate(self.thread)?.do_send(Tell::asked(Input::SetVariables(variables), reply));
-        answer.await.map_err(|_| RuntimeError::ActorStopped(self.thread))?.map(drop)
+        bring::ask(&self.inner, self.thread, Input::SetVariables(variables)).await.map(drop)
     }
 
     /// The events of the thread from now on.

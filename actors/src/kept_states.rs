@@ -2,9 +2,11 @@
 //! fold it from its beginning each time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::State;
 
 use crate::load::Loaded;
 
@@ -15,11 +17,15 @@ const EVERY: u64 = 5_000;
 const STATES_MAX: usize = 48;
 /// A state whose conversation and variables have more parts than this is not kept.
 const PARTS_MAX: usize = 50_000;
+/// The most that all of them may take, by their estimates.
+const BYTES_MAX: usize = 256 << 20;
+/// What a part takes beside what was read for it.
+const PART_BYTES: usize = 64;
 
-/// The kept states, the last used at the end.
+/// The kept states, the last used at the end. They are cloned and freed without the lock: either takes its time.
 #[derive(Debug, Default)]
 pub(crate) struct KeptStates {
-    states: Mutex<VecDeque<(ThreadId, Loaded)>>,
+    states: Mutex<VecDeque<(ThreadId, Arc<Loaded>)>>,
 }
 
 impl KeptStates {
@@ -30,28 +36,50 @@ impl KeptStates {
 
     /// The latest state of a thread that is not behind `seq`.
     pub(crate) fn before(&self, thread: ThreadId, seq: Seq) -> Option<Loaded> {
-        let mut states = self.states.lock();
-        let fits =
-            states.iter().enumerate().filter(|(_, (of, known))| *of == thread && known.state.next_seq() <= seq.next());
-        let (place, _) = fits.max_by_key(|(_, (_, known))| known.state.next_seq())?;
-        let known = states.remove(place)?;
-        let loaded = known.1.clone();
-        states.push_back(known);
-        Some(loaded)
+        let known = {
+            let mut states = self.states.lock();
+            let fits = states
+                .iter()
+                .enumerate()
+                .filter(|(_, (of, known))| *of == thread && known.state.next_seq() <= seq.next());
+            let (place, _) = fits.max_by_key(|(_, (_, known))| known.state.next_seq())?;
+            let (of, known) = states.remove(place)?;
+            states.push_back((of, known.clone()));
+            known
+        };
+        Some(Loaded::clone(&known))
     }
 
     pub(crate) fn keep(&self, thread: ThreadId, loaded: &Loaded) {
-        let state = &loaded.state;
-        if state.conversation().entries.len() + state.variables().len() + state.path().len() > PARTS_MAX {
+        if n_parts(&loaded.state) > PARTS_MAX || takes(loaded) > BYTES_MAX {
             return;
         }
+        let (next, new) = (loaded.state.next_seq(), Arc::new(loaded.clone()));
+        let mut gone = Vec::new();
         let mut states = self.states.lock();
-        states.retain(|(of, known)| *of != thread || known.state.next_seq() != state.next_seq());
-        if states.len() >= STATES_MAX {
-            states.pop_front();
+        if let Some(place) = states.iter().position(|(of, known)| *of == thread && known.state.next_seq() == next) {
+            gone.extend(states.remove(place));
         }
-        states.push_back((thread, loaded.clone()));
+        states.push_back((thread, new));
+        let mut bytes: usize = states.iter().map(|(_, known)| takes(known)).sum();
+        while states.len() > STATES_MAX || bytes > BYTES_MAX {
+            let Some(oldest) = states.pop_front() else { break };
+            bytes -= takes(&oldest.1);
+            gone.push(oldest);
+        }
+        drop(states);
+        drop(gone);
     }
+}
+
+fn n_parts(state: &State) -> usize {
+    state.conversation().entries.len() + state.variables().len() + state.path().len()
+}
+
+/// About what a state takes. Those of one fold share their messages, which are counted for each of them: it may be the
+/// last that holds them.
+fn takes(loaded: &Loaded) -> usize {
+    loaded.bytes + n_parts(&loaded.state) * PART_BYTES
 }
 
 #[cfg(test)]

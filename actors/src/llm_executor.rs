@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, ThreadId};
+use rethread_events::ids::{CallId, ThreadId, Time};
 use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::Notify;
@@ -69,10 +69,17 @@ struct Asker {
     thread: Addr<ThreadActor>,
     call: CallId,
     attempt: u32,
+    /// When the thread gives the call up.
+    deadline: Option<Time>,
     cancel: CancellationToken,
 }
 
 impl Asker {
+    fn deadline(&self) -> Option<tokio::time::Instant> {
+        let left_us = self.deadline?.unix_us().saturating_sub(Inner::now().unix_us());
+        tokio::time::Instant::now().checked_add(Duration::from_micros(left_us))
+    }
+
     fn piece(&self, index: u64, pieces: Pieces) -> Tell {
         let Pieces { text, reasoning, restarted } = pieces;
         let (call, attempt) = (self.call, self.attempt);
@@ -81,9 +88,9 @@ impl Asker {
 }
 
 async fn run(inner: Arc<Inner>, message: CallModel) {
-    let CallModel { thread, id, call: ModelCall { call, attempt, .. }, request, cancel, span } = message;
+    let CallModel { thread, id, call: ModelCall { call, attempt, deadline, .. }, request, cancel, span } = message;
     span.asks(|| json_of(&request.messages));
-    let asker = Asker { thread, call, attempt, cancel };
+    let asker = Asker { thread, call, attempt, deadline, cancel };
     let began = Instant::now();
     let answered = contained(ask(&inner, id, &asker, &request)).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
@@ -114,7 +121,8 @@ async fn ask(
     let mut listener = Gatherer { to: gathered.clone(), asker: asker.clone() };
     let key = asker.call.key(id);
     loop {
-        let answer = client.call(&request, CallContext::new(&key, &mut listener));
+        let cx = CallContext::new(&key, &mut listener).until(asker.deadline());
+        let answer = client.call(&request, cx);
         let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
         match answer {
             // Not every model knows forms of answers, or knows them beside tools. The prompt says the form too.
@@ -236,7 +244,7 @@ pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
         Llm::TooLarge => ErrorKind::TooLarge,
         Llm::Cancelled => ErrorKind::Cancelled,
     };
-    let made = ExecutionError { retryable: error.kind.is_retryable(), ..ExecutionError::new(kind, error.to_string()) };
+    let made = ExecutionError { retryable: error.retryable, ..ExecutionError::new(kind, error.to_string()) };
     match error.request_id {
         Some(id) => made.caused_by(format!("request id {id}")),
         None => made,

@@ -15,9 +15,6 @@ use crate::snapshots;
 /// How many records are read at a time. A page ends before a multiple of it.
 pub(crate) const PAGE: u64 = 500;
 
-/// A snapshot is read only where it saves the fold of so many events.
-const SNAPSHOT_EVENTS_MIN: u64 = snapshots::EVENTS_MIN;
-
 /// A state and where it stands in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
@@ -26,6 +23,8 @@ pub(crate) struct Loaded {
     pub(crate) last_hash: Hash,
     /// The seq of the snapshot it was built on.
     pub(crate) snapshot: Option<Seq>,
+    /// How much was read to build it: the snapshot and the payloads of the events behind it.
+    pub(crate) bytes: usize,
 }
 
 /// The state of a thread after its last event, from a snapshot where there is a good one. Blocks.
@@ -53,12 +52,12 @@ pub(crate) fn at_from(
     if seq > info.last_seq {
         return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
     }
-    let mut loaded = match kept.before(thread, seq) {
-        Some(known) if is_of(store, thread, &known)? => known,
-        _ => Loaded::empty(thread),
+    let known = match kept.before(thread, seq) {
+        Some(known) => as_it_stands(store, thread, known)?,
+        None => None,
     };
-    let worth = Seq(loaded.state.next_seq().0 + SNAPSHOT_EVENTS_MIN);
-    if let Some(newer) = from_snapshots(store, &info, worth..seq.next())? {
+    let mut loaded = known.unwrap_or_else(|| Loaded::empty(thread));
+    if let Some(newer) = from_snapshots(store, &info, worth_reading(&loaded)..seq.next())? {
         kept.keep(thread, &newer);
         loaded = newer;
     }
@@ -69,11 +68,18 @@ pub(crate) fn at_from(
     })
 }
 
-/// Whether the log still has the record that a state ends with: a thread may have been deleted and imported again.
-fn is_of(store: &dyn Store, thread: ThreadId, known: &Loaded) -> Result<bool, RuntimeError> {
-    let Some(last) = known.state.last_seq() else { return Ok(false) };
+/// A state that was kept, if the log still has the record that it ends with, and where that is now: a thread that was
+/// deleted and imported again has the same records at other positions.
+fn as_it_stands(store: &dyn Store, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, RuntimeError> {
+    let Some(last) = known.state.last_seq() else { return Ok(None) };
     let records = store.read_stream(thread, last..last.next(), 1)?;
-    Ok(records.first().is_some_and(|record| record.hash == known.last_hash))
+    let record = records.first().filter(|record| record.hash == known.last_hash);
+    Ok(record.map(|record| Loaded { last_position: record.position, ..known }))
+}
+
+/// The first seq of a snapshot that saves the fold of as many events as are worth reading one.
+fn worth_reading(loaded: &Loaded) -> Seq {
+    Seq(loaded.state.next_seq().0 + snapshots::EVENTS_MIN - 1)
 }
 
 /// The state of a thread after event `seq`, from a snapshot where there is a good one. Blocks.
@@ -86,8 +92,9 @@ pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded
 }
 
 fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, RuntimeError> {
-    let loaded = from_snapshots(store, info, Seq(snapshots::EVENTS_MIN)..seq.next())?;
-    fold(store, info.thread, loaded.unwrap_or_else(|| Loaded::empty(info.thread)), seq.next())
+    let empty = Loaded::empty(info.thread);
+    let loaded = from_snapshots(store, info, worth_reading(&empty)..seq.next())?;
+    fold(store, info.thread, loaded.unwrap_or(empty), seq.next())
 }
 
 /// Where its stream stands. Blocks.
@@ -101,7 +108,7 @@ pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, 
 impl Loaded {
     /// Before the first event.
     pub(crate) fn empty(thread: ThreadId) -> Self {
-        Self { state: State::new(thread), last_position: Position(0), last_hash: Hash::ZERO, snapshot: None }
+        Self { state: State::new(thread), last_position: Position(0), last_hash: Hash::ZERO, snapshot: None, bytes: 0 }
     }
 }
 
@@ -153,8 +160,13 @@ fn from_snapshot(
         }
     };
     let state = if owner == thread { Some(state) } else { state.inherited_by(thread) };
-    let (last_position, last_hash) = (record.position, record.hash);
-    Ok(state.map(|state| Loaded { state, last_position, last_hash, snapshot: Some(snapshot.seq) }))
+    Ok(state.map(|state| Loaded {
+        state,
+        last_position: record.position,
+        last_hash: record.hash,
+        snapshot: Some(snapshot.seq),
+        bytes: snapshot.state.len(),
+    }))
 }
 
 /// The state after the event before `end`.
@@ -187,6 +199,7 @@ fn fold_to(
             let event = Event::decode(record.kind.0, record.version, &record.payload)
                 .map_err(|source| RuntimeError::Event { thread, seq: record.seq, source })?;
             loaded.state.apply(record.recorded_at, &event)?;
+            loaded.bytes += record.payload.len();
         }
         if next < end {
             on_the_way(&loaded);

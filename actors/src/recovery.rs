@@ -41,8 +41,8 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             }
             Err(_) => return,
         };
-        for info in &page {
-            while inner.n_live() + 1 >= inner.limits.live_threads_max {
+        for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
+            while inner.is_crowded() {
                 if inner.is_shutting_down() {
                     return;
                 }

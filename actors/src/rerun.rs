@@ -136,7 +136,7 @@ impl ThreadHandle {
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,
                     Err(error) => return Err(error),
                 }
-                todo.extend(family::all_branches(store, thread)?.into_iter().rev());
+                todo.extend(family::all_branches(store, thread, store.next_position())?.into_iter().rev());
             }
             Ok(Reran { threads })
         };

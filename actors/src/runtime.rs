@@ -175,6 +175,7 @@ fn stop(inner: &Arc<Inner>, own: OwnSystem) -> Result<(), RuntimeError> {
     while inner.n_live() > 0 && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
+    inner.snapshots.finish(deadline);
     inner.stop_equipment(EQUIPMENT_WAIT);
     own.system.stop();
     let _ = own.thread.join();

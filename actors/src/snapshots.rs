@@ -1,15 +1,11 @@
-//! When a state is worth keeping, which ones stay, and the keeping of them.
+//! When a state is worth keeping, and which ones stay.
 //!
 //! A thread that lives has the state of its last event but some in the log, so that it comes back quickly. A long one
 //! has a few more along the way, also after it has ended, so that a look at any of its moments folds a quarter of it at
-//! most.
+//! most. A fork has none of what it inherits: there, the quarter is one of the thread that it inherits from.
 
-use std::sync::Arc;
-
-use rethread_events::bin;
-use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_events::thread::{STATE_VERSION, State};
-use rethread_store::{Snapshot, Store, StoreError};
+use rethread_events::ids::Seq;
+use rethread_events::thread::State;
 
 /// So many events are folded in about three milliseconds: shorter threads, and that is most, never write a snapshot,
 /// and their log costs the disk nothing beside their events.
@@ -22,7 +18,7 @@ const STRETCH_MIN: u64 = 16_384;
 
 /// The part of a thread that may have to be folded for a look at one of its moments. With a quarter there are up to five
 /// snapshots along the way; where states grow with the thread they are all in all at most three times as large as its
-/// last one.
+/// last one, and those of a fork four times.
 const STRETCHES: u64 = 4;
 
 /// How long a stretch without a snapshot may be in a thread with so many events.
@@ -30,76 +26,44 @@ fn stretch_max(n_events: u64) -> u64 {
     STRETCH_MIN.max(n_events / STRETCHES)
 }
 
-/// Whether a live thread at `next` should write a snapshot, its last one being at `last`. The distance grows with
-/// the thread, so that all snapshots of a thread together cost no more than a constant factor of its log, and a cold
-/// start folds at most a third as many events again as the snapshot holds.
-pub(crate) fn is_due(next: Seq, last: Option<Seq>) -> bool {
-    let last = last.map_or(0, |seq| seq.0);
-    next.0 - last.min(next.0) >= EVENTS_MIN.max(last / (STRETCHES - 1))
+/// Where a thread's own events begin: for what is before, a fork has the snapshots of the thread that it inherits from.
+pub(crate) fn begins(state: &State) -> Seq {
+    state.forked_from().map_or(Seq(0), |(_, seq)| seq)
+}
+
+/// Whether a live thread at `next` should write a snapshot, its last one being at `last`, or its beginning. The distance
+/// grows with the thread, so that all snapshots of a thread together cost no more than a constant factor of its own log,
+/// and a cold start folds at most a third as many events again as there are before `last`.
+pub(crate) fn is_due(next: Seq, last: Seq) -> bool {
+    next.0.saturating_sub(last.0) >= EVENTS_MIN.max(last.0 / (STRETCHES - 1))
 }
 
 /// Whether a thread that is put away should leave one.
-pub(crate) fn is_due_when_put_away(next: Seq, last: Option<Seq>) -> bool {
-    next.0 - last.map_or(0, |seq| seq.0).min(next.0) >= EVENTS_MIN
+pub(crate) fn is_due_when_put_away(next: Seq, last: Seq) -> bool {
+    next.0.saturating_sub(last.0) >= EVENTS_MIN
 }
 
-/// Which of a thread's snapshots stay, all of them sorted, while it lives: the last one, and before it as few as leave
-/// no stretch that is too long.
-fn thinned_out(seqs: &[Seq]) -> Vec<Seq> {
+/// Which of the snapshots of a thread that begins at `from` stay, all of them sorted, while it lives: the last one, and
+/// before it as few as leave no stretch that is too long.
+pub(crate) fn thinned_out(seqs: &[Seq], from: Seq) -> Vec<Seq> {
     let Some((last, before)) = seqs.split_last() else { return Vec::new() };
-    let mut kept = needed(before, *last);
+    let mut kept = needed(before, from, *last);
     kept.push(*last);
     kept
 }
 
 /// Which of them are needed for looks at a thread that ends with the event `end`.
-fn needed(seqs: &[Seq], end: Seq) -> Vec<Seq> {
+pub(crate) fn needed(seqs: &[Seq], mut from: Seq, end: Seq) -> Vec<Seq> {
     let stretch = stretch_max(end.0);
-    let (mut kept, mut from) = (Vec::new(), 0);
+    let mut kept = Vec::new();
     for (at, seq) in seqs.iter().enumerate() {
         let next = seqs.get(at + 1).unwrap_or(&end);
-        if next.0.saturating_sub(from) > stretch {
+        if next.0.saturating_sub(from.0) > stretch {
             kept.push(*seq);
-            from = seq.0;
+            from = *seq;
         }
     }
     kept
-}
-
-/// Writes the state beside the log, the last snapshot that was of use being at `last`: where there is none, those that
-/// may be there are of another version and go. A cache: when it fails, the next start folds a little more.
-pub(crate) fn keep(store: &Arc<dyn Store>, state: &State, seq: Seq, hash: Hash, last: Option<Seq>) {
-    let (store, thread) = (store.clone(), state.thread());
-    match bin::encode(state) {
-        Ok(state) => drop(actix_rt::task::spawn_blocking(move || {
-            let snapshot = Snapshot { seq, hash, version: STATE_VERSION, state };
-            let kept = store.put_snapshot(thread, snapshot).and_then(|()| match last {
-                Some(_) => thin_out(&*store, thread, thinned_out),
-                None => thin_out(&*store, thread, |_| vec![seq]),
-            });
-            if let Err(error) = kept {
-                tracing::warn!(%thread, %error, "no snapshot was kept");
-            }
-        })),
-        Err(error) => tracing::warn!(%thread, %error, "no snapshot was kept"),
-    }
-}
-
-/// Nobody waits for an answer of a thread that has ended with the event `end`: its snapshots make room, but for those
-/// that looks at its moments need.
-pub(crate) fn give_back(store: &Arc<dyn Store>, thread: ThreadId, end: Seq) {
-    let store = store.clone();
-    drop(actix_rt::task::spawn_blocking(move || {
-        if let Err(error) = thin_out(&*store, thread, |seqs| needed(seqs, end)) {
-            tracing::debug!(%thread, %error, "the snapshots of an ended thread stay");
-        }
-    }));
-}
-
-fn thin_out(store: &dyn Store, thread: ThreadId, which: impl Fn(&[Seq]) -> Vec<Seq>) -> Result<(), StoreError> {
-    let seqs = store.snapshots(thread)?;
-    let kept = which(&seqs);
-    if kept == seqs { Ok(()) } else { store.keep_snapshots(thread, &kept) }
 }
 
 #[cfg(test)]

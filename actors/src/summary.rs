@@ -113,6 +113,17 @@ pub(crate) fn is_one_of(status: Status, statuses: &[Status]) -> bool {
     statuses.is_empty() || statuses.contains(&status)
 }
 
+/// Whose branch a thread is, and which. Blocks.
+pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
+    let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
+    let own = store.read_stream(info.thread, seq.next()..seq.next().next(), 1)?;
+    let own = own.into_iter().next().map(RecordedEvent::decode).transpose()?;
+    Ok(match own.map(|own| own.event) {
+        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
+        _ => None,
+    })
+}
+
 pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSummary, RuntimeError> {
     let mut is_damaged = false;
     // A thread that is damaged stands in the list with what is left of it: it is there, and others are not to be

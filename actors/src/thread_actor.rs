@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::asking::AskForTool;
-pub(crate) use self::branches::{BranchReport, Owns, PauseLike};
+pub(crate) use self::branches::{BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Standing};
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
@@ -35,6 +35,7 @@ mod question;
 mod refused;
 mod rest;
 mod start;
+mod stay;
 mod step;
 
 /// How a new thread begins.
@@ -148,7 +149,7 @@ impl Actor for ThreadActor {
         self.inner.forget(self.id, &ctx.address());
         if std::thread::panicking() {
             tracing::error!(thread = %self.id, "the actor of the thread panicked");
-            self.inner.activity.failed(self.id, &RuntimeError::ActorStopped(self.id));
+            self.give_back(&RuntimeError::ActorStopped(self.id));
         }
     }
 }
@@ -165,7 +166,7 @@ impl Handler<Look> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
-        self.rest(ctx);
+        self.look(ctx);
     }
 }
 
@@ -173,7 +174,7 @@ impl Handler<PutAway> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: PutAway, ctx: &mut Context<Self>) {
-        self.put_away(ctx);
+        self.put_away_or_stay(ctx);
     }
 }
 

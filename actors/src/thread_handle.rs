@@ -1,5 +1,7 @@
 //! One thread as a service sees it.
 
+use std::time::Duration;
+
 use rethread_events::bin::Ordered;
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
@@ -7,9 +9,9 @@ use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
-use tokio::sync::oneshot;
 
 use crate::activity::{Rest, Until};
+use crate::bring;
 use crate::error::RuntimeError;
 use crate::family::{self, FamilyMember};
 use crate::inner::Inner;
@@ -17,10 +19,17 @@ use crate::load;
 use crate::outcome::Outcome;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
-use crate::thread_actor::{Look, Tell};
+use crate::thread_actor::Look;
 
-/// How often a message is given to the successor of an actor that went away before it took the message.
-const TRIES: usize = 5;
+/// The longest pause before a thread that left, and does not rest, is looked at once more.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The pauses between looks at a thread that leaves again and again and does not rest, as it may where there is no room
+/// for it: none before the first, which may have come just when it left.
+fn pauses() -> impl Iterator<Item = Duration> {
+    let growing = std::iter::successors(Some(Duration::from_millis(1)), |pause| Some((*pause * 2).min(PAUSE_MAX)));
+    std::iter::once(Duration::ZERO).chain(growing)
+}
 
 /// One thread of a runtime. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,7 +68,15 @@ impl ThreadHandle {
         self.wait(Until::Ended).await
     }
 
-    /// Waits until it has ended, waits for a person, or is paused.
+    /// Waits until it has ended, waits for a person, or is paused; one whose branches all rest is at rest too. It is kept
+    /// in memory meanwhile, as long as there is room.
+    ///
+    /// Where nothing goes on ([`RuntimeBuilder::observing`]) this waits, as [`ThreadHandle::outcome`] does, until the
+    /// thread is told something that ends or pauses it; and where the thread runs in another process
+    /// ([`RuntimeBuilder::run_elsewhere`]) what that one does is not heard of: ask there.
+    ///
+    /// [`RuntimeBuilder::observing`]: crate::RuntimeBuilder::observing
+    /// [`RuntimeBuilder::run_elsewhere`]: crate::RuntimeBuilder::run_elsewhere
     pub async fn at_rest(&self) -> Result<Outcome, RuntimeError> {
         self.wait(Until::AtRest).await
     }
@@ -72,29 +89,41 @@ impl ThreadHandle {
 
     async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
         let inner = self.runtime.inner();
+        let mut pauses = pauses();
         loop {
             let waiting = inner.activity.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
-            if let Some(actor) = inner.actor(self.id) {
-                actor.do_send(Look);
-            } else {
-                let loaded = self.load(None).await?;
-                let status = loaded.state.status();
-                // One whose time came while nobody ran it is not at rest: it has something to do.
-                let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
-                let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
-                if status.is_ended() || at_rest {
-                    return Ok(Outcome::new(loaded.state, loaded.last_position));
+            match inner.actor(self.id) {
+                Some(actor) if !inner.observing => actor.do_send(Look),
+                _ => {
+                    if let Some(outcome) = self.rests_in_log(until).await? {
+                        return Ok(outcome);
+                    }
+                    self.start_up()?;
                 }
-                self.start_up()?;
             }
             match waiting.rest().await {
                 Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
                 Some(Err(error)) => return Err(error),
                 None if inner.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
-                None => {}
+                None => inner.sleep(pauses.next().unwrap_or_default()).await,
             }
         }
+    }
+
+    /// What it has come to, if the log has it where it is waited for.
+    async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, RuntimeError> {
+        let loaded = self.load(None).await?;
+        let mut status = loaded.state.status();
+        if until == Until::AtRest && status == Status::Running && self.runtime.inner().observing {
+            // Its branches do not go on either, and tell it nothing.
+            let (store, id) = (self.runtime.store().clone(), self.id);
+            status = self.runtime.blocking(move || family::status(&*store, &load::stream(&*store, id)?)).await??;
+        }
+        // One whose time came while nobody ran it is not at rest: it has something to do.
+        let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
+        let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
+        Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))
     }
 
     fn start_up(&self) -> Result<(), RuntimeError> {
@@ -162,20 +191,7 @@ impl ThreadHandle {
         if !inner.is_live(self.id) {
             self.info().await?;
         }
-        for _ in 0..TRIES {
-            let actor = inner.activate(self.id)?;
-            let (reply, answer) = oneshot::channel();
-            if actor.send(Tell::asked(input.clone(), reply)).await.is_err() {
-                // It went away; its successor takes the message.
-                inner.forget(self.id, &actor);
-                continue;
-            }
-            match answer.await {
-                Ok(answered) => return answered,
-                Err(_) => inner.forget(self.id, &actor),
-            }
-        }
-        Err(RuntimeError::ActorStopped(self.id))
+        bring::ask(inner, self.id, input).await
     }
 
     /// Nothing new begins until [`ThreadHandle::resume`].

@@ -19,9 +19,13 @@ struct Due {
 }
 
 impl Timers {
-    /// Wakes the thread at that time, in place of any time set before.
+    /// Wakes the thread at that time, or at the time set before when that is earlier: an actor that leaves may be
+    /// overtaken by its successor, which came and left meanwhile.
     pub(crate) fn set(&self, thread: ThreadId, at: Time) {
         let mut due = self.due.lock();
+        if due.by_thread.get(&thread).is_some_and(|before| *before <= at) {
+            return;
+        }
         due.remove(thread);
         let first = due.by_time.first().is_none_or(|(earliest, _)| at < *earliest);
         due.by_time.insert((at, thread));
@@ -64,3 +68,6 @@ impl Due {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Questions put to a person at the terminal.
 
 use std::collections::HashSet;
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 
 use rethread::{Json, OpenInteraction, OperationType};
 
@@ -9,8 +9,10 @@ use crate::drive::Form;
 use crate::family::Question;
 use crate::output;
 
+mod typed;
+
 /// The largest answer that is read, in bytes.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// How much of a question stands on a line about it.
 const PROMPT_CHARS_MAX: usize = 400;
 
@@ -41,6 +43,7 @@ pub(crate) fn next(open: &[Question], put_off: &HashSet<String>) -> Option<usize
 
 /// Asks on the terminal. JSON is taken as JSON, anything else as text.
 pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said {
+    typed::forget().await;
     if !branch.is_empty() {
         output::say(&output::cyan(format!("[{branch}] asks:")));
     }
@@ -66,12 +69,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
     }
     let _ = write!(io::stderr(), "{}{hint} ", output::bold(prompt));
     let _ = io::stderr().flush();
-    let line = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        let read = io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
-        read.ok().filter(|n| *n > 0).map(|_| line)
-    });
-    let Some(line) = line.await.ok().flatten() else {
+    let Some(line) = typed::line().await else {
         return Said::Gone;
     };
     let line = line.trim_end_matches(['\r', '\n']);
@@ -85,14 +83,14 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
 async fn relay(prompt: &str) -> Said {
     output::say(prompt);
     output::say(&output::bold("--- bring the answer here; end it with Ctrl-D on a line of its own ---"));
-    let text = tokio::task::spawn_blocking(|| {
-        let mut text = String::new();
-        io::stdin().lock().take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok().map(|_| text)
-    });
-    match text.await.ok().flatten() {
-        Some(text) if !text.trim().is_empty() => Said::Answer(Json::from(text)),
-        Some(_) | None => Said::Gone,
+    let mut text = String::new();
+    while let Some(line) = typed::line().await {
+        text.push_str(&line);
+        if text.len() > ANSWER_BYTES_MAX {
+            break;
+        }
     }
+    if text.trim().is_empty() { Said::Gone } else { Said::Answer(Json::from(text)) }
 }
 
 /// Who asks in the middle of a call, and what the answer must look like.

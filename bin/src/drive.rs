@@ -8,7 +8,7 @@ use futures::StreamExt;
 use rethread::{CallId, Event, OperationType, Outcome, Position, Runtime, Status, ThreadHandle, ThreadId};
 
 use crate::ask::{self, Said};
-use crate::exit::{self, Failure, INTERRUPTED};
+use crate::exit::{self, Failure, INTERRUPTED, READER_GONE};
 use crate::family::{self, Question};
 use crate::interrupt::interrupted;
 use crate::live::{Story, Watch};
@@ -55,6 +55,7 @@ pub(crate) async fn drive(
             // At a server, others may answer what nobody here does.
             question = asked_by_tool(runtime, thread.id()), if server.is_none() || ask::may_ask(form) => Turn::ToolAsks(Box::new(question?)),
             () = interrupted() => Turn::Interrupted,
+            () = output::reader_gone() => return Err(Failure::reader_gone(READER_GONE)),
         };
         let (outcome, question) = match turn {
             Turn::Interrupted => {
@@ -94,7 +95,7 @@ pub(crate) async fn drive(
         }
         let said = tokio::select! {
             said = ask::ask(&question) => said,
-            // Its time was up before an answer came.
+            // Its time was up, or somebody else was faster.
             () = closed(&asks, id) => {
                 ask::end_line();
                 continue;
@@ -182,12 +183,14 @@ fn shown_until(runtime: &Runtime, outcome: &Outcome) -> Position {
     if outcome.status.is_ended() { outcome.last_position.next() } else { runtime.store().next_position() }
 }
 
-/// Waits until a question is closed without an answer.
+/// Waits until a question is closed, or answered elsewhere.
 async fn closed(thread: &ThreadHandle, question: CallId) {
     let mut events = thread.events(question.0);
     while let Some(Ok(event)) = events.next().await {
-        if matches!(&event.event, Event::UserInteractionFailed(e) if e.interaction == question) {
-            return;
+        match &event.event {
+            Event::UserInteractionFailed(e) if e.interaction == question => return,
+            Event::UserInteractionResponded(e) if e.interaction == question => return,
+            _ => {}
         }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) const NOT_FOUND: u8 = 5;
 pub(crate) const DAMAGED: u8 = 6;
 pub(crate) const CONFLICT: u8 = 7;
 pub(crate) const INTERRUPTED: u8 = 130;
+/// As a shell tells of a program that nobody reads any more (128 and SIGPIPE): a run that was left for that.
+pub(crate) const READER_GONE: u8 = 141;
 
 /// Why a command did not do what it was told, and how to say so.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What a person does about it, where the message does not say that.
     pub(crate) advice: Option<&'static str>,
+    /// Nothing is said of it.
+    is_silent: bool,
 }
 
 /// What is done about a log that does not open.
@@ -31,7 +35,13 @@ const SAVE_WHAT_IS_LEFT: &str =
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl ToString) -> Self {
-        Self { code, message: message.to_string(), advice: None }
+        Self { code, message: message.to_string(), advice: None, is_silent: false }
+    }
+
+    /// Whoever read what this program prints is gone, as `head` goes when it has enough: no failure where the rest was
+    /// only to be printed (code 0).
+    pub(crate) fn reader_gone(code: u8) -> Self {
+        Self { is_silent: true, ..Self::new(code, "nobody reads what is printed any more") }
     }
 
     pub(crate) fn other(message: impl ToString) -> Self {
@@ -46,7 +56,9 @@ impl Failure {
 
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
-    output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+    if !failure.is_silent {
+        output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+    }
     if let Some(advice) = failure.advice {
         output::say(advice);
     }

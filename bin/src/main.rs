@@ -59,6 +59,7 @@ Exit codes:
   0 done  1 the thread failed  2 usage  3 invalid workflow or configuration
   4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
   130 interrupted (the thread stays as it is: `rethread resume` goes on)
+  141 nobody reads what a run prints (as 130)
 
 Example:
   rethread run docs/examples/hello.yaml --input Ada";

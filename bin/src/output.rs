@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::exit::Failure;
 
@@ -69,12 +70,23 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A line of data. A reader that went away, as `head` does, ends the program without a word.
+/// Told when nobody reads stdout any more.
+static READER_GONE: Notify = Notify::const_new();
+
+/// A line of data. A reader that went away, as `head` does, ends the command without a word.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{text}").and_then(|()| io::stdout().flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            READER_GONE.notify_one();
+            Err(Failure::reader_gone(0))
+        }
         other => Ok(other?),
     }
+}
+
+/// Waits until a line could not be printed because nobody reads stdout any more.
+pub(crate) async fn reader_gone() {
+    READER_GONE.notified().await;
 }
 
 /// One JSON document for people and scripts.

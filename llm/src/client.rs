@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::error::LlmError;
 use crate::request::Request;
@@ -93,17 +94,26 @@ pub struct CallContext<'a> {
     pub key: &'a str,
     /// The number of this attempt, from 1. Whoever retries counts it up.
     pub attempt: u32,
+    /// When nobody waits for the answer any more: no wait that goes beyond it is begun. It does not end the call.
+    pub deadline: Option<Instant>,
 }
 
 impl<'a> CallContext<'a> {
     /// A call with this name and listener.
     pub fn new(key: &'a str, listener: &'a mut dyn Listener) -> Self {
-        Self { listener, key, attempt: 1 }
+        Self { listener, key, attempt: 1, deadline: None }
+    }
+
+    /// The same, for somebody who waits so long.
+    #[must_use]
+    pub fn until(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     /// The same context for a call inside the call.
     pub fn reborrow(&mut self) -> CallContext<'_> {
-        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt }
+        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt, deadline: self.deadline }
     }
 }
 

@@ -25,7 +25,7 @@ impl Fallback {
 
     async fn first_answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let mut counter = Counting { inner: cx.listener, attempts: 0, began: false };
-        let inner_cx = CallContext { listener: &mut counter, key: cx.key, attempt: cx.attempt };
+        let inner_cx = CallContext { listener: &mut counter, ..cx };
         let mut error = match self.first.call(request, inner_cx).await {
             Ok(response) => return Ok(response),
             Err(error) => error,
@@ -42,7 +42,7 @@ impl Fallback {
                 counter.inner.delta(Delta::Restarted { attempt });
             }
             let request = Request { model: model.clone(), ..request.clone() };
-            let inner_cx = CallContext { listener: &mut counter, key: cx.key, attempt };
+            let inner_cx = CallContext { listener: &mut counter, attempt, key: cx.key, deadline: cx.deadline };
             match client.call(&request, inner_cx).await {
                 Ok(response) => return Ok(response),
                 Err(other) => error = other,

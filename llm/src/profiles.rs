@@ -110,6 +110,8 @@ pub struct Profiles {
     env: Box<Env>,
     http: OnceLock<reqwest::Client>,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
+    /// The same without their fallbacks.
+    alone: Mutex<HashMap<String, Arc<dyn Client>>>,
     retrying: Mutex<HashMap<String, Arc<Retrying>>>,
     priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
     stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
@@ -141,6 +143,7 @@ impl Profiles {
             env: Box::new(|name| std::env::var(name).ok()),
             http: OnceLock::new(),
             clients: Mutex::default(),
+            alone: Mutex::default(),
             retrying: Mutex::default(),
             priced: Mutex::default(),
             stores: Mutex::default(),
@@ -224,10 +227,13 @@ impl Profiles {
         self.priced.lock().get(name).map(|client| client.totals())
     }
 
-    /// Adds a profile, or replaces the one of that name along with its client.
+    /// Adds a profile, or replaces the one of that name along with its client and those that may turn to it.
     pub fn insert(&mut self, name: impl Into<String>, profile: Profile) {
         let name = name.into();
-        self.clients.lock().remove(&name);
+        self.alone.lock().remove(&name);
+        let profiles = &self.profiles;
+        let turns_to_it = |other: &String| profiles.get(other).is_some_and(|other| other.fallback.contains(&name));
+        self.clients.lock().retain(|other, _| *other != name && !turns_to_it(other));
         self.profiles.insert(name, profile);
     }
 

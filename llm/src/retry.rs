@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
-use crate::error::{ErrorKind, LlmError};
+use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX, cut};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -63,8 +63,9 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// The first wait.
     pub base_ms: u64,
-    /// The longest wait. When the provider asks for more, the call ends at once with that error: whoever called can
-    /// wait better, without holding a connection.
+    /// The longest wait that nobody asked for. What the provider asks for (`Retry-After`) is waited for in full where
+    /// the call has the time for it; where it has not, the call ends at once with that error, which says so and is not
+    /// worth asking again. Where there is a fallback, a provider that asks for more than this is left for it at once.
     pub wait_max_ms: u64,
     /// The whole call, waits included.
     pub total_ms: u64,
@@ -99,6 +100,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// Whether an error is worth asking again, `began` telling whether pieces of an answer were already told.
     pub fn retries(&self, error: &LlmError, began: bool) -> bool {
+        let began = began || error.kind == ErrorKind::StreamInterrupted;
         if self.never.contains(&error.kind) || (began && !self.after_break) {
             return false;
         }
@@ -107,12 +109,8 @@ impl RetryPolicy {
             || error.status.is_some_and(|status| self.statuses.contains(&status))
     }
 
-    /// The wait before attempt `attempt + 1`, in milliseconds, or none when the provider asks for more than
-    /// `wait_max_ms`. `chance` is in 0..=1, `failure_rate` too.
-    pub fn wait_ms(&self, attempt: u32, retry_after_ms: Option<u64>, failure_rate: f64, chance: f64) -> Option<u64> {
-        if retry_after_ms.is_some_and(|asked| asked > self.wait_max_ms) {
-            return None;
-        }
+    /// The wait before attempt `attempt + 1`, in milliseconds. `chance` is in 0..=1, `failure_rate` too.
+    pub fn wait_ms(&self, attempt: u32, retry_after_ms: Option<u64>, failure_rate: f64, chance: f64) -> u64 {
         let doubled = || self.base_ms.saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX));
         let grown = match self.strategy {
             Strategy::Exponential => doubled(),
@@ -129,11 +127,11 @@ impl RetryPolicy {
         };
         // What the provider asks for is the floor and usually the figure; a little is added so that a crowd that
         // was sent away together does not come back together.
-        Some(match retry_after_ms {
+        match retry_after_ms {
             Some(asked) if self.jitter == Jitter::None => asked,
-            Some(asked) => asked + scale(asked.min(1_000), chance * 0.1),
+            Some(asked) => asked.saturating_add(scale(asked.min(1_000), chance * 0.1)),
             None => drawn,
-        })
+        }
     }
 }
 
@@ -149,7 +147,18 @@ fn scale(ms: u64, by: f64) -> u64 {
 pub struct Retrying {
     inner: Arc<dyn Client>,
     policy: RetryPolicy,
+    has_fallback: bool,
     shared: Mutex<Shared>,
+}
+
+/// What follows a failed attempt.
+enum Next {
+    /// Another one, after so many milliseconds.
+    After(u64),
+    /// Nothing.
+    End,
+    /// Nothing, because there is no time for the wait that the provider asks for.
+    NoTime,
 }
 
 /// What the calls of one client know together.
@@ -165,7 +174,14 @@ struct Shared {
 impl Retrying {
     /// `inner`, asked again by `policy`.
     pub fn new(inner: Arc<dyn Client>, policy: RetryPolicy) -> Self {
-        Self { inner, policy, shared: Mutex::new(Shared::default()) }
+        Self { inner, policy, has_fallback: false, shared: Mutex::new(Shared::default()) }
+    }
+
+    /// The same, with somebody else to turn to: see [`RetryPolicy::wait_max_ms`].
+    #[must_use]
+    pub fn with_fallback(mut self, has_fallback: bool) -> Self {
+        self.has_fallback = has_fallback;
+        self
     }
 
     /// What happened so far.
@@ -175,6 +191,7 @@ impl Retrying {
 
     async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
+        let patience = cx.deadline.map_or(deadline, |end| end.min(deadline));
         let mut watcher = Watcher { inner: cx.listener, began: false };
         // Attempts are numbered through from whoever asked before; how many are left is our own count.
         let first = cx.attempt;
@@ -183,7 +200,7 @@ impl Retrying {
             self.hold_back(deadline).await;
             let started = Instant::now();
             let left = deadline.saturating_duration_since(started);
-            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt };
+            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt, deadline: cx.deadline };
             let result = match tokio::time::timeout(left, self.inner.call(request, inner_cx)).await {
                 Ok(result) => result,
                 Err(_) => Err(LlmError::new(
@@ -193,7 +210,7 @@ impl Retrying {
                 )),
             };
             let took_ms = millis(started.elapsed());
-            let error = match result {
+            let mut error = match result {
                 Ok(response) => {
                     self.note(None, None);
                     watcher.inner.tried(TryEvent { attempt, took_ms, error: None, wait_ms: None });
@@ -201,7 +218,17 @@ impl Retrying {
                 }
                 Err(error) => error,
             };
-            let wait_ms = self.next_wait(attempt - first + 1, &error, watcher.began, deadline);
+            let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, patience) {
+                Next::After(wait_ms) => Some(wait_ms),
+                Next::End => None,
+                Next::NoTime => {
+                    let asked = error.retry_after_ms.unwrap_or(0).div_ceil(1_000);
+                    let why = format!(" (it asks to wait {asked} s, for which this call has no time)");
+                    error.message = cut(&error.message, MESSAGE_BYTES_MAX - why.len()).to_owned() + &why;
+                    error.retryable = false;
+                    None
+                }
+            };
             self.note(Some(&error), wait_ms);
             watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
             let Some(wait_ms) = wait_ms else { return Err(error) };
@@ -214,13 +241,21 @@ impl Retrying {
         }
     }
 
-    fn next_wait(&self, attempt: u32, error: &LlmError, began: bool, deadline: Instant) -> Option<u64> {
+    fn next(&self, attempt: u32, error: &LlmError, began: bool, patience: Instant) -> Next {
         if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
-            return None;
+            return Next::End;
+        }
+        if self.has_fallback && error.retry_after_ms.is_some_and(|asked| asked > self.policy.wait_max_ms) {
+            return Next::End;
         }
         let failure_rate = self.shared.lock().failure_rate;
-        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance())?;
-        (Instant::now() + Duration::from_millis(wait_ms) < deadline).then_some(wait_ms)
+        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance());
+        let begins = Instant::now().checked_add(Duration::from_millis(wait_ms));
+        match error.retry_after_ms {
+            _ if begins.is_some_and(|begins| begins < patience) => Next::After(wait_ms),
+            Some(_) => Next::NoTime,
+            None => Next::End,
+        }
     }
 
     /// Waits as long as the provider asked any call of this client to wait.

@@ -2,6 +2,9 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
+/// So much of a key's beginning is taken for the key.
+const BEGIN_BYTES: usize = 8;
+
 /// A provider's key. It prints as `Key(…)`, cannot be serialised, and is wiped from memory when dropped.
 #[derive(Clone)]
 pub struct Key(SecretString);
@@ -16,10 +19,29 @@ impl Key {
         self.0.expose_secret()
     }
 
-    /// The text with every occurrence of the key replaced, for words that came from outside.
+    /// The text with every occurrence of the key replaced, for words that came from outside; also where the text was
+    /// cut in the middle of one: eight of its first characters in a row count as the key, which hides the beginnings
+    /// that all keys of a provider share as well.
     pub fn redact(&self, text: String) -> String {
         let key = self.expose();
-        if key.len() >= 4 && text.contains(key) { text.replace(key, "[key]") } else { text }
+        if key.len() < 4 {
+            return text;
+        }
+        let begin = &key[..key.floor_char_boundary(BEGIN_BYTES.min(key.len()))];
+        if !text.contains(begin) {
+            return text;
+        }
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+        while let Some(at) = rest.find(begin) {
+            let found = &rest[at..];
+            let same = found.char_indices().zip(key.chars()).find(|((_, a), b)| a != b);
+            let n = same.map_or(found.len().min(key.len()), |((n, _), _)| n);
+            out.push_str(&rest[..at]);
+            out.push_str("[key]");
+            rest = &found[n..];
+        }
+        out.push_str(rest);
+        out
     }
 }
 
@@ -28,3 +50,6 @@ impl std::fmt::Debug for Key {
         f.write_str("Key(…)")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,8 +146,16 @@ impl SledStore {
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
-        if let Some(sealing) = reader.tail.state.read().sealing.clone() {
-            sealer.give(&tasks, Task::Seal(sealing));
+        let mut journal = found.journal;
+        // What a file holds that was left may be half in sled. So it goes there as it is and takes nothing more: done
+        // again, every step writes what it wrote before.
+        let sealing = reader.tail.state.read().sealing.clone().map(Task::Seal);
+        let task = match sealing {
+            Some(sealing) => Some(sealing),
+            None => writer::hand_over(&reader, &mut journal)?,
+        };
+        if let Some(task) = task {
+            sealer.give(&tasks, task);
         }
         let sealer_thread = {
             let (sealer, reader, mark) = (Arc::clone(&sealer), Arc::clone(&reader), Arc::clone(&mark));
@@ -156,7 +164,7 @@ impl SledStore {
         let committer = Committer {
             queue: Arc::clone(&queue),
             reader: Arc::clone(&reader),
-            journal: found.journal,
+            journal,
             mark: Arc::clone(&mark),
             sealer: Arc::clone(&sealer),
             progress: Arc::clone(&progress),
@@ -181,8 +189,8 @@ impl SledStore {
 
     /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
     /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
-    /// Nothing in the folder is changed by this program; sled may tidy its own file, so work on a copy when every
-    /// byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
+    /// Nothing in the folder is changed by this program but the lock; sled may tidy its own files, so work on a copy when
+    /// every byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
     /// journal, with [`TAG_LOST`] as the tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs
     /// and values are there as far as sled still has them.
     ///
@@ -193,7 +201,7 @@ impl SledStore {
             return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
         }
         let lock = Lock::take(dir, &options.label)?;
-        let files = Files::new(options.watcher.clone());
+        let files = Files::new(options.watcher.clone()).only_read();
         let mut care = Care::Salvage(Vec::new());
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut care)?;
         let mut mended = found.mended;
@@ -270,7 +278,7 @@ impl SledStore {
             if let Some(failure) = self.sealer.failure() {
                 return Err(failure);
             }
-            match writer::hand_over(&self.reader, &mut journal) {
+            match writer::hand_over(&self.reader, &mut journal)? {
                 Some(task) => self.sealer.give(tasks, task),
                 None if self.sealer.has_snapshots() => self.sealer.give(tasks, Task::Snapshots),
                 None => return Ok(journal),

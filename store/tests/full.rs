@@ -111,6 +111,65 @@ fn a_broken_disk_takes_no_more_until_it_is_opened_again() {
     assert_eq!(texts(&store, thread(1))[0], "before");
 }
 
+/// The sealer's first sync of sled's file says that there is no room, and from then on the files named so take nothing.
+struct FullFrom {
+    takes_nothing: &'static str,
+    has_begun: AtomicBool,
+}
+
+impl FullFrom {
+    fn fails(&self, path: &Path) -> io::Result<()> {
+        let is_full = self.has_begun.load(Ordering::SeqCst) && path.to_string_lossy().contains(self.takes_nothing);
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl Watcher for FullFrom {
+    fn write(&self, path: &Path, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        self.fails(path)
+    }
+
+    fn resize(&self, path: &Path, _bytes: u64) -> io::Result<()> {
+        self.fails(path)
+    }
+
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        let is_seal = path.ends_with("db") && std::thread::current().name() == Some("log sealer");
+        match is_seal && !self.has_begun.swap(true, Ordering::SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => self.fails(path),
+        }
+    }
+}
+
+#[test]
+fn what_counts_already_stays_when_a_seal_could_not_be_finished_on_a_full_disk() {
+    // The watermark is in sled when its sync fails: what is tried again must not begin from the start.
+    for takes_nothing in ["packs/", "db", "mark"] {
+        let dir = scratch();
+        let watcher = Arc::new(FullFrom { takes_nothing, has_begun: AtomicBool::new(false) });
+        let options = Options { watcher: Some(watcher as _), ..Options::default() };
+        let store = SledStore::open(dir.path(), options).unwrap();
+        for number in 0..5 {
+            put(&store, append(thread(number), 0, &["one", "two"])).unwrap();
+        }
+        // Whether that is enough to close it in order, or not.
+        let closed = store.close();
+        assert!(matches!(closed, Ok(()) | Err(StoreError::Full { .. })), "{takes_nothing}: {closed:?}");
+        drop(store);
+        let store = SledStore::open(dir.path(), Options::default());
+        let store = store.unwrap_or_else(|error| panic!("{takes_nothing}: {error}"));
+        for number in 0..5 {
+            assert_eq!(texts(&store, thread(number)), ["one", "two"], "{takes_nothing}");
+        }
+        assert_eq!(store.verify().unwrap().faults, [], "{takes_nothing}");
+        put(&store, append(thread(0), 2, &["three"])).unwrap();
+        store.close().unwrap();
+        let store = SledStore::open(dir.path(), Options::default()).unwrap();
+        assert_eq!(texts(&store, thread(0)), ["one", "two", "three"], "{takes_nothing}");
+    }
+}
+
 /// A small file system of its own, where this process may mount one.
 struct Mounted(tempfile::TempDir);
 
@@ -147,7 +206,8 @@ fn a_really_full_disk_loses_nothing_and_goes_on() {
     let until_full = |written: &mut Vec<String>, noise: &mut dyn FnMut() -> String| {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
-            let text: String = (0..40).map(|_| noise()).collect();
+            // So large that a slow disk is full after some hundred of them.
+            let text: String = (0..750).map(|_| noise()).collect();
             match put(&store, append(thread(1), written.len() as u64, &[&text])) {
                 Ok(_) => written.push(text),
                 Err(StoreError::Full { .. }) => return,

@@ -52,6 +52,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (id.clone(), 17_000..40_000_usize).prop_map(|(thread, bytes)| {
             Step::Append { thread, off: 0, n: 1, bytes, tag: 0 }
         }),
+        2 => (id.clone(), 2..9_usize, 4_000..8_000_usize, 0..3_u8).prop_map(|(thread, n, bytes, tag)| {
+            Step::Append { thread, off: 0, n, bytes, tag }
+        }),
         3 => (id.clone(), id.clone(), 0..12_u64)
             .prop_map(|(child, parent, seq)| Step::Fork { child, parent, seq }),
         2 => id.clone().prop_map(|thread| Step::Delete { thread }),
@@ -119,8 +122,12 @@ fn assert_same(model: &dyn Store, store: &dyn Store) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_durable_store_does_what_the_model_does(steps in prop::collection::vec(step(), 1..70)) {
-        let options = Options { tail_bytes: 4 << 10, ..Options::default() };
+    fn the_durable_store_does_what_the_model_does(
+        steps in prop::collection::vec(step(), 1..70),
+        // Segments of one chunk and of several.
+        tail_bytes in prop::sample::select(vec![4 << 10, 200 << 10]),
+    ) {
+        let options = Options { tail_bytes, ..Options::default() };
         let model = MemoryStore::new();
         let mut dir = scratch();
         let mut store = SledStore::open(dir.path(), options.clone()).unwrap();

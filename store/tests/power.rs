@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{PowerCut, Random, append, fork, put, scratch, thread};
-use rethread_store::{Options, SledStore, Store, Watcher};
+use rethread_store::testing::{PowerCut, Random, append, copy_as_killed, fork, put, scratch, texts, thread};
+use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
     Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
@@ -127,6 +127,35 @@ fn a_power_cut_loses_nothing_acknowledged() {
     assert_eq!(n_cuts, 400);
 }
 
+/// Sled's file is written and cannot be synced by the sealer.
+struct Unsynced;
+
+impl Watcher for Unsynced {
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        let is_seal = path.ends_with("db") && std::thread::current().name() == Some("log sealer");
+        if is_seal { Err(io::Error::other("the disk does not answer")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn what_an_ended_process_did_not_sync_is_synced_before_its_journal_is_written_over() {
+    let dir = scratch();
+    let unsynced = Options { watcher: Some(Arc::new(Unsynced)), ..Options::default() };
+    let store = SledStore::open(dir.path(), unsynced).unwrap();
+    put(&store, append(thread(1), 0, &["one", "two"])).unwrap();
+    // All that is left is in sled, of which nothing needs to be on the disk yet.
+    assert!(matches!(store.close(), Err(StoreError::Io { .. })));
+    let power = PowerCut::default();
+    let store = SledStore::open(dir.path(), options(Some(&power))).unwrap();
+    put(&store, append(thread(2), 0, &["other"])).unwrap();
+    let left = scratch();
+    power.cut(dir.path(), left.path(), || false).unwrap();
+    let after = SledStore::open(left.path(), options(None)).unwrap();
+    assert_eq!(texts(&after, thread(1)), ["one", "two"]);
+    assert_eq!(texts(&after, thread(2)), ["other"]);
+    assert_eq!(after.verify().unwrap().faults, []);
+}
+
 /// Cuts the power at every single write and sync, those of making the log and of moving records into sled included.
 struct AtEveryStep {
     power: PowerCut,
@@ -207,6 +236,100 @@ fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
             let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(found[0].payload.starts_with(format!("{number} ").as_bytes()), "{what}");
         }
+        assert_eq!(store.verify().unwrap().faults, [], "{what}");
+    }
+}
+
+/// Keeps what the folder held when sled's file was about to be synced by the sealer, and what that file held before.
+struct AtSync {
+    power: PowerCut,
+    dir: PathBuf,
+    synced: Mutex<Vec<u8>>,
+    left: Mutex<Vec<(tempfile::TempDir, Vec<u8>)>>,
+}
+
+impl Watcher for AtSync {
+    fn write(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.power.write(path, offset, bytes)
+    }
+
+    fn resize(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.power.resize(path, bytes)
+    }
+
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        if path.ends_with("db") && std::thread::current().name() == Some("log sealer") {
+            let left = scratch();
+            self.power.cut(&self.dir, left.path(), || true)?;
+            self.left.lock().unwrap().push((left, self.synced.lock().unwrap().clone()));
+        }
+        Ok(())
+    }
+
+    fn synced(&self, path: &Path) {
+        self.power.synced(path);
+        if path.ends_with("db") {
+            *self.synced.lock().unwrap() = std::fs::read(path).unwrap();
+        }
+    }
+}
+
+/// Thread 2 has records of several chunks, thread 1 lies before it and others behind it.
+fn several_chunks(store: &SledStore) {
+    put(store, append(thread(1), 0, &["small"])).unwrap();
+    for seq in 0..10 {
+        put(store, append(thread(2), seq * 10, &[kilobyte(seq).as_str(); 10])).unwrap();
+    }
+    for number in 3..60 {
+        put(store, append(thread(number), 0, &["other"])).unwrap();
+    }
+}
+
+fn kilobyte(number: u64) -> String {
+    format!("{number} ").repeat(1000).split_at(1000).0.into()
+}
+
+#[test]
+fn a_log_goes_on_wherever_a_power_cut_left_a_segment_of_several_chunks() {
+    let dir = scratch();
+    let watcher = Arc::new(AtSync {
+        power: PowerCut::default(),
+        dir: dir.path().into(),
+        synced: Mutex::default(),
+        left: Mutex::default(),
+    });
+    let options = Options { watcher: Some(watcher.clone() as _), ..Options::default() };
+    let store = SledStore::open(dir.path(), options).unwrap();
+    several_chunks(&store);
+    store.close().unwrap();
+    let left = std::mem::take(&mut *watcher.left.lock().unwrap());
+    let [(left, before)] = &left[..] else { panic!("{} seals", left.len()) };
+    let now = std::fs::read(left.path().join("index/db")).unwrap();
+    let is_new = |at: usize, sector: &[u8]| before.get(at * 512..at * 512 + sector.len()) != Some(sector);
+    let new: Vec<usize> = (0..).zip(now.chunks(512)).filter(|(at, one)| is_new(*at, one)).map(|(at, _)| at).collect();
+    assert!(new.len() > 10, "{new:?}");
+    for n_kept in 0..=new.len() {
+        let what = format!("{n_kept} of {} sectors reached the disk", new.len());
+        let (cut, mut bytes) = (scratch(), now.clone());
+        copy_as_killed(left.path(), cut.path()).unwrap();
+        for at in &new[n_kept..] {
+            let sector = at * 512..(at * 512 + 512).min(bytes.len());
+            let old = before.get(sector.clone()).map_or_else(|| vec![0; sector.len()], <[u8]>::to_vec);
+            bytes[sector].copy_from_slice(&old);
+        }
+        std::fs::write(cut.path().join("index/db"), bytes).unwrap();
+        let store = SledStore::open(cut.path(), Options::default());
+        let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
+        put(&store, append(thread(1), 1, &[kilobyte(1).as_str(); 20])).unwrap();
+        store.close().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let store = SledStore::open(cut.path(), Options::default()).unwrap();
+        for from in (0..100).step_by(9) {
+            let found = store.read_stream(thread(2), Seq(from)..Seq(100), 100);
+            let found = found.unwrap_or_else(|error| panic!("{what}, from {from}: {error}"));
+            assert_eq!(found.len() as u64, 100 - from, "{what}");
+        }
+        assert_eq!(texts(&store, thread(1)).len(), 21, "{what}");
+        assert_eq!(store.streams(None, &[], 100).unwrap().len(), 59, "{what}");
         assert_eq!(store.verify().unwrap().faults, [], "{what}");
     }
 }

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark, write_small_log};
-use rethread_store::{Options, SledStore, Store, StoreError, TAG_LOST};
+use rethread_store::{Options, SledStore, Snapshot, Store, StoreError, TAG_LOST};
 
 /// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
 fn make(dir: &Path) -> SledStore {
@@ -177,4 +178,52 @@ fn a_damaged_chunk_hits_only_the_streams_in_it() {
     assert!(matches!(store.stream(damaged), Err(StoreError::NotFound { .. })));
     let named = store.verify().unwrap().faults.iter().filter(|f| f.thread.is_some()).count();
     assert_eq!(named, n_damaged - 1);
+}
+
+/// All files of the log's own, not the lock.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![dir.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                // Sled tidies its own.
+                true if path.ends_with("index") => {}
+                true => folders.push(path),
+                false if path.ends_with("lock") => {}
+                false => drop(found.insert(path.clone(), std::fs::read(path).unwrap())),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_salvage_changes_nothing_and_takes_nothing() {
+    for missing in ["", "mark", "journal-a", "journal-b", "format", "index"] {
+        let (work, dir) = (scratch(), scratch());
+        let store = make(work.path());
+        copy_as_killed(work.path(), dir.path()).unwrap();
+        drop(store);
+        match dir.path().join(missing) {
+            _ if missing.is_empty() => {}
+            path if path.is_dir() => std::fs::remove_dir_all(path).unwrap(),
+            path => std::fs::remove_file(path).unwrap(),
+        }
+        let before = files(dir.path());
+        let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+        let info = rest.stream(thread(7)).unwrap();
+        let snapshot = Snapshot { seq: info.last_seq, hash: info.hash, version: 1, state: vec![1] };
+        let is_refused = |done: Result<(), StoreError>| matches!(done, Err(StoreError::Damaged(_)));
+        assert!(is_refused(rest.put_snapshot(thread(7), snapshot)), "{missing}");
+        assert!(is_refused(rest.keep_snapshots(thread(7), &[])), "{missing}");
+        assert!(is_refused(rest.put_blob(None, b"b").map(drop)), "{missing}");
+        assert!(is_refused(rest.delete(thread(7))), "{missing}");
+        assert!(is_refused(put(&rest, append(thread(7), info.last_seq.0 + 1, &["x"])).map(drop)), "{missing}");
+        assert_eq!(rest.snapshots(thread(7)).unwrap(), []);
+        rest.verify().unwrap();
+        rest.close().unwrap();
+        assert_eq!(files(dir.path()), before, "{missing}");
+        assert_eq!(dir.path().join("index").exists(), missing != "index");
+    }
 }

@@ -10,7 +10,7 @@ use futures::executor::block_on;
 use futures::future::join_all;
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, Seq};
-use rethread_store::testing::{append, fork, put, scratch, texts, thread};
+use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
 use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
 
 /// Holds one of the log's threads back before a sync.
@@ -152,4 +152,78 @@ fn a_blob_of_a_thread_that_began_anew_outlives_what_was_deleted_before() {
     let store = open(dir.path(), &gate, 4 << 10);
     assert_eq!(store.blob(hash).unwrap(), bytes);
     assert_eq!(store.verify().unwrap().faults, []);
+}
+
+/// Holds the sealer back before the sync of each pack, and lets syncs of the journal fail.
+#[derive(Default)]
+struct Slow {
+    state: Mutex<SlowState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SlowState {
+    /// How often the sealer came, and how often it may pass.
+    n_came: u32,
+    n_pass: u32,
+    journal_fails: bool,
+}
+
+impl Slow {
+    fn change(&self, change: impl FnOnce(&mut SlowState)) {
+        change(&mut self.state.lock());
+        self.changed.notify_all();
+    }
+
+    fn wait_until_sealer_came(&self, n: u32) {
+        let mut state = self.state.lock();
+        while state.n_came < n {
+            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(20));
+            assert!(!waited.timed_out(), "the sealer came {} times", state.n_came);
+        }
+    }
+}
+
+impl Watcher for Slow {
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        let (mut state, path) = (self.state.lock(), path.to_string_lossy());
+        if path.contains("journal") && state.journal_fails {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if path.contains("packs/") {
+            state.n_came += 1;
+            self.changed.notify_all();
+            while state.n_came > state.n_pass {
+                // A test that failed is not to hang.
+                if self.changed.wait_for(&mut state, std::time::Duration::from_secs(60)).timed_out() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_is_not_taken_for_the_end_of_what_is_being_moved() {
+    let (dir, left, slow) = (scratch(), scratch(), Arc::new(Slow::default()));
+    let options = Options { watcher: Some(Arc::clone(&slow) as _), tail_bytes: 1 << 10, ..Options::default() };
+    let store = SledStore::open(dir.path(), options.clone()).unwrap();
+    let long = "long ".repeat(1000);
+    put(&store, append(thread(1), 0, &[&long])).unwrap();
+    slow.wait_until_sealer_came(1);
+    // Enough to be moved, too, once the first is.
+    put(&store, append(thread(1), 1, &[&long])).unwrap();
+    slow.change(|state| state.journal_fails = true);
+    assert!(matches!(store.put_value("name", b"refused"), Err(StoreError::Full { .. })));
+    assert!(matches!(put(&store, append(thread(1), 2, &["refused"])), Err(StoreError::Full { .. })));
+    slow.change(|state| (state.journal_fails, state.n_pass) = (false, 1));
+    slow.wait_until_sealer_came(2);
+    put(&store, append(thread(1), 2, &["after"])).unwrap();
+    copy_as_killed(dir.path(), left.path()).unwrap();
+    slow.change(|state| state.n_pass = u32::MAX);
+    let after = SledStore::open(left.path(), Options::default()).unwrap();
+    assert_eq!(texts(&after, thread(1)), [&long, &long, "after"]);
+    assert_eq!(after.value("name").unwrap(), None);
+    assert_eq!(after.verify().unwrap().faults, []);
 }

@@ -71,8 +71,10 @@ export class Place {
     return execFileSync(PROGRAM, words, { cwd: this.folder }).toString();
   }
 
+  /** `body` is a value, or JSON as it is to be sent. */
   async ask(method, path, body) {
-    const response = await fetch(`${this.url}${path}`, { method, headers: { 'Content-Type': 'application/json' }, body: body && JSON.stringify(body) });
+    const text = body && typeof body !== 'string' ? JSON.stringify(body) : body;
+    const response = await fetch(`${this.url}${path}`, { method, headers: { 'Content-Type': 'application/json' }, body: text });
     const value = await response.json();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(value)}`);
     return value;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use rethread_events::event::Event;
-use rethread_events::ids::{Hash, Seq, ThreadId};
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_store::{ForkPoint, Store, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,11 +28,18 @@ impl Runtime {
         self.exporter(to).thread(id).await
     }
 
-    /// Writes several threads into one export, where nothing is written twice.
+    /// Writes several threads into one export, where nothing is written twice. It holds what the log had when this was
+    /// called, so that threads which are at work fit together.
     pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
         Exporter {
             runtime: self.clone(),
-            work: Some(Work { to: Box::new(to), named: BTreeSet::new(), written: BTreeSet::new(), missing: None }),
+            work: Some(Work {
+                to: Box::new(to),
+                until: self.store().next_position(),
+                named: BTreeSet::new(),
+                written: BTreeSet::new(),
+                missing: None,
+            }),
         }
     }
 }
@@ -46,6 +53,8 @@ pub struct Exporter {
 
 struct Work {
     to: Box<dyn Write + Send>,
+    /// The end of what is exported.
+    until: Position,
     named: BTreeSet<Thing>,
     written: BTreeSet<ThreadId>,
     /// What could not be read of what events name, where that is left out.
@@ -77,7 +86,7 @@ impl Exporter {
     /// events.
     ///
     /// # Errors
-    /// As [`Runtime::export`]. Another thread can be written after a thread that failed.
+    /// As [`Runtime::export`]; `NoThread` for one that began after the exporter was made. Another thread can be written after a thread that failed.
     pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ArchiveError> {
         let Some(mut work) = self.work.take() else {
             return Err(io::Error::other("an earlier write to this export was given up in the middle").into());
@@ -105,12 +114,10 @@ fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, Archi
                 work.written.insert(thread);
             }
         }
-        for branch in family::all_branches(store, id)? {
-            match load::stream(store, branch) {
-                Ok(_) => todo.push(branch),
-                // It never began.
-                Err(RuntimeError::NoThread(_)) => {}
-                Err(error) => return Err(error.into()),
+        for branch in family::all_branches(store, id, work.until)? {
+            // Others had not begun.
+            if family::last_before(store, branch, work.until)?.is_some() {
+                todo.push(branch);
             }
         }
     }
@@ -132,10 +139,11 @@ fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, RuntimeErro
 /// Writes the events of a thread's own.
 fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
     let info = store.stream(thread).map_err(RuntimeError::from)?;
+    let last = family::last_before(store, thread, work.until)?.ok_or(RuntimeError::NoThread(thread))?;
     let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut n_events = 0;
-    while next <= info.last_seq {
-        let page = store.read_stream(thread, next..info.last_seq.next(), PAGE).map_err(RuntimeError::from)?;
+    while next <= last {
+        let page = store.read_stream(thread, next..last.next(), PAGE).map_err(RuntimeError::from)?;
         let Some(last) = page.last() else { break };
         next = last.seq.next();
         for record in page {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::ArchiveError;
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
+use crate::imported;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
@@ -33,13 +34,19 @@ pub struct Imported {
 
 impl Runtime {
     /// Reads what [`Runtime::export`] wrote. Threads that are there already with the same events are passed over.
-    /// Nothing goes on by itself: an imported thread that had not ended waits until it is woken.
+    /// Nothing goes on by itself, also not when a runtime starts on the log again: an imported thread that had not ended
+    /// is a copy, and waits until somebody tells it something or waits for it.
     ///
     /// # Errors
     /// With the number of the line. The threads before it are in the log, the one it belongs to is not.
     pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
         let inner = self.inner().clone();
-        self.blocking(move || import(&*inner.store, &inner.definitions, from)).await?
+        self.blocking(move || {
+            let imported = import(&*inner.store, &inner.definitions, from);
+            inner.imported.read(&*inner.store).map_err(RuntimeError::from)?;
+            imported
+        })
+        .await?
     }
 }
 
@@ -159,6 +166,9 @@ impl Importer<'_> {
             state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
         }
         let n_events = records.len() as u64;
+        if !state.status().is_ended() {
+            imported::note(store, thread).map_err(RuntimeError::from)?;
+        }
         let tag = Tag(state.status().code());
         store.import(fork_of, tag, records).map_err(RuntimeError::from)?;
         self.done.threads.push(thread);

@@ -117,11 +117,11 @@ fn kind_at_work(work: &Work) -> Option<&'static str> {
         Work::Llm(_) => Some("llm"),
         Work::Tool(_) | Work::Approved(_) => Some("tool"),
         Work::Asking(ask) => Some(match ask.operation_type {
-            OperationType::ApproveTool | OperationType::InformTool => "tool",
-            OperationType::UpdateVariables
-            | OperationType::AddMessage
-            | OperationType::AnswerTool
-            | OperationType::RelayModel => "user_interaction",
+            // A tool that a person answers, in a node of its own.
+            OperationType::ApproveTool | OperationType::InformTool | OperationType::AnswerTool => "tool",
+            OperationType::UpdateVariables | OperationType::AddMessage | OperationType::RelayModel => {
+                "user_interaction"
+            }
         }),
         Work::Processing(_) => Some("context_processor"),
         Work::Branches(_) => Some("fork"),

@@ -20,7 +20,7 @@ fn state(of: u8, n: u64) -> Loaded {
     for _ in 1..n {
         state.apply(Time::from_unix_us(0), &Event::from_data("WARNING", warning.clone()).unwrap()).unwrap();
     }
-    Loaded { state, last_position: Position(n), last_hash: Hash::ZERO, snapshot: None }
+    Loaded { state, last_position: Position(n), last_hash: Hash::ZERO, snapshot: None, bytes: 0 }
 }
 
 #[test]
@@ -52,6 +52,22 @@ fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
     assert!(kept.before(thread(1), Seq(0)).is_some(), "it was used");
     assert_eq!(kept.before(thread(1), Seq(5)).map(|loaded| loaded.state.next_seq()), Some(Seq(1)), "the other went");
     assert_eq!(kept.states.lock().len(), STATES_MAX);
+}
+
+#[test]
+fn what_all_kept_states_take_has_a_limit() {
+    let kept = KeptStates::default();
+    let large = |of, bytes| kept.keep(thread(of), &Loaded { bytes, ..state(of, 1) });
+    let is_kept = |of| kept.before(thread(of), Seq(9)).is_some();
+    let taken = || kept.states.lock().iter().map(|(_, known)| takes(known)).sum::<usize>();
+    (1..=40).for_each(|of| large(of, BYTES_MAX / 20 + 1));
+    assert!((BYTES_MAX * 9 / 10..=BYTES_MAX).contains(&taken()), "{}", taken());
+    assert!(!is_kept(21) && is_kept(22) && is_kept(40));
+    large(41, BYTES_MAX / 2);
+    assert!((BYTES_MAX * 9 / 10..=BYTES_MAX).contains(&taken()), "{}", taken());
+    assert!(is_kept(22) && is_kept(40) && is_kept(41), "the last used are left");
+    large(42, BYTES_MAX + 1);
+    assert!(!is_kept(42) && is_kept(41), "it would be too much alone");
 }
 
 #[test]

@@ -93,6 +93,32 @@ fn what_is_in_memory_saves_reading_a_snapshot_that_is_little_ahead_of_it() {
 }
 
 #[test]
+fn a_snapshot_is_read_where_it_saves_the_least_that_is_worth_it() {
+    let (store, min) = (log(), snapshots::EVENTS_MIN);
+    store.put_snapshot(thread(1), snapshot(&store, thread(1), min - 2)).unwrap();
+    assert_eq!(built_on(&store, thread(1), min - 1), None);
+    assert!(snapshots::is_due(Seq(min), Seq(0)), "the first that is written is at the seq before");
+    store.put_snapshot(thread(1), snapshot(&store, thread(1), min - 1)).unwrap();
+    assert_eq!(built_on(&store, thread(1), min - 1), Some(min - 1));
+    assert_eq!(built_on(&store, thread(1), LAST), Some(min - 1));
+}
+
+#[test]
+fn a_state_says_how_much_was_read_for_it() {
+    let store = with_snapshots();
+    let payloads = |seqs: Range<u64>| -> usize {
+        let records = store.read_stream(thread(1), Seq(seqs.start)..Seq(seqs.end), LAST as usize).unwrap();
+        records.iter().map(|record| record.payload.len()).sum()
+    };
+    let of_snapshot = store.snapshot(thread(1), Seq(2_500)).unwrap().unwrap().state.len();
+    let kept = KeptStates::default();
+    let read = |seq| at_from(&store, thread(1), Seq(seq), &kept).unwrap().bytes;
+    assert_eq!(read(1_000), payloads(0..1_001));
+    assert_eq!(read(3_000), of_snapshot + payloads(2_501..3_001));
+    assert_eq!(read(2_500), of_snapshot, "kept in memory");
+}
+
+#[test]
 fn a_snapshot_that_is_not_good_is_passed_over_for_the_one_before() {
     let store = with_snapshots();
     let good = snapshot(&store, thread(1), 7_000);
@@ -141,4 +167,21 @@ fn a_thread_that_was_deleted_and_came_back_is_folded_from_its_own_events() {
     store.import(None, Tag(0), records).unwrap();
     assert_eq!(built_on(&store, thread(1), LAST), None);
     assert!(present(&store, thread(1)).unwrap().state == before.state);
+}
+
+#[test]
+fn a_state_in_memory_of_a_thread_that_came_back_stands_where_its_record_is_now() {
+    let (store, kept) = (log(), KeptStates::default());
+    let seq = Seq(4_999);
+    at_from(&store, thread(1), Seq(LAST), &kept).unwrap();
+    let known = kept.before(thread(1), seq).unwrap();
+    assert_eq!(known.state.last_seq(), Some(seq));
+    let records = store.read_stream(thread(1), Seq(0)..Seq(LAST + 1), LAST as usize + 1).unwrap();
+    store.delete(thread(1)).unwrap();
+    append(&store, thread(2), 0, None, &messages(10));
+    store.import(None, Tag(0), records).unwrap();
+    let record = store.read_stream(thread(1), seq..seq.next(), 1).unwrap().remove(0);
+    assert!(record.hash == known.last_hash && record.position != known.last_position);
+    let loaded = at_from(&store, thread(1), seq, &kept).unwrap();
+    assert_eq!((loaded.last_hash, loaded.last_position), (record.hash, record.position));
 }

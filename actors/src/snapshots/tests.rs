@@ -1,75 +1,89 @@
 use super::*;
 
 /// What is kept when a thread that is looked after at every `step` events has so many.
-fn grown(n_events: u64, step: u64) -> Vec<Seq> {
-    let (mut seqs, mut last) = (Vec::new(), None);
-    for next in (0..=n_events).step_by(step as usize) {
+fn grown(from: u64, n_events: u64, step: u64) -> Vec<Seq> {
+    let (mut seqs, mut last) = (Vec::new(), Seq(from));
+    for next in (from..=n_events).step_by(step as usize) {
         if is_due(Seq(next), last) {
-            last = Some(Seq(next));
-            seqs.push(Seq(next));
-            seqs = thinned_out(&seqs);
+            last = Seq(next);
+            seqs.push(last);
+            seqs = thinned_out(&seqs, Seq(from));
         }
     }
     seqs
 }
 
 /// The longest part without one.
-fn longest(seqs: &[Seq], end: u64) -> u64 {
-    let begins = std::iter::once(0).chain(seqs.iter().map(|seq| seq.0));
+fn longest(from: u64, seqs: &[Seq], end: u64) -> u64 {
+    let begins = std::iter::once(from).chain(seqs.iter().map(|seq| seq.0));
     let ends = seqs.iter().map(|seq| seq.0).chain(std::iter::once(end));
     begins.zip(ends).map(|(from, to)| to - from).max().unwrap_or(0)
 }
 
 #[test]
 fn no_stretch_of_a_thread_is_longer_than_a_quarter_however_long_it_grows() {
-    for n_events in (1_000..400_000).step_by(1_013) {
-        for (step, slack) in [(4, 4), (700, 700)] {
-            let live = grown(n_events, step);
-            let ended = needed(&live, Seq(n_events));
-            for seqs in [&live, &ended] {
-                let (longest, most) = (longest(seqs, n_events), stretch_max(n_events) + slack);
-                assert!(longest <= most, "{n_events}: {longest} of {most}, {seqs:?}");
+    for from in [0, 1_000, 20_000, 200_000] {
+        for n_events in (from + 1_000..400_000).step_by(if from == 0 { 1_013 } else { 5_003 }) {
+            for (step, slack) in [(4, 4), (700, 700)] {
+                let live = grown(from, n_events, step);
+                let ended = needed(&live, Seq(from), Seq(n_events));
+                for seqs in [&live, &ended] {
+                    let (longest, most) = (longest(from, seqs, n_events), stretch_max(n_events) + slack);
+                    assert!(longest <= most, "{from} to {n_events}: {longest} of {most}, {seqs:?}");
+                }
+                assert!(live.len() <= 6 && ended.len() <= live.len(), "{n_events}: {live:?} {ended:?}");
+                let sum: u64 = ended.iter().map(|seq| seq.0).sum();
+                let most = if from == 0 { 3 } else { 4 };
+                assert!(sum <= most * n_events, "{from} to {n_events}: {sum} in all, {ended:?}");
             }
-            assert!(live.len() <= 6 && ended.len() <= live.len(), "{n_events}: {live:?} {ended:?}");
-            let sum: u64 = ended.iter().map(|seq| seq.0).sum();
-            assert!(sum <= 3 * n_events, "{n_events}: {sum} in all, {ended:?}");
         }
     }
 }
 
 #[test]
 fn a_thread_that_is_not_long_has_its_last_snapshot_only_and_none_when_it_has_ended() {
-    assert_eq!(grown(2_000, 4), []);
-    let live = grown(STRETCH_MIN - 4, 4);
+    assert_eq!(grown(0, 2_000, 4), []);
+    let live = grown(0, STRETCH_MIN - 4, 4);
     assert_eq!(live.len(), 1, "{live:?}");
-    assert_eq!(needed(&live, Seq(STRETCH_MIN)), []);
-    assert_eq!(needed(&[], Seq(9)), []);
+    assert_eq!(needed(&live, Seq(0), Seq(STRETCH_MIN)), []);
+    assert_eq!(needed(&[], Seq(0), Seq(9)), []);
+}
+
+#[test]
+fn a_fork_has_snapshots_for_what_it_did_itself_only() {
+    assert_eq!(grown(50_000, 50_000 + 16_000, 4), []);
+    assert!(!is_due_when_put_away(Seq(52_047), Seq(50_000)));
+    assert!(is_due_when_put_away(Seq(52_048), Seq(50_000)));
+    assert_eq!(needed(&[Seq(50_006)], Seq(50_000), Seq(50_013)), []);
+    assert_eq!(needed(&[Seq(60_000)], Seq(50_000), Seq(90_000)), [Seq(60_000)]);
 }
 
 #[test]
 fn all_snapshots_that_a_thread_ever_writes_cost_a_constant_factor() {
     for n_events in [10_000, 100_000, 1_000_000_u64] {
-        let (mut last, mut written) = (None, 0);
-        for next in (0..=n_events).step_by(4) {
-            if is_due(Seq(next), last) {
-                last = Some(Seq(next));
-                written += next;
+        for from in [0, 5_000, 500_000] {
+            let (mut last, mut written) = (Seq(from), 0);
+            for next in (from..=from + n_events).step_by(4) {
+                if is_due(Seq(next), last) {
+                    last = Seq(next);
+                    written += next;
+                }
             }
+            assert!(written <= 4 * n_events, "{written} of {n_events} behind {from}");
         }
-        assert!(written <= 4 * n_events, "{written} of {n_events}");
     }
 }
 
 #[test]
 fn a_thread_that_rests_now_and_then_leaves_one_each_time_and_keeps_few() {
-    let (mut seqs, mut last) = (Vec::new(), None);
+    let (mut seqs, mut last) = (Vec::new(), Seq(0));
     for next in (0..200_000).step_by(2_100) {
         if is_due_when_put_away(Seq(next), last) {
-            last = Some(Seq(next));
-            seqs.push(Seq(next));
-            seqs = thinned_out(&seqs);
+            last = Seq(next);
+            seqs.push(last);
+            seqs = thinned_out(&seqs, Seq(0));
         }
     }
-    assert_eq!(last, Some(Seq(199_500)));
-    assert!(seqs.len() <= 8 && longest(&seqs, 199_500) <= stretch_max(199_500), "{seqs:?}");
+    assert_eq!(last, Seq(199_500));
+    assert!(seqs.len() <= 8 && longest(0, &seqs, 199_500) <= stretch_max(199_500), "{seqs:?}");
 }

@@ -3,12 +3,13 @@
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{BranchOutcome, Effect, Fan, Input};
+use rethread_events::thread::{BranchOutcome, Effect, Fan, Input, State};
 
 use super::kept::Waiting;
 use super::live::Mode;
 use super::{Tell, ThreadActor};
-use crate::branches::{self, Wanted};
+use crate::branches::{self, End, Wanted};
+use crate::error::RuntimeError;
 
 /// What the owner of a branch is told of it.
 #[derive(Message)]
@@ -18,17 +19,57 @@ pub(crate) enum BranchReport {
     Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
     /// It came to rest, or moves again.
     Rests { index: u32, rests: bool },
-    /// The log has it at rest, and says nothing of what it does since.
+    /// The log has it waiting for somebody, and says nothing of what it does since.
     LiesAtRest { index: u32 },
+    /// It was put back to what the log has, and does not go on by itself.
+    PutBack { index: u32, error: RuntimeError },
 }
 
-/// Asks a thread whether a branch is its own still, and whether it is paused.
+/// Asks a thread whether a branch is its own still. No answer means that it cannot say now.
 #[derive(Message)]
-#[rtype(result = "Option<bool>")]
+#[rtype(result = "Option<Standing>")]
 pub(crate) struct Owns {
     pub(crate) index: u32,
     pub(crate) child: ThreadId,
 }
+
+/// How a branch stands with the thread whose branch it is.
+pub(crate) enum Standing {
+    NotOwned,
+    Owned { is_paused: bool },
+}
+
+impl Standing {
+    /// As this state of the owner has it.
+    pub(crate) fn of(owner: &State, index: u32, child: ThreadId) -> Self {
+        let owns = owner.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
+        if owns { Self::Owned { is_paused: owner.is_paused() } } else { Self::NotOwned }
+    }
+}
+
+/// Whether a branch is paused, and whether it is so because its owner is.
+#[derive(Default)]
+pub(crate) struct Pauses {
+    is_paused: bool,
+    with_owner: bool,
+}
+
+impl Pauses {
+    fn of(branch: &State) -> Self {
+        let with_owner = branch.pause_reason() == Some(branches::PAUSED_WITH_OWNER);
+        Self { is_paused: branch.is_paused(), with_owner }
+    }
+
+    /// Whether the branch should be paused and is not, or the other way round.
+    pub(crate) fn differ_from(&self, owner_is_paused: bool) -> bool {
+        if owner_is_paused { !self.is_paused } else { self.with_owner }
+    }
+}
+
+/// Has a branch tell its owner where it stands, whether or not it told so before.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SayWhereYouStand;
 
 /// Brings the pause of a branch in line with its owner's.
 #[derive(Message)]
@@ -109,7 +150,32 @@ impl ThreadActor {
         if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner)
             && !state.is_ended()
         {
-            actix_rt::spawn(branches::cancel_unless_owned(self.inner.clone(), owner, index, self.id));
+            let pauses = Pauses::of(state);
+            actix_rt::spawn(branches::keep_to_owner(self.inner.clone(), owner, index, self.id, pauses));
+        }
+    }
+
+    /// Somebody wants to know what it has come to. Branches that were put back are tried again for them.
+    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+        if let Mode::Live(live) = &self.mode
+            && live.thread.state().fan().is_some()
+            && self.goes_on()
+        {
+            let effects = live.thread.effects();
+            self.run_branches(&effects);
+        }
+        self.rest(ctx);
+    }
+
+    /// A branch was put back: whoever waits for this thread would wait for ever. It is tried again when somebody asks.
+    fn put_back(&mut self, index: u32, error: RuntimeError) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if live.branches.remove(&index) && live.thread.state().fan().is_some_and(|fan| fan.run(index).is_some()) {
+            live.resting.remove(&index);
+            self.inner.activity.failed(self.id, &error);
+            actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error));
         }
     }
 
@@ -134,16 +200,13 @@ impl ThreadActor {
         let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) else {
             return;
         };
-        let report = match state.branch_outcome() {
-            Some(outcome) => {
-                let (outcome, at) = (Box::new(outcome), live.last_position);
-                BranchReport::Ended { index, child: self.id, outcome, at }
-            }
-            None if live.told_rests == Some(rests) => return,
-            None => BranchReport::Rests { index, rests },
-        };
-        live.told_rests = Some(rests);
-        branches::report(&self.inner, owner, report);
+        if let Some(outcome) = state.branch_outcome() {
+            let end = End { index, child: self.id, outcome: Box::new(outcome), at: live.last_position };
+            actix_rt::spawn(branches::tell_end(self.inner.clone(), owner, end));
+        } else if live.told_rests != Some(rests) {
+            live.told_rests = Some(rests);
+            branches::report(&self.inner, owner, BranchReport::Rests { index, rests });
+        }
     }
 
     /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
@@ -174,12 +237,18 @@ impl Handler<BranchReport> for ThreadActor {
                 let Mode::Live(live) = &mut self.mode else {
                     return;
                 };
-                // One that has an actor tells what it does itself.
-                let run = live.thread.state().fan().and_then(|fan| fan.run(index));
-                if run.is_some_and(|run| !self.inner.is_live(run.child)) && live.resting.insert(index) {
+                let Some(run) = live.thread.state().fan().and_then(|fan| fan.run(index)) else {
+                    return;
+                };
+                let child = run.child;
+                if self.inner.is_live(child) {
+                    // It may have moved since.
+                    actix_rt::spawn(branches::have_live_say(self.inner.clone(), self.id, index, child));
+                } else if live.resting.insert(index) {
                     self.rest(ctx);
                 }
             }
+            BranchReport::PutBack { index, error } => self.put_back(index, error),
             BranchReport::Rests { index, rests } => {
                 let Mode::Live(live) = &mut self.mode else {
                     return;
@@ -194,20 +263,31 @@ impl Handler<BranchReport> for ThreadActor {
 }
 
 impl Handler<Owns> for ThreadActor {
-    type Result = Option<bool>;
+    type Result = Option<Standing>;
 
-    fn handle(&mut self, Owns { index, child }: Owns, ctx: &mut Context<Self>) -> Option<bool> {
+    fn handle(&mut self, Owns { index, child }: Owns, ctx: &mut Context<Self>) -> Option<Standing> {
         let Mode::Live(live) = &self.mode else {
-            // On its way out: not to be taken for a no.
-            return Some(false);
+            return None;
         };
         let state = live.thread.state();
-        let owns = state.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
-        // What is not durable may never be so, and a no cannot be taken back. When it is, the branch is told.
-        let is_durable = live.under_way.is_empty();
-        let answer = (owns || !is_durable).then(|| state.is_paused());
+        let answer = match Standing::of(state, index, child) {
+            // What is not durable may never be so, and a no cannot be taken back. When it is, the branch is told.
+            Standing::NotOwned if !live.under_way.is_empty() => Standing::Owned { is_paused: state.is_paused() },
+            answer => answer,
+        };
         self.rest(ctx);
-        answer
+        Some(answer)
+    }
+}
+
+impl Handler<SayWhereYouStand> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: SayWhereYouStand, ctx: &mut Context<Self>) {
+        if let Mode::Live(live) = &mut self.mode {
+            live.told_rests = None;
+        }
+        self.look(ctx);
     }
 }
 
@@ -218,15 +298,11 @@ impl Handler<PauseLike> for ThreadActor {
         let Mode::Live(live) = &self.mode else {
             return;
         };
-        let state = live.thread.state();
-        let with_owner = state.pause_reason() == Some(branches::PAUSED_WITH_OWNER);
-        match (message.owner_is_paused, state.is_paused()) {
-            (true, false) => {
-                let reason = Some(branches::PAUSED_WITH_OWNER.into());
-                self.tell(Tell::unasked(Input::Pause { reason }), ctx);
-            }
-            (false, true) if with_owner => self.tell(Tell::unasked(Input::Resume), ctx),
-            _ => {}
+        let pauses = Pauses::of(live.thread.state());
+        if pauses.differ_from(message.owner_is_paused) {
+            let reason = Some(branches::PAUSED_WITH_OWNER.into());
+            let input = if message.owner_is_paused { Input::Pause { reason } } else { Input::Resume };
+            self.tell(Tell::unasked(input), ctx);
         }
     }
 }

@@ -51,8 +51,8 @@ pub(super) struct Live {
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
     pub(super) alarm: Option<(Time, SpawnHandle)>,
-    /// The seq of the last snapshot.
-    pub(super) snapshot: Option<Seq>,
+    /// The seq of its own last snapshot; without one, of where it forked off, or began.
+    pub(super) snapshot: Seq,
     pub(super) idle: Option<SpawnHandle>,
     /// Whether its first append has not been acknowledged yet.
     pub(super) fresh: bool,
@@ -80,6 +80,7 @@ impl Live {
         last_hash: Hash,
         snapshot: Option<Seq>,
     ) -> Self {
+        let begins = snapshots::begins(thread.state());
         Self {
             thread,
             durable,
@@ -95,7 +96,7 @@ impl Live {
             told_rests: None,
             next_due: None,
             alarm: None,
-            snapshot,
+            snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),
             idle: None,
             fresh: false,
             stirred: false,
@@ -107,8 +108,8 @@ impl Live {
     pub(super) fn keep_snapshot(&mut self, inner: &Inner) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
-            snapshots::keep(&inner.store, state, seq, self.last_hash, self.snapshot);
-            self.snapshot = Some(seq);
+            inner.snapshots.keep(state.clone(), seq, self.last_hash, self.snapshot);
+            self.snapshot = seq;
         }
     }
 
@@ -116,7 +117,7 @@ impl Live {
     pub(super) fn give_snapshots_back(&self, inner: &Inner) {
         let state = self.thread.state();
         if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {
-            snapshots::give_back(&inner.store, state.thread(), end);
+            inner.snapshots.give_back(state, end);
         }
     }
 }

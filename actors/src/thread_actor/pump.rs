@@ -15,6 +15,7 @@ use crate::snapshots;
 impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
+        let goes_on = self.goes_on();
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
@@ -28,7 +29,6 @@ impl ThreadActor {
         let mut next = live.thread.state().next_deadline();
         // Nothing runs ahead of the disk while a state is to be kept, which it can be only when all is durable.
         let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
-        let goes_on = !live.halting && !self.inner.observing && !live.thread.state().is_paused();
         if goes_on {
             for effect in &effects {
                 let key = effect.key();
@@ -52,6 +52,14 @@ impl ThreadActor {
         }
         self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
         self.rest(ctx);
+    }
+
+    /// Whether anything may be begun.
+    pub(super) fn goes_on(&self) -> bool {
+        let Mode::Live(live) = &self.mode else {
+            return false;
+        };
+        !live.halting && !self.inner.observing && !live.thread.state().is_paused()
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,

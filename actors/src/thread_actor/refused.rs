@@ -122,7 +122,7 @@ impl ThreadActor {
             // It never began. Whoever took it for the thread of that id looks into the log.
             self.inner.activity.left(self.id, true);
         } else {
-            self.inner.activity.failed(self.id, error);
+            self.give_back(error);
         }
         // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
         for reply in asking {

@@ -63,7 +63,7 @@ impl ThreadActor {
         }
         if live.running.is_empty() && live.idle.is_none() {
             let wait = Duration::from_millis(self.inner.limits.passivate_after_ms);
-            live.idle = Some(ctx.run_later(wait, |actor, ctx| actor.put_away(ctx)));
+            live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
         }
     }
 

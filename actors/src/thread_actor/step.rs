@@ -111,6 +111,7 @@ impl ThreadActor {
         };
         let Batch { events, now, cause, fork_of, trace, reply, said } = batch;
         live.stirred = true;
+        self.inner.imported.goes_on(self.id, &self.inner.store);
         self.spans.follow(&events);
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);

@@ -18,6 +18,27 @@ use super::written::PIECE_BYTES;
 pub(crate) struct Pieces {
     piece: Vec<u8>,
     to: UnboundedSender<io::Result<Bytes>>,
+    /// Whether all is written, or why it is not was said.
+    ended: bool,
+}
+
+impl Pieces {
+    fn end(&mut self, written: io::Result<()>) {
+        if let Err(error) = written.and_then(|()| self.flush()) {
+            // Nobody listens where it is that which failed.
+            let _ = self.to.unbounded_send(Err(error));
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for Pieces {
+    /// What a writer that panics, or never ran, has left is not to look whole.
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.to.unbounded_send(Err(io::Error::other("the answer was not written to its end")));
+        }
+    }
 }
 
 impl Write for Pieces {
@@ -42,13 +63,10 @@ pub(crate) async fn json<T: Send + 'static>(
     write: impl FnOnce(&T, &mut Pieces) -> io::Result<()> + Send + 'static,
 ) -> HttpResponse {
     let (to, mut pieces) = unbounded();
+    let mut out = Pieces { piece: Vec::new(), to, ended: false };
     drop(spawn_blocking(move || {
-        let mut out = Pieces { piece: Vec::new(), to };
-        let written = write(&value, &mut out).and_then(|()| out.flush());
-        if let Err(error) = written {
-            // Nobody listens where it is that which failed.
-            let _ = out.to.unbounded_send(Err(error));
-        }
+        let written = write(&value, &mut out);
+        out.end(written);
         drop(out);
         drop(value);
     }));

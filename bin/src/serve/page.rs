@@ -47,6 +47,7 @@ const PARTS: &[Part] = parts! {
     SCRIPT "diff.mjs";
     SCRIPT "dom.mjs";
     SCRIPT "events_tab.mjs";
+    SCRIPT "exact.mjs";
     SCRIPT "fork_dialog.mjs";
     SCRIPT "format.mjs";
     SCRIPT "graph_tab.mjs";

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::HttpClient;
 use super::reading::{Reading, not_json};
@@ -92,7 +93,13 @@ impl HttpClient {
         cx: AnswerContext,
         listener: &mut dyn Listener,
     ) -> Result<Response, LlmError> {
-        let body = self.whole_body(answer).await?;
+        let body = self.whole_body(answer).await.map_err(|mut error| {
+            // Its head has come: it began, and is paid for.
+            if error.kind == ErrorKind::Connection {
+                error.kind = ErrorKind::StreamInterrupted;
+            }
+            error
+        })?;
         Reading::new(&*self.wire, cx, &self.limits).whole(&body, listener)
     }
 
@@ -110,13 +117,16 @@ impl HttpClient {
 
     async fn error_body(&self, answer: &mut reqwest::Response) -> Vec<u8> {
         let mut body = Vec::new();
-        while let Ok(Ok(Some(piece))) = tokio::time::timeout(ERROR_WAIT, answer.chunk()).await {
-            let room = ERROR_BYTES_MAX - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if body.len() >= ERROR_BYTES_MAX {
-                break;
+        let read = async {
+            while let Ok(Some(piece)) = answer.chunk().await {
+                let room = ERROR_BYTES_MAX - body.len();
+                body.extend_from_slice(&piece[..piece.len().min(room)]);
+                if body.len() >= ERROR_BYTES_MAX {
+                    break;
+                }
             }
-        }
+        };
+        let _ = tokio::time::timeout(ERROR_WAIT, read).await;
         body
     }
 
@@ -127,10 +137,16 @@ impl HttpClient {
         listener: &mut dyn Listener,
     ) -> Result<Response, LlmError> {
         let mut reading = Reading::new(&*self.wire, cx, &self.limits);
+        let mut whole_since = None;
         loop {
             let wait_ms = match reading.progress() {
                 Progress::More => self.limits.idle_ms,
-                Progress::Ending => self.limits.idle_ms.min(ENDING_MS),
+                // Counted from the answer's end, not from the last piece: a server may keep the connection alive.
+                Progress::Ending => {
+                    let since: &mut Instant = whole_since.get_or_insert_with(Instant::now);
+                    let waited_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+                    self.limits.idle_ms.min(ENDING_MS).saturating_sub(waited_ms)
+                }
                 Progress::Done => break,
             };
             match self.piece(&mut answer, wait_ms).await {
@@ -161,7 +177,14 @@ impl HttpClient {
         super::reading::within(self.name, bytes, self.limits.answer_bytes_max)
     }
 
+    /// The models that the provider offers, within the time of one attempt.
     pub(super) async fn list_models(&self) -> Result<Vec<ModelEntry>, LlmError> {
+        let limit = Duration::from_millis(self.limits.try_ms);
+        let late = |_| Err(self.late("a whole list of models", self.limits.try_ms));
+        tokio::time::timeout(limit, self.pages_of_models()).await.unwrap_or_else(late)
+    }
+
+    async fn pages_of_models(&self) -> Result<Vec<ModelEntry>, LlmError> {
         let mut out = Vec::new();
         let mut query = String::new();
         for _ in 0..MODEL_PAGES_MAX {

@@ -20,6 +20,8 @@ enum Does {
     Answers(String),
     /// Answers these bytes and keeps the connection open without a word.
     Stalls(String),
+    /// Answers the first bytes, then the others every 20 ms, until nobody listens.
+    Keeps(String, &'static str),
     /// Closes at once.
     Closes,
     /// Answers these bytes again and again, until nobody listens.
@@ -67,6 +69,13 @@ async fn serve(mut stream: TcpStream, does: Does, log: Arc<parking_lot::Mutex<Ve
         Does::Stalls(text) => {
             let _ = stream.write_all(text.as_bytes()).await;
             std::future::pending::<()>().await;
+        }
+        Does::Keeps(text, alive) => {
+            let mut sent = stream.write_all(text.as_bytes()).await;
+            while sent.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                sent = stream.write_all(alive.as_bytes()).await;
+            }
         }
         Does::Closes => {}
         Does::Floods(text) => while stream.write_all(text.as_bytes()).await.is_ok() {},
@@ -145,6 +154,10 @@ async fn a_key_that_a_server_echoes_is_not_in_the_error() {
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Authentication, "wrong key: [key]"));
     assert!(!format!("{error:?}{error}").contains("secret"));
     assert_eq!(seen.lock().len(), 1, "a wrong key is not tried again");
+    // A page that is cut in the middle of the key.
+    let page = json("403 Forbidden", "", &format!("{}Bearer sk-secret-key", "x".repeat(482)));
+    let error = ask(profile(&server(vec![page]).await.0), false).await.0.unwrap_err();
+    assert!(error.message.ends_with("xBearer [key]"), "{error}");
 }
 
 #[tokio::test]
@@ -175,6 +188,37 @@ async fn a_server_that_falls_silent_is_given_up_in_time() {
 async fn a_stream_that_is_whole_and_stays_open_is_an_answer() {
     let (base, _) = server(vec![Does::Stalls(format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", "")))]).await;
     assert_eq!(ask(profile(&base), true).await.0.unwrap().text(), "hello");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_whole_and_is_kept_alive_is_an_answer() {
+    let whole = format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", ""));
+    let (base, seen) = server(vec![Does::Keeps(whole, ": keep-alive\n\n")]).await;
+    let mut profile = profile(&base);
+    profile.http.try_ms = 20_000;
+    assert_eq!(ask(profile, true).await.0.unwrap().text(), "hello");
+    assert_eq!(seen.lock().len(), 1, "it is paid for once");
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_that_breaks_off_began() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"id\":";
+    let (base, seen) = server(vec![Does::Answers(half.into())]).await;
+    let mut profile = profile(&base);
+    profile.retry.after_break = false;
+    assert_eq!(ask(profile, false).await.0.unwrap_err().kind, ErrorKind::StreamInterrupted);
+    assert_eq!(seen.lock().len(), 1, "it would be paid for twice");
+}
+
+#[tokio::test]
+async fn lists_and_errors_that_never_end_are_given_up_in_time() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{";
+    let (base, _) = server(vec![Does::Keeps(head.into(), " ")]).await;
+    let mut profile = profile(&base);
+    profile.http.try_ms = 300;
+    let mut profiles = Profiles::empty();
+    profiles.insert("p", profile);
+    assert_eq!(profiles.client("p").unwrap().models().await.unwrap_err().kind, ErrorKind::Timeout);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ fn conversation(turns: &[(Role, &str)]) -> Request {
 
 fn ask(mock: &Mock, request: &Request, attempt: u32) -> (Result<Response, LlmError>, Vec<Delta>) {
     let mut deltas = Vec::new();
-    let cx = CallContext { listener: &mut deltas, key: "k", attempt };
+    let cx = CallContext { listener: &mut deltas, key: "k", attempt, deadline: None };
     let result = futures::executor::block_on(mock.call(request, cx));
     (result, deltas)
 }

@@ -66,8 +66,7 @@ pub(super) struct Priced {
     list: Option<&'static str>,
     own_prices: Option<UnitPrices>,
     context_tokens_max: Option<u64>,
-    /// Anthropic counts cached tokens apart.
-    cache_apart: bool,
+    provider: Provider,
     totals: Mutex<Totals>,
 }
 
@@ -97,7 +96,7 @@ impl Priced {
             list,
             own_prices: profile.prices,
             context_tokens_max: profile.context_tokens_max,
-            cache_apart: profile.provider == Provider::Anthropic,
+            provider: profile.provider,
             totals: Mutex::default(),
         }
     }
@@ -110,7 +109,9 @@ impl Priced {
         let input = response.usage.input_tokens.unwrap_or(0);
         let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
         let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
-        response.cost = prices.and_then(|p| prices::cost(p, &response.usage, self.cache_apart));
+        let billed = billed(self.provider, response.usage);
+        // Anthropic counts cached tokens apart.
+        response.cost = prices.and_then(|p| prices::cost(p, &billed, self.provider == Provider::Anthropic));
         let mut totals = self.totals.lock();
         totals.answers += 1;
         totals.usage.add(&response.usage);
@@ -119,6 +120,16 @@ impl Priced {
             None => totals.answers_without_cost += 1,
         }
     }
+}
+
+/// The figures that are paid for. Gemini's OpenAI-compatible endpoint leaves hidden thinking out of the answer's tokens
+/// and counts it in the sum alone.
+pub(super) fn billed(provider: Provider, usage: Usage) -> Usage {
+    if provider != Provider::GeminiOpenai {
+        return usage;
+    }
+    let beside_input = usage.total_tokens.zip(usage.input_tokens).map(|(total, input)| total.saturating_sub(input));
+    Usage { output_tokens: usage.output_tokens.max(beside_input), ..usage }
 }
 
 impl Client for Priced {

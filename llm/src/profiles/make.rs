@@ -41,16 +41,30 @@ impl Profiles {
         Ok(Arc::new(Fallback::new(first, others)))
     }
 
-    /// The client of a profile without its fallbacks, from the inside out: one attempt, its limits, attempts again,
-    /// what the profile says and what it costs, answers known already.
+    /// The client of a profile without its fallbacks. There is one of it, whoever turns to it, so that all share its
+    /// limits.
     fn alone(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+        // Held while it is made: two callers must not make two. Nothing waits in there.
+        let mut alone = self.alone.lock();
+        if let Some(client) = alone.get(name) {
+            return Ok(Arc::clone(client));
+        }
+        let client = self.layers(name, profile)?;
+        alone.insert(name.to_owned(), Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// From the inside out: one attempt, its limits, attempts again, what the profile says and what it costs, answers
+    /// known already.
+    fn layers(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         let mut client = self.bare(name, profile)?;
         if profile.limits.limits_anything() {
             client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
         }
         // A person is asked once and may take days.
         if profile.provider != Provider::Human {
-            let retrying = Arc::new(Retrying::new(client, profile.retry.clone()));
+            let retrying = Retrying::new(client, profile.retry.clone()).with_fallback(!profile.fallback.is_empty());
+            let retrying = Arc::new(retrying);
             self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
             client = retrying;
         }
@@ -63,7 +77,7 @@ impl Profiles {
         client = priced;
         if let Some(cache) = &profile.cache {
             let store = self.store(name, cache)?;
-            client = Arc::new(Cached::new(client, store, format!("{} {base}", profile.provider)));
+            client = Arc::new(Cached::new(client, store, origin(profile, &base)));
         }
         Ok(Arc::new(layered::Profiled::new(profile.clone(), client)))
     }
@@ -200,6 +214,16 @@ impl Profiles {
         }
         Ok(None)
     }
+}
+
+/// Where the answers of a profile come from: all that it sends beside the request, in one line. Only its hash is kept.
+fn origin(profile: &Profile, base: &str) -> String {
+    let Profile { provider, headers, api_version, reasoning_field, .. } = profile;
+    let mut origin = format!("{provider} {base}");
+    if !headers.is_empty() || api_version.is_some() || reasoning_field.is_some() {
+        origin += &format!(" {headers:?} {api_version:?} {reasoning_field:?}");
+    }
+    origin
 }
 
 /// The protocol of a profile.

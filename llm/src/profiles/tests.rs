@@ -121,6 +121,61 @@ fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
 }
 
 #[test]
+fn whoever_turns_to_a_profile_shares_its_limits() {
+    let text = r#"
+        [profiles.a]
+        provider = "mock"
+        model = "m"
+        fallback = ["c"]
+        script = { answers = [{ error = { kind = "quota" } }] }
+
+        [profiles.b]
+        provider = "mock"
+        model = "m"
+        fallback = ["c"]
+        script = { answers = [{ error = { kind = "quota" } }] }
+
+        [profiles.c]
+        provider = "mock"
+        model = "m"
+        script = { answers = [{ text = "hello" }] }
+        limits = { requests_per_minute = 2, wait_max_ms = 1, algorithm = "sliding_window" }
+    "#;
+    let profiles = Profiles::from_toml(text).unwrap();
+    for name in ["a", "c"] {
+        assert_eq!(ask(&profiles.client(name).unwrap()).text(), "hello");
+    }
+    let client = profiles.client("b").unwrap();
+    let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let third = runtime.block_on(client.call(&request, crate::CallContext::new("", &mut ())));
+    assert_eq!(third.unwrap_err().kind, crate::ErrorKind::RateLimit);
+    assert_eq!(profiles.totals("c").unwrap().answers, 2);
+}
+
+#[test]
+fn hidden_thinking_is_paid_for() {
+    let text = r#"
+        [profiles.gemini]
+        provider = "gemini_openai"
+        model = "m"
+        prices = { input = 300_000_000, output = 2_500_000_000 }
+    "#;
+    // Figures of a real answer: 38 tokens of thinking are in the sum alone.
+    let usage = rethread_events::message::Usage {
+        input_tokens: Some(7),
+        output_tokens: Some(2),
+        total_tokens: Some(47),
+        ..rethread_events::message::Usage::default()
+    };
+    let profiles = Profiles::from_toml(text).unwrap();
+    assert_eq!(layered::billed(profiles.get("gemini").unwrap().provider, usage).output_tokens, Some(40));
+    assert_eq!(layered::billed(Provider::OpenaiChat, usage), usage);
+    let without_sum = rethread_events::message::Usage { total_tokens: None, ..usage };
+    assert_eq!(layered::billed(Provider::GeminiOpenai, without_sum), without_sum);
+}
+
+#[test]
 fn a_body_can_be_had_without_sending_it_and_without_a_key() {
     let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();

@@ -10,7 +10,7 @@ fn policy() -> RetryPolicy {
 }
 
 fn waits(policy: &RetryPolicy, failure_rate: f64, chance: f64) -> Vec<u64> {
-    (1..=5).filter_map(|attempt| policy.wait_ms(attempt, None, failure_rate, chance)).collect()
+    (1..=5).map(|attempt| policy.wait_ms(attempt, None, failure_rate, chance)).collect()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn waits_grow_by_strategy_up_to_the_limit() {
     assert_eq!(by(Strategy::Linear), [100, 200, 300, 400, 500]);
     assert_eq!(by(Strategy::Fixed), [100; 5]);
     assert_eq!(by(Strategy::Adaptive), [300, 600, 1_000, 1_000, 1_000]);
-    assert_eq!(policy().wait_ms(u32::MAX, None, 0.0, 0.0), Some(1_000), "nothing overflows");
+    assert_eq!(policy().wait_ms(u32::MAX, None, 0.0, 0.0), 1_000, "nothing overflows");
 }
 
 #[test]
@@ -32,10 +32,11 @@ fn jitter_draws_from_its_range() {
 }
 
 #[test]
-fn what_the_provider_asks_is_honoured_or_the_call_ends() {
-    assert_eq!(policy().wait_ms(1, Some(700), 0.0, 0.0), Some(700));
-    assert_eq!(policy().wait_ms(3, Some(0), 0.0, 0.0), Some(0));
-    assert_eq!(policy().wait_ms(1, Some(1_001), 0.0, 0.0), None);
+fn what_the_provider_asks_is_honoured() {
+    assert_eq!(policy().wait_ms(1, Some(700), 0.0, 0.0), 700);
+    assert_eq!(policy().wait_ms(3, Some(0), 0.0, 0.0), 0);
+    assert_eq!(policy().wait_ms(1, Some(11_000), 0.0, 0.0), 11_000);
+    assert_eq!(RetryPolicy::default().wait_ms(1, Some(u64::MAX), 0.0, 1.0), u64::MAX, "nothing overflows");
 }
 
 fn scripted(error: serde_json::Value) -> Arc<dyn Client> {
@@ -80,6 +81,39 @@ async fn attempts_are_told_and_counted() {
     let stats = client.stats();
     assert_eq!((stats.attempts, stats.answered, stats.retried, stats.waited_ms), (3, 1, 2, 300));
     assert_eq!(stats.errors.get("overloaded"), Some(&2));
+}
+
+/// A provider that is busy once and asks for so long a wait.
+fn busy(asked_ms: u64) -> Arc<dyn Client> {
+    scripted(serde_json::json!({ "kind": "rate_limit", "attempts": 1, "retry_after_ms": asked_ms }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_that_the_provider_asks_for_is_waited_for_where_there_is_time() {
+    let began = Instant::now();
+    let (result, seen) = ask(&Retrying::new(busy(48_000), policy()), false).await;
+    assert_eq!((result.unwrap().text(), seen.tries[0].wait_ms), ("it worked".into(), Some(48_000)));
+    assert_eq!(began.elapsed(), Duration::from_secs(48));
+
+    let hour = busy(3_600_000);
+    let (result, seen) = ask(&Retrying::new(hour, policy()), false).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.kind, error.retryable, seen.tries.len()), (ErrorKind::RateLimit, false, 1));
+    assert!(error.message.ends_with("(it asks to wait 3600 s, for which this call has no time)"), "{error}");
+
+    let client = Retrying::new(busy(48_000), policy());
+    let request = Request::new("m", vec![Arc::new(Message::text(Role::User, "hi"))]);
+    let (mut seen, soon) = (Seen::default(), Instant::now() + Duration::from_secs(30));
+    let result = client.call(&request, CallContext::new("k", &mut seen).until(Some(soon))).await;
+    assert!(!result.unwrap_err().retryable, "whoever called does not wait so long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_is_left_for_a_fallback() {
+    let (result, seen) = ask(&Retrying::new(busy(48_000), policy()).with_fallback(true), false).await;
+    assert_eq!((result.unwrap_err().retryable, seen.tries[0].wait_ms), (true, None));
+    let (result, _) = ask(&Retrying::new(busy(900), policy()).with_fallback(true), false).await;
+    assert!(result.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,15 +39,32 @@ pub trait Watcher: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub(crate) struct Files {
     watcher: Option<Arc<dyn Watcher>>,
+    only_reads: bool,
 }
+
+/// What is read in place of a file that is not there, where none may be made.
+const NOTHING: &str = "/dev/null";
 
 impl Files {
     pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>) -> Self {
-        Self { watcher }
+        Self { watcher, only_reads: false }
+    }
+
+    /// No file is made, and what is written to one is an error.
+    pub(crate) fn only_read(self) -> Self {
+        Self { only_reads: true, ..self }
     }
 
     /// Opens a file, made when it is not there.
     pub(crate) fn open(&self, path: &Path) -> Result<LogFile, StoreError> {
+        if self.only_reads {
+            let file = match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(NOTHING),
+                opened => opened,
+            };
+            let file = file.map_err(|source| failed(path, source))?;
+            return Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() });
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -201,9 +201,13 @@ impl Index {
 
     /// Makes everything written so far durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        let open = self.current()?;
-        self.guarded(|| open.trees.db.flush())?;
-        match &open.file {
+        self.with(|trees| trees.db.flush())?;
+        self.sync_file()
+    }
+
+    /// Makes durable what sled's file holds, which may have been written by a process that was killed.
+    pub(crate) fn sync_file(&self) -> Result<(), StoreError> {
+        match &self.current()?.file {
             Some(file) => file.sync().map_err(|source| failed(file.path(), source)),
             None => Ok(()),
         }

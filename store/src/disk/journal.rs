@@ -47,6 +47,8 @@ pub(crate) struct Journal {
     group: u64,
     /// The last one that was written.
     written_group: u64,
+    /// Whether a group that failed may have left whole frames behind the last one that was written.
+    has_remains: bool,
 }
 
 /// Where the next group goes. Apart from the files, so that a group can be put together while the one before it is
@@ -92,6 +94,7 @@ impl Cursor {
     /// Goes on where the journal is: in its other file, or behind the last group that did not fail.
     pub(crate) fn follow(&mut self, journal: &Journal) {
         (self.epoch, self.offset) = (journal.epoch, journal.offset);
+        self.group = self.group.max(journal.group);
     }
 }
 
@@ -125,8 +128,10 @@ impl Journal {
             let bytes = file.read_all(READ_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
             found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
-            // A killed process may have left what is not on the disk yet, and it is about to be shown.
-            file.sync().map_err(failed)?;
+            if !care.is_salvage() {
+                // A killed process may have left what is not on the disk yet, and it is about to be shown.
+                file.sync().map_err(failed)?;
+            }
         }
         found.sort_by_key(|recovered| recovered.epoch);
         let group = found.iter().map(|recovered| recovered.group_max).max().unwrap_or(0);
@@ -135,7 +140,7 @@ impl Journal {
             None => (0, sealed_epoch + 1, 0),
         };
         let written_group = found.last().map_or(0, |last| last.last_group);
-        let journal = Self { files, ready_bytes, active, epoch, offset, group, written_group };
+        let journal = Self { files, ready_bytes, active, epoch, offset, group, written_group, has_remains: false };
         Ok((journal, found))
     }
 
@@ -186,18 +191,35 @@ impl Journal {
             *ready = self.offset + out.len() as u64;
         }
         out.truncate(n);
+        self.has_remains = written.is_err();
         written?;
         self.offset = end;
         self.written_group = group;
         Ok(())
     }
 
-    /// Goes on in the other file, whose contents are in sled by now.
-    pub(crate) fn switch(&mut self) {
+    /// Goes on in the other file, whose contents are in sled by now; `next` is the position of the next record. On an
+    /// error it goes on in this one.
+    pub(crate) fn switch(&mut self, next: Position) -> Result<(), StoreError> {
+        if self.has_remains {
+            self.bury(next).map_err(|source| failed(self.path(), source))?;
+        }
         self.active ^= 1;
         self.epoch += 1;
         self.offset = 0;
         self.cut(self.active, KEEP_BUSY_BYTES);
+        Ok(())
+    }
+
+    /// Writes a group that says nothing in the place of one that failed, which no other would be written over: what is
+    /// left of it would count if the file was read again.
+    fn bury(&mut self, next: Position) -> std::io::Result<()> {
+        let mut out = Vec::new();
+        let stamp = self.cursor().begin_group(next, &mut out);
+        if out.is_empty() {
+            write_begin(&stamp, &mut out);
+        }
+        self.commit(stamp.group, &mut out)
     }
 
     /// Gives back the room that a burst took, after a while without one; `is_free` when all of the file that takes

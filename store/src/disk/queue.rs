@@ -90,6 +90,16 @@ pub(crate) struct Queue {
     bytes_max: usize,
 }
 
+impl State {
+    fn check_open(&self) -> Result<(), StoreError> {
+        match &self.refusal {
+            _ if self.closed => Err(StoreError::Closed),
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let state = State {
@@ -123,11 +133,8 @@ impl Queue {
     }
 
     fn refusal(&self, state: &State, op: &Op, bytes: usize) -> Option<StoreError> {
-        if state.closed {
-            return Some(StoreError::Closed);
-        }
-        if let Some(error) = &state.refusal {
-            return Some(error.clone());
+        if let Err(error) = state.check_open() {
+            return Some(error);
         }
         if let Op::Append(addition) = op
             && self.fences.is_raised(addition.thread)
@@ -152,6 +159,11 @@ impl Queue {
     /// Answers everything from now on with this error.
     pub(crate) fn refuse_all(&self, error: StoreError) {
         self.state.lock().refusal = Some(error);
+    }
+
+    /// Whether anything is taken at all, for what is written without being queued.
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        self.state.lock().check_open()
     }
 
     /// A failure that comes before anything is queued.

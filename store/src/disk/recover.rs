@@ -82,6 +82,10 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;
+    if !care.is_salvage() {
+        // What is in sled by this watermark may be written over in the journal from here on.
+        index.sync_file()?;
+    }
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
     care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
     journal.skip_to_group(watermark.group);
@@ -115,7 +119,8 @@ fn open_index(
 ) -> Result<Index, StoreError> {
     let dir = dir.join(INDEX);
     let file = dir.join("db");
-    let opened = match reached.sealed_epoch > 0 && !file.exists() {
+    let may_begin = reached.sealed_epoch == 0 && !care.is_salvage();
+    let opened = match !may_begin && !file.exists() {
         // Sled would begin an empty one.
         true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
         false => Index::open(&dir, cache_bytes, files.clone()),
@@ -280,7 +285,8 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
 }
 
 /// The head before an append whose stream is in sled. Sled may be ahead, when it was interrupted in taking this
-/// very append, so only what never changes in a stream is of use.
+/// very append, so only what never changes in a stream is of use. It may even know of another stream, which begins
+/// anew further on under this id: then the delete in between comes next, and no more has to be right than the chain.
 fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head> {
     let (thread, expected) = (addition.thread, addition.expected);
     if expected == Seq(0) || addition.fork_of.is_some() {
@@ -292,7 +298,7 @@ fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head
     });
     let last_seq = Seq(expected.0 - 1);
     Some(match found {
-        Some(head) => Head { last_seq, hash: stamp.before, ..head },
+        Some(head) => Head { last_seq, hash: stamp.before, trace: stamp.trace, ..head },
         // The older part of the stream is lost, which reading it tells; its newer part is here.
         None => lost_head(addition, stamp, last_seq, thread),
     })

@@ -1,7 +1,9 @@
-//! Sealing: moving a segment from the journal into sled. Done again from the start after a crash in the middle, so
-//! every step may meet what an earlier attempt left.
+//! Sealing: moving a segment from the journal into sled. Until the watermark is there it is done again from the start
+//! after a failure or a crash, so every step may meet what an earlier attempt left. From then on it counts, and what is
+//! left to do is to bring it to the disk.
 
 mod delete;
+mod leftovers;
 mod snapshots;
 
 use std::collections::{BTreeSet, HashSet};
@@ -24,12 +26,29 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::record::Record;
 use delete::{delete, free_dead, remove_orphan, replace, rewrite};
+use leftovers::remove_leftovers;
 
 /// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
 /// makes them count.
 pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
     let index = &reader.index;
-    remove_leftovers(index, segment.base)?;
+    let watermark = match index.watermark()? {
+        // An attempt before this one came so far, and what it wrote is what counts now, on the disk or not yet.
+        Some(watermark) if watermark.epoch >= segment.epoch => watermark,
+        _ => write(reader, segment, snapshots)?,
+    };
+    index.sync()?;
+    reader.packs.set_end(watermark.packs);
+    if segment.has_deletes {
+        reader.cache.clear();
+    }
+    free_dead(index, &reader.packs)
+}
+
+/// Writes all of the segment, the watermark last; that is durable with the next sync of sled.
+fn write(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<Watermark, StoreError> {
+    let index = &reader.index;
+    remove_leftovers(index, segment)?;
     let mut packs = reader.packs.begin(|| index.spots())?;
     let mut packer = Packer::default();
     let replaced: HashSet<ThreadId> =
@@ -67,25 +86,7 @@ pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, W
     let (epoch, position, group) = (segment.epoch, segment.next_position(), segment.group);
     let watermark = Watermark { epoch, position, group, packs: end };
     index.with(|trees| trees.meta.insert("watermark", write_watermark(&watermark)))?;
-    index.sync()?;
-    reader.packs.set_end(end);
-    if segment.has_deletes {
-        reader.cache.clear();
-    }
-    free_dead(index, &reader.packs)
-}
-
-/// Takes away what an attempt that did not finish left behind.
-fn remove_leftovers(index: &Index, base: Position) -> Result<(), StoreError> {
-    index.with(|trees| {
-        for key in trees.chunks.range(chunk_key(base, 0)..).keys() {
-            trees.chunks.remove(key?)?;
-        }
-        for key in trees.seals.range(base.0.to_be_bytes()..).keys() {
-            trees.seals.remove(key?)?;
-        }
-        Ok(())
-    })
+    Ok(watermark)
 }
 
 /// Records that are read together by position, as they lie in the packs.
@@ -179,9 +180,8 @@ pub(super) fn write_heads(index: &Index, heads: &[(ThreadId, Head)]) -> Result<(
     let (mut rows, mut tags, mut forks) = (Changes::new(), Changes::new(), Changes::new());
     for ((thread, head), before) in heads.iter().zip(index.heads(&threads)?) {
         let id = thread.as_bytes();
-        if before.is_none_or(|before| before.tag != head.tag) {
-            tags.insert(pair_key(&[head.tag.0], id), Some(Vec::new()));
-        }
+        // Also where the old head has the same tag: then it is there, and no block of rows changes.
+        tags.insert(pair_key(&[head.tag.0], id), Some(Vec::new()));
         match before {
             Some(before) if before.tag != head.tag => {
                 tags.insert(pair_key(&[before.tag.0], id), None);
@@ -231,3 +231,6 @@ fn write_blob(
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests;

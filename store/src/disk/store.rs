@@ -77,7 +77,8 @@ impl Store for SledStore {
 
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
         plan::payload_fits(snapshot.state.len())?;
-        self.open_reader()?.head(thread)?;
+        self.queue.check_open()?;
+        self.reader.head(thread)?;
         self.sealer.put_snapshot(thread, snapshot);
         Ok(())
     }
@@ -110,7 +111,8 @@ impl Store for SledStore {
     }
 
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
-        self.open_reader()?.head(thread)?;
+        self.queue.check_open()?;
+        self.reader.head(thread)?;
         self.sealer.keep_snapshots(thread, seqs);
         Ok(())
     }

@@ -1,4 +1,6 @@
-//! Checking everything: that no seal, chunk, record or blob is missing or changed.
+//! Checking everything: that no seal, chunk, record or blob is missing or changed, and that lists hold what they should.
+
+mod lists;
 
 use std::collections::HashMap;
 
@@ -35,6 +37,7 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
             found.n_streams += 1;
             let n = by_position.remove(&info.thread).unwrap_or(0);
             check_stream(reader, info, n, &mut found)?;
+            lists::check_listed(reader, info.thread, &mut found)?;
         }
     }
     let mut unlisted: Vec<ThreadId> = by_position.into_keys().collect();
@@ -51,6 +54,7 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
             });
         }
     }
+    lists::check_forks(reader, &mut found)?;
     check_blobs(reader, &mut found)?;
     Ok(found)
 }

@@ -293,24 +293,34 @@ impl Writer {
     }
 
     /// Hands the tail to the sealer, when that has nothing to do. Nothing may be under way or half put together: what
-    /// comes after goes into the other file.
-    fn begin_seal(&mut self) {
-        let Some(committer) = self.flight.committer() else { return };
-        let Some(task) = hand_over(&self.reader, &mut committer.journal) else { return };
+    /// comes after goes into the other file. False when a full disk does not even take what ends this one.
+    fn begin_seal(&mut self) -> bool {
+        let Some(committer) = self.flight.committer() else { return true };
+        let task = hand_over(&self.reader, &mut committer.journal);
         self.cursor.follow(&committer.journal);
+        let task = match task {
+            Ok(Some(task)) => task,
+            Ok(None) => return true,
+            Err(StoreError::Full { .. }) => return false,
+            Err(error) => {
+                self.broken = Some(error);
+                return true;
+            }
+        };
         self.sealer.give(&self.tasks, task);
         if self.heads.len() > COLD_HEADS_MAX {
             let sealed = self.sealer.sealed_epoch();
             self.heads.retain(|_, known| known.epoch > sealed);
         }
+        true
     }
 
     /// Waits for the sealer, because the journal is as large as it may get.
     fn make_room(&mut self) {
         self.settle();
         while self.broken.is_none() && self.cursor.bytes() > FILE_BYTES_MAX {
-            self.begin_seal();
-            if self.cursor.bytes() <= FILE_BYTES_MAX {
+            // A disk so full takes no group either, which tells those who wait.
+            if !self.begin_seal() || self.cursor.bytes() <= FILE_BYTES_MAX {
                 return;
             }
             self.sealer.wait_until_idle();
@@ -324,7 +334,7 @@ impl Writer {
         let Some(committer) = self.flight.committer() else { return };
         committer.journal.tidy(self.reader.tail.state.read().sealing.is_none());
         if self.sealer.snapshots_due() {
-            let task = hand_over(&self.reader, &mut committer.journal).unwrap_or(Task::Snapshots);
+            let task = hand_over(&self.reader, &mut committer.journal).ok().flatten().unwrap_or(Task::Snapshots);
             self.cursor.follow(&committer.journal);
             self.sealer.give(&self.tasks, task);
         }
@@ -333,18 +343,18 @@ impl Writer {
 
 /// Takes what the tail holds away from the writer, for the sealer; `None` while that is busy, or when there is
 /// nothing to be moved.
-pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Option<Task> {
+pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Result<Option<Task>, StoreError> {
     let mut state = reader.tail.state.write();
     if state.sealing.is_some() || state.active.n_entries == 0 {
-        return None;
+        return Ok(None);
     }
     let next = state.active.next_position();
+    journal.switch(next)?;
     state.active.group = journal.written_group();
-    journal.switch();
     let fresh = Segment::new(journal.epoch(), next);
     let full = Arc::new(std::mem::replace(&mut state.active, fresh));
     state.sealing = Some(Arc::clone(&full));
-    Some(Task::Seal(full))
+    Ok(Some(Task::Seal(full)))
 }
 
 fn thread_of(op: &Op) -> Option<ThreadId> {

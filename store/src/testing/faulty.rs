@@ -38,6 +38,8 @@ pub struct FaultyStore {
     plan: Mutex<Option<(u64, Fault)>>,
     dead: Mutex<bool>,
     death: Notify,
+    looks: AtomicU64,
+    hidden: Mutex<Option<ThreadId>>,
 }
 
 impl std::fmt::Debug for FaultyStore {
@@ -49,7 +51,15 @@ impl std::fmt::Debug for FaultyStore {
 impl FaultyStore {
     /// A store that does what `behind` does.
     pub fn new(behind: Arc<dyn Store>) -> Self {
-        Self { behind, count: AtomicU64::new(0), plan: Mutex::new(None), dead: Mutex::new(false), death: Notify::new() }
+        Self {
+            behind,
+            count: AtomicU64::new(0),
+            plan: Mutex::new(None),
+            dead: Mutex::new(false),
+            death: Notify::new(),
+            looks: AtomicU64::new(0),
+            hidden: Mutex::new(None),
+        }
     }
 
     /// Plans `fault` for the append number `nth`, counted from 0 since the store was made.
@@ -62,6 +72,16 @@ impl FaultyStore {
     /// How many appends there were, failed ones included.
     pub fn n_appends(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked what is known of a stream.
+    pub fn n_looks(&self) -> u64 {
+        self.looks.load(Ordering::SeqCst)
+    }
+
+    /// The records of this stream cannot be read, until it is another one or none.
+    pub fn hide(&self, thread: Option<ThreadId>) {
+        *self.hidden.lock() = thread;
     }
 
     /// Whether the planned death has come.
@@ -116,6 +136,9 @@ impl Store for FaultyStore {
     }
 
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        if *self.hidden.lock() == Some(thread) {
+            return Err(StoreError::Invalid("it cannot be read".into()));
+        }
         self.alive()?.read_stream(thread, range, limit)
     }
 
@@ -124,6 +147,7 @@ impl Store for FaultyStore {
     }
 
     fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         self.alive()?.stream(thread)
     }
 

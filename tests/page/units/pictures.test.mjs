@@ -51,6 +51,12 @@ test('rounds of a loop stand inside of it, and branches have the names of their 
   assert.equal(timeline.bars[3].fork, 3);
 });
 
+test('an event that is given twice counts once', () => {
+  const timeline = folded([0, 'NODE_STARTED', { node: 'a', attempt: 1 }], [5, 'NODE_COMPLETED', { node: 'a' }]);
+  timeline.add({ seq: 0, type: 'NODE_STARTED', data: { node: 'a', attempt: 1 }, time: new Date(BEGIN).toISOString() });
+  assert.deepEqual(show(timeline), ['node a 0-5 done']);
+});
+
 test('every event that is asked for changes a bar or is known not to', () => {
   for (const type of TYPES) {
     const data = { node: 'n', error: { message: 'm' }, model: {}, branches: { named: [] }, condition: 'c', detail: 'd', label: 'l', arguments: {}, name: 'n', child: 'c', call: 0, index: 0 };

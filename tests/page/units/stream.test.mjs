@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { Reader, logged } from '../../../bin/src/serve/page/sse.mjs';
 import { Streamed } from '../../../bin/src/serve/page/streamed.mjs';
+import { ThreadModel } from '../../../bin/src/serve/page/thread_model.mjs';
 
 test('events are the same however the bytes are cut', () => {
   const text = 'retry: 2000\nid: 7\n\n: keep-alive\nid: 8\n\nid: 9\r\nevent: A\r\ndata: {"a":1}\r\n\r\nid: 10\ndata: x\ndata: y\n\n';
@@ -52,4 +53,35 @@ test('what a failed attempt said is void', () => {
   streamed.add(chunk(2, 'late'));
   streamed.add(chunk(0, 'new', { attempt: 2 }));
   assert.equal(streamed.calls.get(5).text, 'new');
+});
+
+test('an event that the server spoke of before the stream gave it is heard of', async (t) => {
+  globalThis.document = { hidden: false, addEventListener() {}, removeEventListener() {} };
+  const cloud = (seq) => `id: ${seq}\ndata: ${JSON.stringify({ type: 'rethread.NODE_STARTED.v1', sequence: String(seq), position: String(seq), data: {} })}\n\n`;
+  const [stream, summary] = [new TransformStream(), { status: 'running', last_seq: 10 }];
+  const writer = stream.writable.getWriter();
+  t.mock.method(globalThis, 'fetch', async (path, { headers }) => {
+    if (headers.Accept === 'text/event-stream') return new Response(stream.readable);
+    return Response.json(path.includes('/events') ? { events: [], next: null } : summary);
+  });
+  const seen = [];
+  let came = () => {};
+  const model = new ThreadModel('t', (events) => { seen.push(...events.map(({ seq }) => seq)); came(); });
+  t.after(async () => {
+    model.close();
+    await writer.close();
+    delete globalThis.document;
+  });
+  const give = async (seq) => {
+    const heard = new Promise((done) => { came = done; });
+    await writer.write(new TextEncoder().encode(cloud(seq)));
+    await heard;
+  };
+  await model.open();
+  await give(11);
+  summary.last_seq = 13;
+  await model.refresh();
+  await give(12);
+  await give(13);
+  assert.deepEqual(seen, [11, 12, 13]);
 });

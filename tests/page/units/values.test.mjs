@@ -7,6 +7,7 @@ import { TABS, address, parse } from '../../../bin/src/serve/page/route.mjs';
 import { age, cost, count, duration, line, millis, tokens } from '../../../bin/src/serve/page/format.mjs';
 import { diff, same } from '../../../bin/src/serve/page/diff.mjs';
 import { answer, form } from '../../../bin/src/serve/page/answers.mjs';
+import { digits, is_blurred, parse as parse_json } from '../../../bin/src/serve/page/exact.mjs';
 import * as commands from '../../../bin/src/serve/page/commands.mjs';
 
 const ID = '01a1ff83-4ffb-7128-b2a0-ac67caae1dd7';
@@ -25,6 +26,21 @@ test('an address that names nothing leads to the threads', () => {
   for (const hash of ['', '#', '#/nothing', '#/threads/no-id', '#/threads/../../v1']) assert.equal(parse(hash).view, 'threads', hash);
   assert.equal(parse(`#/threads/${ID}/nothing?at=-1`).tab, 'timeline');
   assert.equal(parse(`#/threads/${ID}?at=x`).at, null);
+});
+
+test('a number keeps all its digits, or is known to have lost some', () => {
+  const text = '{"a":[1234567890123456789,-9007199254740993,1],"b":"1234567890123456789","c":0.5}';
+  const value = parse_json(text);
+  assert.equal(value.a[2], 1);
+  if (typeof JSON.rawJSON !== 'function') {
+    assert.equal(is_blurred(value), true);
+    return;
+  }
+  assert.equal(JSON.stringify(value), text);
+  assert.equal(digits(value.a[0]), '1234567890123456789');
+  assert.equal(is_blurred(value), false);
+  assert.equal(same(value, parse_json(text)), true);
+  assert.deepEqual(diff(value, parse_json(text.replace('6789,', '6780,'))).map(({ path }) => path), ['/a/0']);
 });
 
 test('numbers read well', () => {

@@ -109,6 +109,22 @@ fn servers_and_processes_end_with_the_command_however_it_ends() {
 }
 
 #[test]
+fn a_command_ends_when_nobody_reads_the_run_any_more() {
+    let scene = Scene::new();
+    let command = json!({ "command": "while echo tick; do sleep 1; done" });
+    scene.write("ticks.json", calls("run_command", &[("run_command", command)]));
+    let piped =
+        "{ \"$0\" run ticks.json --allow-commands --jsonl; echo $? > code; } | grep -m 1 TOOL_EXECUTION_REQUEST";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", piped]).arg(rethread_tests::binary::program()).current_dir(scene.path()).stdin(Stdio::null());
+    let ran = Running::start(shell).end().ok();
+    assert_eq!(std::fs::read_to_string(scene.file("code")).unwrap().trim(), "141", "{ran}");
+    assert!(!ran.stderr.contains("error"), "{ran}");
+    scene.wait_until_idle();
+    scene.run("resume last --allow-commands --quiet").ok();
+}
+
+#[test]
 fn skills_are_told_to_the_model_and_loaded() {
     let scene = Scene::new();
     scene.write("skills/greet/SKILL.md", "---\nname: greet\ndescription: How to greet.\n---\nSay hello.\n");

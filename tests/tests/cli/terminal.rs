@@ -24,3 +24,33 @@ fn a_question_stays_open_when_nobody_is_there_any_more() {
     assert!(ran.stdout.contains("rethread respond"), "{ran}");
     assert_eq!(scene.run("inbox --json").ok().json().as_array().unwrap().len(), 1);
 }
+
+/// Two questions; nobody answers the first in time.
+const LATE: &str = r#"
+version: "1"
+name: late
+nodes:
+  - id: first
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: First?
+      timeout_ms: 300
+      variables: [{variable_name: first, expression: "{{ input }}"}]
+    on_error: second
+  - id: second
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: Second?
+      variables: [{variable_name: second, expression: "{{ input }}"}]
+edges:
+  - {from: first, to: second}
+"#;
+
+#[test]
+fn what_is_typed_answers_the_question_that_stands_there() {
+    let scene = Scene::new();
+    scene.write("late.yaml", LATE);
+    scene.run_on_terminal(&[("Second?", "this one\n")], "run late.yaml").ok();
+    let variables = &scene.run("replay last --json").ok().json()["variables"];
+    assert_eq!((&variables["second"], &variables["first"]), (&serde_json::json!("this one"), &serde_json::Value::Null));
+}

@@ -101,6 +101,30 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
 }
 
 #[test]
+fn a_question_that_somebody_else_answers_goes_away_at_the_terminal() {
+    let place = Place::new();
+    let asks = |id: &str, prompt: &str| {
+        json!({ "id": id, "user_interaction": { "operation_type": "UPDATE_VARIABLES", "prompt": prompt,
+            "variables": [{ "variable_name": id, "expression": "{{ input }}" }] } })
+    };
+    let nodes = [asks("first", "First?"), asks("second", "Second?")];
+    let two = json!({ "version": "1", "name": "two", "nodes": nodes, "edges": [{ "from": "first", "to": "second" }] });
+    place.scene.write("two.json", two.to_string());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            place
+                .until("/v1/interactions", |open| open["interactions"].as_array().is_some_and(|open| !open.is_empty()));
+            let open = place.get("/v1/interactions").value();
+            let id = open["interactions"][0]["id"].as_str().unwrap();
+            place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "by another" })).is(200);
+        });
+        place.scene.run_on_terminal(&[("Second?", "typed\n")], "run two.json").ok();
+    });
+    let variables = &place.scene.run("replay last --json").ok().json()["variables"];
+    assert_eq!((&variables["first"], &variables["second"]), (&json!("by another"), &json!("typed")));
+}
+
+#[test]
 fn a_person_at_a_terminal_watches_answers_and_walks_through_a_thread_that_a_server_runs() {
     let place = Place::new();
     place.scene.write("greeting.yaml", GREETING);

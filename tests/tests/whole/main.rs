@@ -6,6 +6,7 @@
 mod support;
 
 mod answers;
+mod archive;
 mod branches;
 mod control;
 mod crash;
@@ -23,6 +24,7 @@ mod moments;
 mod monitor;
 mod named;
 mod outputs;
+mod owners;
 mod page;
 mod panics;
 mod passivation;

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use rethread::{ForkRequest, Seq, State, Status, ThreadHandle, ThreadId};
+use rethread::store::{MemoryStore, Store};
+use rethread::{ForkRequest, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadId};
 
+use crate::passivation::all_put_away;
 use crate::support::{Tally, World, block_on, disk, until, workflow};
 
 /// Five events for each.
@@ -59,7 +61,8 @@ fn a_long_thread_shows_the_same_at_every_moment_through_what_was_kept_of_it() {
         seqs.extend((0..=last.0).step_by(4_999).map(Seq).chain([last]));
         seqs.sort_unstable();
         seqs.dedup();
-        let fork = thread.fork(ForkRequest { at: Some(Seq(last.0 - 3)), ..ForkRequest::default() }).await.unwrap();
+        let at = Seq(last.0 - 13);
+        let fork = thread.fork(ForkRequest { at: Some(at), ..ForkRequest::default() }).await.unwrap();
         fork.outcome().await.unwrap();
         let forked = (fork.id(), fork.state().await.unwrap().last_seq().unwrap());
         assert_eq!(world.runtime.verify().await.unwrap().faults, []);
@@ -67,11 +70,12 @@ fn a_long_thread_shows_the_same_at_every_moment_through_what_was_kept_of_it() {
         drop((thread, fork, world, store));
 
         looks_right(folder.path(), id, &seqs).await;
-        let inherited: Vec<Seq> = seqs.iter().copied().filter(|seq| *seq < Seq(last.0 - 3)).chain([forked.1]).collect();
+        let inherited: Vec<Seq> = seqs.iter().copied().filter(|seq| *seq < at).chain([forked.1]).collect();
         looks_right(folder.path(), forked.0, &inherited).await;
 
         let store = disk(folder.path());
         let kept = store.snapshots(id).unwrap();
+        assert_eq!(store.snapshots(forked.0).unwrap(), [], "its parent has states for nearly all of it");
         let mut bad = store.snapshot(id, kept[0]).unwrap().unwrap();
         let n = bad.state.len();
         bad.state[n / 2..].fill(0xff);
@@ -119,6 +123,51 @@ fn a_long_thread_that_waits_for_nobody_keeps_states_along_its_way() {
         world.runtime.shutdown().await.unwrap();
         drop((thread, world, store));
         looks_right(folder.path(), id, &[Seq(9_999), Seq(25_000), last]).await;
+    });
+}
+
+#[test]
+fn forks_and_branches_of_a_long_thread_keep_no_states_for_what_they_inherit() {
+    let long = workflow(
+        "nodes:
+- {id: round, loop: {times: 5000, body: {nodes: [{id: step, start: {}}]}}}
+- id: both
+  parallel:
+    branches:
+      left: {nodes: [{id: look, tool: {tool_name: look, parameters: {text: seen}}}]}
+      right: {nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+         variables: [{variable_name: output, expression: '{{ input }}'}]}}]}
+",
+    );
+    block_on(async {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let world =
+            World::with(store, &Tally::default(), |builder| builder.limits(|limits| limits.passivate_after_ms = 0))
+                .await;
+        let (thread, waiting) = world.run(&long, "go").await;
+        assert!(waiting.state.next_seq().0 > 20_000);
+        // This one has a question of its own for each of its branches.
+        let at = waiting.state.last_seq();
+        let fork = thread.fork(ForkRequest { at, ..ForkRequest::default() }).await.unwrap();
+        fork.at_rest().await.unwrap();
+        let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+        let others: Vec<_> = threads.iter().map(|row| row.thread_id).filter(|id| *id != thread.id()).collect();
+        assert!(others.len() >= 4, "{threads:?}");
+        let none = || others.iter().all(|id| world.store.snapshots(*id).unwrap().is_empty());
+        all_put_away(&world).await;
+        assert!(none(), "while they wait");
+        for of in [&thread, &fork] {
+            for question in of.inbox().await.unwrap() {
+                world.runtime.thread(question.thread).respond(question.request.id, "yes").await.unwrap();
+            }
+        }
+        for thread in [&thread, &fork] {
+            assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        }
+        all_put_away(&world).await;
+        assert!(none(), "after their end");
+        until(|| !world.store.snapshots(thread.id()).unwrap().is_empty()).await;
+        world.runtime.shutdown().await.unwrap();
     });
 }
 

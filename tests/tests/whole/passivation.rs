@@ -16,7 +16,7 @@ async fn world() -> World {
 }
 
 /// Waits until none is live; the runtime's own view of itself is in its debug form.
-async fn all_put_away(world: &World) {
+pub(crate) async fn all_put_away(world: &World) {
     while format!("{:?}", world.runtime) != "Runtime { n_live: 0, .. }" {
         tokio::task::yield_now().await;
     }

@@ -34,6 +34,17 @@ async fn an_answer_that_cannot_be_written_breaks_off() {
 }
 
 #[actix_web::test]
+async fn an_answer_whose_writer_panics_breaks_off_too() {
+    for n_bytes in [1, 3 * PIECE_BYTES] {
+        let broken = json((), move |(), to| {
+            to.write_all(&vec![b'['; n_bytes])?;
+            panic!("the writer fails");
+        });
+        assert!(to_bytes(broken.await.into_body()).await.is_err(), "behind {n_bytes} bytes");
+    }
+}
+
+#[actix_web::test]
 async fn nothing_more_is_written_when_nobody_reads() {
     let (told, stopped) = tokio::sync::oneshot::channel();
     let endless = json((), move |(), to| {

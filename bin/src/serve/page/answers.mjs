@@ -1,5 +1,7 @@
 // The answer to a question, out of what somebody typed.
 
+import { parse } from './exact.mjs';
+
 /** What kind of form a question wants: `approve`, `choice`, `fields`, `link` or `text`. */
 export function form(question) {
   const operation = question.operation_type.toUpperCase();
@@ -12,7 +14,7 @@ export function form(question) {
 /** JSON where it reads as JSON, else the text as it is: as the command line takes answers. */
 export function plain(text) {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return text;
   }
@@ -22,7 +24,7 @@ export function plain(text) {
 export function object(text, what) {
   let parsed;
   try {
-    parsed = JSON.parse(text);
+    parsed = parse(text);
   } catch (error) {
     throw new Error(`${what}: this is not JSON (${error.message})`);
   }
@@ -48,7 +50,7 @@ export function answer(question, { decision, text = '', json = false }) {
   if (form(question) === 'link') return true;
   if (json) {
     try {
-      return JSON.parse(text);
+      return parse(text);
     } catch (error) {
       throw new Error(`this is not JSON (${error.message}): take away the mark at \u201cas JSON\u201d to send it as text`);
     }

@@ -1,5 +1,7 @@
 // The server, asked. What it refuses is thrown as a `Problem`.
 
+import { parse } from './exact.mjs';
+
 const ANSWER_MS = 60_000;
 
 /** What the server says when it does not do what it was asked: RFC 9457. */
@@ -36,7 +38,7 @@ export async function request(method, path, { body, signal, key } = {}) {
   const text = await response.text();
   let value = null;
   try {
-    value = text ? JSON.parse(text) : null;
+    value = text ? parse(text) : null;
   } catch {
     value = { detail: `the server answered ${response.status} with something else than JSON` };
     if (response.ok) throw new Problem(response.status, value);
@@ -58,3 +60,13 @@ export function query(path, parameters) {
 
 /** A key that makes a request that is sent twice count once. */
 export const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16).padStart(2, '0')).join('');
+
+/** Sends a body once, however often it is sent: the same body has the same key, another one has another. */
+export function once(path) {
+  let [sent, its_key] = [null, null];
+  return (body) => {
+    const text = JSON.stringify(body);
+    if (text !== sent) [sent, its_key] = [text, key()];
+    return send(path, body, its_key);
+  };
+}

@@ -1,8 +1,10 @@
 // What is different between two JSON values, as RFC 6902 names places and operations.
 
+import { digits } from './exact.mjs';
+
 const CHANGES_MAX = 500;
 
-const kind = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
+const kind = (value) => (digits(value) !== null ? 'digits' : value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
 const step = (name) => String(name).replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** Whether two values are the same; the order of names does not count. */
@@ -10,6 +12,7 @@ export function same(a, b) {
   if (a === b) return true;
   const of = kind(a);
   if (of !== kind(b)) return false;
+  if (of === 'digits') return digits(a) === digits(b);
   if (of === 'array') return a.length === b.length && a.every((item, i) => same(item, b[i]));
   if (of !== 'object') return false;
   const names = Object.keys(a);

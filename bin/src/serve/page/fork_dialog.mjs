@@ -1,7 +1,7 @@
 // Another way on from a moment, with changes.
 
 import { fill, h } from './dom.mjs';
-import { key, read, send } from './api.mjs';
+import { once, read, send } from './api.mjs';
 import { count, line } from './format.mjs';
 import { object } from './answers.mjs';
 import { command, form_dialog } from './dialog.mjs';
@@ -28,7 +28,7 @@ export async function fork_dialog(app, model, at) {
   const workflow = h('select', { id: 'fork-workflow' }, h('option', { value: '' }, 'the same definition'));
   const now = h('details', { hidden: true });
   const shown = h('div');
-  const once = key();
+  const fork = once(`${model.path}/fork`);
   const given = () => changes({ at: moment, variables: variables.value, prompts: [{ node: node.value, text: prompt.value }], profile: profile.value, workflow: workflow.value });
 
   function preview() {
@@ -50,7 +50,7 @@ export async function fork_dialog(app, model, at) {
       h('div', {}, h('label', { for: 'fork-workflow' }, 'Go on with the newest'), workflow)),
     shown,
   ], async () => {
-    const thread = await send(`${model.path}/fork`, given(), once);
+    const thread = await fork(given());
     app.go({ view: 'thread', id: thread.thread_id, tab: 'timeline' });
   });
   const fill_in = async (load) => load().catch(() => {});

@@ -1,6 +1,7 @@
 // A JSON value as a tree that opens where somebody looks.
 
 import { h } from './dom.mjs';
+import { digits } from './exact.mjs';
 import { line } from './format.mjs';
 
 const ITEMS_MAX = 100;
@@ -13,7 +14,7 @@ export function tree(value, open = 1) {
 
 function node(value, name, open) {
   const label = name === null ? null : h('span.name', {}, `${name}: `);
-  if (value === null || typeof value !== 'object') return h('div.leaf', {}, label, scalar(value));
+  if (value === null || typeof value !== 'object' || digits(value) !== null) return h('div.leaf', {}, label, scalar(value));
   const list = Array.isArray(value);
   const names = list ? value.map((_, i) => i) : Object.keys(value);
   if (names.length === 0) return h('div.leaf', {}, label, h('span.empty', {}, list ? '[ ]' : '{ }'));
@@ -40,6 +41,7 @@ function node(value, name, open) {
 }
 
 function scalar(value) {
+  if (digits(value) !== null) return h('span.number', {}, digits(value));
   if (typeof value !== 'string') return h(`span.${value === null ? 'null' : typeof value}`, {}, String(value));
   return long_text(value, 'span.string');
 }

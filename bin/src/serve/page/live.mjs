@@ -1,5 +1,6 @@
 // A stream of events that stays: it comes back after every break, behind the last event that came.
 
+import { parse } from './exact.mjs';
 import { Reader, logged } from './sse.mjs';
 import { unauthorized } from './api.mjs';
 
@@ -119,7 +120,7 @@ export class Stream {
         this.#failures = 0;
         const events = reader.push(value).filter((event) => event.event !== 'problem');
         this.lastId = reader.lastId;
-        if (events.length > 0) this.onEvents(events.map((event) => logged(JSON.parse(event.data))));
+        if (events.length > 0) this.onEvents(events.map((event) => logged(parse(event.data))));
       }
     } catch {
       return false;

@@ -5,6 +5,7 @@ import { key, read, send } from './api.mjs';
 import { address } from './route.mjs';
 import { age, line, short } from './format.mjs';
 import { answer, form } from './answers.mjs';
+import { is_blurred } from './exact.mjs';
 import { commands } from './dialog.mjs';
 import { long_text } from './json_view.mjs';
 import * as command from './commands.mjs';
@@ -41,11 +42,17 @@ export function question_card(app, question, here = null) {
     return [h('label', { for: `${id}-text` }, label), input];
   };
 
+  // They would run with other numbers than the ones that were asked for.
+  function blurred() {
+    state.text = '';
+    return h('p.fault', {}, 'This browser cannot show all digits of the numbers in these arguments: edit them with the command line, or in a newer browser.');
+  }
+
   function decide(decision) {
     state.decision = decision;
     const extra = {
       approve: () => [],
-      edit: () => area('Arguments', JSON.stringify(question.tool_call?.arguments ?? {}, null, 2), 6),
+      edit: () => (is_blurred(question.tool_call?.arguments) ? blurred() : area('Arguments', JSON.stringify(question.tool_call?.arguments ?? {}, null, 2), 6)),
       reject: () => area('Reason, which the model reads', ''),
       answer: () => area('The result, which the model reads: a text, or JSON', ''),
     }[decision]();

@@ -39,6 +39,8 @@ class Kept {
 export class ThreadModel {
   summary = null;
   last = 0;
+  // The last event that the stream gave. The server may say of later ones before they come.
+  #heard_to = 0;
   streamed = new Streamed();
   #pages = new Kept(PAGES_MAX);
   #states = new Kept(STATES_MAX);
@@ -61,6 +63,7 @@ export class ThreadModel {
     await this.refresh();
     if (this.ended || this.#abort.signal.aborted) return;
     const from = this.last + 1;
+    this.#heard_to = this.last;
     try {
       const back = { from_seq: Math.max(0, from - STREAM_BACK), types: STREAM_TYPES, limit: STREAM_BACK };
       const { events } = await this.read(query(`${this.path}/events`, back));
@@ -81,7 +84,7 @@ export class ThreadModel {
   }
 
   #heard(events) {
-    const fresh = events.filter((event) => event.seq > this.last || this.streamed_only(event));
+    const fresh = events.filter((event) => event.seq > this.#heard_to);
     for (const event of events) {
       this.streamed.add(event);
       const page = Math.floor(event.seq / PAGE);
@@ -89,7 +92,8 @@ export class ThreadModel {
       // A page that was read before the event came would go without it.
       if (kept) kept.then((known) => known.set(event.seq, event), () => {});
     }
-    this.last = Math.max(this.last, ...events.map((event) => event.seq));
+    this.#heard_to = Math.max(this.#heard_to, ...events.map((event) => event.seq));
+    this.last = Math.max(this.last, this.#heard_to);
     this.onEvents(fresh);
   }
 

@@ -29,6 +29,7 @@ export class Timeline {
   #model = 'model';
   #names = [];
   #fork = 0;
+  #seq = -1;
   start = null;
   last = null;
   ended = false;
@@ -37,9 +38,11 @@ export class Timeline {
     this.#depth = depth;
   }
 
-  /** Folds an event in. Events are to be given in the order of the thread. */
+  /** Folds an event in. Events are to be given in the order of the thread; one that is given again changes nothing. */
   add(event) {
     const { type, seq, data } = event;
+    if (seq <= this.#seq) return;
+    this.#seq = seq;
     const at = millis(event.time);
     this.start ??= at;
     this.last = Math.max(this.last ?? at, at);

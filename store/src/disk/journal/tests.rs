@@ -48,11 +48,11 @@ fn a_file_that_is_used_again_shows_nothing_of_its_former_life() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, _) = open(dir.path(), &files, 0);
     group(&mut journal, &["a", "b", "c"]).unwrap();
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     group(&mut journal, &["d"]).unwrap();
     assert_eq!(open(dir.path(), &files, 0).1, [vec!["a", "b", "c"], vec!["d"]]);
     assert_eq!(open(dir.path(), &files, 1).1, [["d"]]);
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     group(&mut journal, &["e"]).unwrap();
     assert_eq!(open(dir.path(), &files, 1).1, [["d"], ["e"]]);
 }
@@ -114,6 +114,19 @@ fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
     // Exactly over the first frame of the group that failed.
     group(&mut journal, &["B"]).unwrap();
     assert_eq!(open(dir.path(), &files, 0).1, [["a", "B"]]);
+    fails.0.store(true, Ordering::SeqCst);
+    assert!(group(&mut journal, &["e", "f"]).is_err());
+    // Nothing is written over that one, unless it ends the file.
+    assert!(journal.switch(Position(0)).is_err());
+    fails.0.store(false, Ordering::SeqCst);
+    assert!(group(&mut journal, &["c"]).is_ok());
+    fails.0.store(true, Ordering::SeqCst);
+    assert!(group(&mut journal, &["e", "f"]).is_err());
+    fails.0.store(false, Ordering::SeqCst);
+    journal.switch(Position(0)).unwrap();
+    assert_eq!(open(dir.path(), &files, 0).1, [["a", "B", "c"]]);
+    group(&mut journal, &["d"]).unwrap();
+    assert_eq!(open(dir.path(), &files, 0).1, [vec!["a", "B", "c"], vec!["d"]]);
 }
 
 #[test]
@@ -128,17 +141,17 @@ fn a_file_that_grew_stays_while_much_is_written_and_is_cut_after_that() {
         journal.commit(stamp.group, &mut out).unwrap();
     };
     write(&mut journal, KEEP_BYTES * 2);
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     write(&mut journal, KEEP_BUSY_BYTES + 1);
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     assert!(bytes(NAMES[0]) > KEEP_BYTES * 2, "kept as it was");
     write(&mut journal, 1);
     journal.tidy(false);
     assert_eq!(bytes(NAMES[0]), KEEP_BYTES, "cut behind what it holds");
     assert!(bytes(NAMES[1]) > KEEP_BUSY_BYTES, "it may hold what is not in sled yet");
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     assert_eq!(bytes(NAMES[1]), KEEP_BUSY_BYTES, "cut when it is used again");
-    journal.switch();
+    journal.switch(Position(0)).unwrap();
     journal.tidy(true);
     assert_eq!((bytes(NAMES[0]), bytes(NAMES[1])), (KEEP_BYTES, KEEP_BYTES));
     // What is written after that comes back whole.

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
+use super::leftovers::remove_runs;
 use crate::disk::chunk::{Link, Packer};
-use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, run_key, write_dead};
+use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, write_dead};
 use crate::disk::packs::{PackWriter, Packs, Spot};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
@@ -116,14 +117,7 @@ pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Has
     let head = index.head(thread)?;
     let id = thread.as_bytes();
     let owned = index.with(|trees| {
-        let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
-        loop {
-            let runs = trees.runs.range(&low, &high, RUNS)?;
-            if runs.is_empty() {
-                break;
-            }
-            trees.runs.write(runs.into_iter().map(|(key, _)| (key, None)).collect())?;
-        }
+        remove_runs(trees, thread, Seq(0))?;
         for key in trees.snapshots.scan_prefix(id).keys() {
             trees.snapshots.remove(key?)?;
         }

@@ -139,7 +139,8 @@ impl Segment {
         self.streams.get(&thread).is_some_and(|part| part.replaces)
     }
 
-    pub(super) fn first_own(&self, part: &Part) -> Option<Seq> {
+    /// The first of the stream's own records here.
+    pub(crate) fn first_own(&self, part: &Part) -> Option<Seq> {
         self.records[*part.own.first()? as usize].as_ref().map(|record| record.seq)
     }
 }

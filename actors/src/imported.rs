@@ -1,0 +1,52 @@
+//! Threads that were imported before they had ended. They are copies: the thread itself may go on elsewhere. So they do
+//! not come back by themselves when a runtime starts, until somebody has had them go on.
+
+use std::sync::Arc;
+
+use dashmap::DashSet;
+use rethread_events::ids::ThreadId;
+use rethread_store::{Store, StoreError};
+
+/// Under this prefix and the id of a thread stands that it was imported and has not gone on since.
+const NAMES: &str = "imported/";
+
+/// Notes it; durable when it returns. Blocks.
+pub(crate) fn note(store: &dyn Store, thread: ThreadId) -> Result<(), StoreError> {
+    store.put_value(&format!("{NAMES}{thread}"), b"")
+}
+
+/// Those of a log.
+#[derive(Default)]
+pub(crate) struct ImportedThreads {
+    threads: DashSet<ThreadId>,
+}
+
+impl ImportedThreads {
+    /// Looks into the log for them. Blocks.
+    pub(crate) fn read(&self, store: &dyn Store) -> Result<(), StoreError> {
+        for (name, _) in store.values(NAMES)? {
+            if let Some(thread) = name.strip_prefix(NAMES).and_then(|id| id.parse().ok()) {
+                self.threads.insert(thread);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, thread: ThreadId) -> bool {
+        self.threads.contains(&thread)
+    }
+
+    /// The thread goes on here: from now on it is one of the log's own.
+    pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) {
+        if self.threads.remove(&thread).is_none() {
+            return;
+        }
+        let store = store.clone();
+        drop(actix_rt::task::spawn_blocking(move || {
+            // Where the note stays, it has to be told again after the next start.
+            if let Err(error) = store.remove_value(&format!("{NAMES}{thread}")) {
+                tracing::warn!(%thread, %error, "an imported thread that goes on is still noted as one that does not");
+            }
+        }));
+    }
+}

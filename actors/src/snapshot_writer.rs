@@ -1,0 +1,108 @@
+//! Writes states beside the log and takes them away again: one after the other, in the order in which it was asked for,
+//! so that what is given back stays away. Nobody waits for it, and encoding a state holds up no arbiter.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rethread_events::bin;
+use rethread_events::ids::{Hash, Seq, ThreadId};
+use rethread_events::thread::{STATE_VERSION, State};
+use rethread_store::{Snapshot, Store, StoreError};
+
+use crate::snapshots;
+
+pub(crate) struct SnapshotWriter {
+    store: Arc<dyn Store>,
+    /// Not bounded: states of threads that live, or did a moment ago, and share their messages with them.
+    waiting: Mutex<VecDeque<Task>>,
+    /// Whoever has it does what waits.
+    turn: Mutex<()>,
+}
+
+enum Task {
+    Keep { state: Box<State>, seq: Seq, hash: Hash, last: Seq },
+    GiveBack { thread: ThreadId, from: Seq, end: Seq },
+}
+
+impl SnapshotWriter {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, waiting: Mutex::default(), turn: Mutex::default() }
+    }
+
+    /// Writes the state after event `seq`, the last snapshot of the thread's own that was of use being at `last`: where
+    /// that is its beginning, there was none, and those that may be there are of another version and go. A cache: when
+    /// it fails, the next start folds a little more.
+    pub(crate) fn keep(self: &Arc<Self>, state: State, seq: Seq, hash: Hash, last: Seq) {
+        self.ask(Task::Keep { state: Box::new(state), seq, hash, last });
+    }
+
+    /// Nobody waits for an answer of a thread that has ended with the event `end`: its snapshots make room, but for
+    /// those that looks at its moments need.
+    pub(crate) fn give_back(self: &Arc<Self>, state: &State, end: Seq) {
+        self.ask(Task::GiveBack { thread: state.thread(), from: snapshots::begins(state), end });
+    }
+
+    /// Does what waits, until then at most: what is left then is lost. Blocks.
+    pub(crate) fn finish(&self, deadline: Instant) {
+        let Some(_turn) = self.turn.try_lock_until(deadline) else { return };
+        while Instant::now() < deadline
+            && let Some(task) = self.next()
+        {
+            self.perform(task);
+        }
+    }
+
+    fn ask(self: &Arc<Self>, task: Task) {
+        self.waiting.lock().push_back(task);
+        let writer = self.clone();
+        drop(actix_rt::task::spawn_blocking(move || writer.work()));
+    }
+
+    fn work(&self) {
+        // Looked at again behind each turn: who found the turn taken has left its task to whoever had it.
+        while !self.waiting.lock().is_empty() {
+            let Some(_turn) = self.turn.try_lock() else { return };
+            while let Some(task) = self.next() {
+                self.perform(task);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        self.waiting.lock().pop_front()
+    }
+
+    fn perform(&self, task: Task) {
+        match task {
+            Task::Keep { state, seq, hash, last } => {
+                if let Err(error) = self.put(&state, seq, hash, last) {
+                    tracing::warn!(thread = %state.thread(), %error, "no snapshot was kept");
+                }
+            }
+            Task::GiveBack { thread, from, end } => {
+                if let Err(error) = self.thin_out(thread, |seqs| snapshots::needed(seqs, from, end)) {
+                    tracing::debug!(%thread, %error, "the snapshots of an ended thread stay");
+                }
+            }
+        }
+    }
+
+    fn put(&self, state: &State, seq: Seq, hash: Hash, last: Seq) -> Result<(), StoreError> {
+        let (thread, from) = (state.thread(), snapshots::begins(state));
+        let state = bin::encode(state).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        self.store.put_snapshot(thread, Snapshot { seq, hash, version: STATE_VERSION, state })?;
+        let is_first = last <= from;
+        self.thin_out(thread, |seqs| if is_first { vec![seq] } else { snapshots::thinned_out(seqs, from) })
+    }
+
+    fn thin_out(&self, thread: ThreadId, which: impl Fn(&[Seq]) -> Vec<Seq>) -> Result<(), StoreError> {
+        let seqs = self.store.snapshots(thread)?;
+        let kept = which(&seqs);
+        if kept == seqs { Ok(()) } else { self.store.keep_snapshots(thread, &kept) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use futures::executor::block_on;
+use rethread_events::event::Event;
+use rethread_events::ids::Time;
+use rethread_store::{Append, MemoryStore, Tag};
+use serde_json::json;
+
+use super::*;
+use crate::recorded::new_record;
+
+fn thread(n: u8) -> ThreadId {
+    ThreadId::from_bytes([n; 16])
+}
+
+fn state(n: u8) -> State {
+    State::new(thread(n))
+}
+
+/// For a log in which so many threads have begun.
+fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
+    let store = MemoryStore::new();
+    for n in 1..=n_threads {
+        let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
+        let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None).unwrap()];
+        let append = Append { thread: thread(n), expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
+        block_on(store.append(append)).unwrap();
+    }
+    Arc::new(SnapshotWriter::new(Arc::new(store)))
+}
+
+/// Until all is done, however long that takes.
+fn finish(writer: &SnapshotWriter) {
+    writer.finish(Instant::now() + std::time::Duration::from_secs(600));
+    assert!(writer.waiting.lock().is_empty());
+}
+
+fn kept(writer: &SnapshotWriter, n: u8) -> Vec<u64> {
+    writer.store.snapshots(thread(n)).unwrap().into_iter().map(|seq| seq.0).collect()
+}
+
+#[test]
+fn what_is_given_back_behind_its_keeping_is_gone() {
+    let (writer, all) = (writer(250), 1..=250);
+    actix_rt::System::new().block_on(async {
+        for n in all.clone() {
+            writer.keep(state(n), Seq(3_000), Hash::ZERO, Seq(0));
+            writer.give_back(&state(n), Seq(3_001));
+        }
+    });
+    finish(&writer);
+    assert_eq!(all.filter(|n| !kept(&writer, *n).is_empty()).count(), 0);
+}
+
+#[test]
+fn what_waits_is_done_in_its_order_and_nobody_waits_for_it() {
+    let writer = writer(2);
+    let turn = writer.turn.lock();
+    actix_rt::System::new().block_on(async {
+        writer.keep(state(1), Seq(3_000), Hash::ZERO, Seq(0));
+        writer.keep(state(2), Seq(3_000), Hash::ZERO, Seq(0));
+        writer.give_back(&state(1), Seq(3_001));
+    });
+    assert_eq!((kept(&writer, 1), kept(&writer, 2)), (vec![], vec![]));
+    writer.finish(Instant::now());
+    assert_eq!(writer.waiting.lock().len(), 3, "there is no time left");
+    drop(turn);
+    finish(&writer);
+    assert_eq!((kept(&writer, 1), kept(&writer, 2)), (vec![], vec![3_000]));
+}
+
+#[test]
+fn the_first_snapshot_of_a_thread_replaces_those_that_were_of_no_use() {
+    let writer = writer(1);
+    let keep = |seq, last| {
+        writer.put(&state(1), Seq(seq), Hash::ZERO, Seq(last)).unwrap();
+        kept(&writer, 1)
+    };
+    keep(20_000, 0);
+    assert_eq!(keep(30_000, 20_000), [20_000, 30_000]);
+    assert_eq!(keep(25_000, 0), [25_000]);
+}

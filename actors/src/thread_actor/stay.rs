@@ -1,0 +1,54 @@
+//! Threads that have nothing to do and stay in memory all the same, because only there they hear what somebody waits for.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+
+use super::ThreadActor;
+use super::live::Mode;
+use crate::branches;
+use crate::error::RuntimeError;
+
+/// How often a thread that stays looks whether it still must, at most.
+const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
+
+impl ThreadActor {
+    /// Puts the thread away, unless it must stay.
+    pub(super) fn put_away_or_stay(&mut self, ctx: &mut Context<Self>) {
+        if self.must_stay() { self.put_away_later(ctx) } else { self.put_away(ctx) }
+    }
+
+    pub(super) fn put_away_later(&mut self, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
+        if let Some(idle) = live.idle.take() {
+            ctx.cancel_future(idle);
+        }
+        let wait = Duration::from_millis(self.inner.limits.passivate_after_ms).max(LOOK_AFTER_MIN);
+        live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
+    }
+
+    /// Branches say that they rest only to an owner that is in memory. So one that somebody waits for until it rests
+    /// stays, while there is room for others; and so does each of its branches that has branches of its own, from owner
+    /// to owner.
+    fn must_stay(&self) -> bool {
+        let Mode::Live(live) = &self.mode else {
+            return false;
+        };
+        let state = live.thread.state();
+        if state.is_ended() || live.halting {
+            return false;
+        }
+        let waits_for_branches = !state.is_paused() && state.fan().is_some_and(|fan| fan.running().next().is_some());
+        let owner = state.branch().and_then(|branch| branch.owner).map(|(owner, _)| owner);
+        waits_for_branches && owner.is_some_and(|owner| self.inner.is_live(owner))
+            || self.inner.activity.is_waited_for(self.id) && !self.inner.is_crowded()
+    }
+
+    /// The thread is left to the log: whoever waits for it is told why, and whoever waits for it as a branch.
+    pub(super) fn give_back(&self, error: &RuntimeError) {
+        self.inner.activity.failed(self.id, error);
+        actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error.clone()));
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether streams stand in the lists that they belong to: that of their tag, and that of the forks of their parent.
+//!
+//! A seal that is under way changes these one after the other. So only of streams that the tail does not know is anything
+//! expected, and only as long as that and their heads stay as they are.
+
+use rethread_events::ids::ThreadId;
+
+use super::damage_of;
+use crate::contract::Verification;
+use crate::disk::index::pair_key;
+use crate::disk::read::Reader;
+use crate::disk::tail::Known;
+use crate::error::{Damage, StoreError};
+use crate::head::Head;
+
+/// How many rows are read at a time.
+const ROWS: usize = 512;
+
+/// That the stream is listed where its head says.
+pub(super) fn check_listed(reader: &Reader, thread: ThreadId, found: &mut Verification) -> Result<(), StoreError> {
+    let wrong = settled(reader, thread, |head| {
+        let Some(head) = head else { return Ok(None) };
+        let (tag, fork) = reader.index.with(|trees| {
+            let id = thread.as_bytes();
+            let tag = trees.tags.get(&pair_key(&[head.tag.0], id))?;
+            let fork = head.fork_of.map(|point| trees.forks.get(&pair_key(point.parent.as_bytes(), id)));
+            Ok((tag, fork.map_or(Ok(Some(Vec::new())), |fork| fork)?))
+        })?;
+        Ok(match (tag, fork) {
+            (None, _) => Some("the thread is not listed under its tag".into()),
+            (_, None) => Some("the thread is not listed as a fork of its parent".into()),
+            _ => None,
+        })
+    });
+    note(reader, thread, wrong, found)
+}
+
+/// That what is listed as a fork is one: nobody can delete the parent otherwise.
+pub(super) fn check_forks(reader: &Reader, found: &mut Verification) -> Result<(), StoreError> {
+    let mut from = Vec::new();
+    loop {
+        let rows = reader.index.with(|trees| trees.forks.range(&from, &[0xff; 33], ROWS));
+        let rows = match damage_of(rows)? {
+            Ok(rows) => rows,
+            Err(damage) => {
+                found.faults.push(damage);
+                return Ok(());
+            }
+        };
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        from = [last, &[0][..]].concat();
+        for (key, _) in &rows {
+            let ids = key.split_at_checked(16).and_then(|(a, b)| Some((a.try_into().ok()?, b.try_into().ok()?)));
+            let Some((parent, child)) = ids.map(|(a, b)| (ThreadId::from_bytes(a), ThreadId::from_bytes(b))) else {
+                continue;
+            };
+            let wrong = settled(reader, child, |head| {
+                let is_fork = head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == parent);
+                if is_fork || reader.index.with(|trees| trees.forks.get(key))?.is_none() {
+                    return Ok(None);
+                }
+                Ok(Some(format!("the thread is listed as a fork of thread {parent} and is none")))
+            });
+            note(reader, child, wrong, found)?;
+        }
+    }
+}
+
+/// What `look` finds wrong with what sled says of a stream, by its head; nothing where that was changing.
+fn settled(
+    reader: &Reader,
+    thread: ThreadId,
+    look: impl FnOnce(Option<&Head>) -> Result<Option<String>, StoreError>,
+) -> Result<Option<String>, StoreError> {
+    if !matches!(reader.tail.known(thread), Known::No) {
+        return Ok(None);
+    }
+    let head = reader.index.head(thread)?;
+    let wrong = look(head.as_ref())?;
+    let stayed = wrong.is_some()
+        && matches!(reader.tail.known(thread), Known::No)
+        && reader.index.head(thread)?.map(|head| head.hash) == head.map(|head| head.hash);
+    Ok(wrong.filter(|_| stayed))
+}
+
+fn note(
+    reader: &Reader,
+    thread: ThreadId,
+    wrong: Result<Option<String>, StoreError>,
+    found: &mut Verification,
+) -> Result<(), StoreError> {
+    let fault = match damage_of(wrong)? {
+        Ok(None) => return Ok(()),
+        Ok(Some(what)) => {
+            Damage { thread: Some(thread), file: Some(reader.index.file_path()), what, ..Damage::default() }
+        }
+        Err(damage) => damage,
+    };
+    // What is damaged is met by every stream that is on the same page of sled's.
+    if !found.faults.contains(&fault) {
+        found.faults.push(fault);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

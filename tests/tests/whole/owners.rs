@@ -1,0 +1,313 @@
+//! Owners of branches that leave memory and come back, while their branches go on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use rethread::store::{MemoryStore, Store, StoreError};
+use rethread::{RuntimeBuilder, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
+use rethread_store::testing::{Fault, FaultyStore};
+
+use crate::handler::Says;
+use crate::support::{Tally, World, block_on, llm, workflow};
+
+/// A runtime whose threads leave as soon as they have nothing to do.
+async fn world_on(store: Arc<dyn Store>) -> World {
+    World::with(store, &Tally::default(), leaving).await
+}
+
+fn leaving(builder: RuntimeBuilder) -> RuntimeBuilder {
+    builder.limits(|limits| limits.passivate_after_ms = 0)
+}
+
+fn counted() -> Arc<FaultyStore> {
+    Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())))
+}
+
+/// A fork with one branch of these nodes.
+fn one_branch(nodes: &str) -> String {
+    // Another id for each of those inside one another.
+    format!("{{id: fork_{}, parallel: {{branches: {{one: {{nodes: [{nodes}]}}}}}}}}", nodes.len())
+}
+
+const LOOKS: &str = "{id: wait, tool: {tool_name: wait_look, parameters: {text: x}}}";
+const ASKS: &str = "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+                    variables: [{variable_name: output, expression: '{{ input }}'}]}}";
+const TRIES_LATER: &str = "{id: later, retry: {max_attempts: 2, backoff_ms: 60000}, \
+                           tool: {tool_name: fail, parameters: {text: no}}}";
+
+fn alone(node: &str) -> Arc<Workflow> {
+    workflow(&format!("nodes: [{node}]"))
+}
+
+/// At most so long as nothing takes that does not hang.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it never comes")
+}
+
+/// Waits until so many threads are in memory; the runtime's own view of itself is in its debug form.
+async fn n_live(world: &World, n: usize) {
+    let comes = async {
+        while format!("{:?}", world.runtime) != format!("Runtime {{ n_live: {n}, .. }}") {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(comes).await;
+}
+
+async fn until_status(thread: &ThreadHandle, status: Status) {
+    let comes = async {
+        while thread.state().await.unwrap().status() != status {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(comes).await;
+}
+
+/// The thread that has this status and owns no other.
+async fn leaf(world: &World) -> ThreadHandle {
+    let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+    let owners: Vec<_> = threads.iter().filter_map(|thread| Some(thread.branch_of?.0)).collect();
+    let leaf = threads.iter().find(|thread| !owners.contains(&thread.thread_id)).unwrap();
+    world.runtime.thread(leaf.thread_id)
+}
+
+/// How often threads are looked for in the log within a second.
+async fn looks_in_a_second(store: &FaultyStore) -> u64 {
+    let before = store.n_looks();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.n_looks() - before
+}
+
+#[test]
+fn no_end_of_a_branch_is_lost_on_an_owner_that_is_just_leaving() {
+    let says = |i| llm(&format!("say_{i}"), "", &format!("{{text: x, delay_ms: {}}}", 2 * i));
+    let branches: String = (0..25).map(|i| format!("b{i}: {{nodes: [{}]}}, ", says(i))).collect();
+    let forks = alone(&format!("{{id: both, parallel: {{branches: {{{branches}}}}}}}"));
+    block_on(async {
+        let world = world_on(Arc::new(MemoryStore::new())).await;
+        let mut threads = Vec::new();
+        for _ in 0..150 {
+            threads.push(world.start(&forks, "go").await);
+        }
+        let limit = Instant::now() + Duration::from_secs(60);
+        // Nobody waits for them, so that nobody wakes them.
+        while !threads.is_empty() {
+            assert!(Instant::now() < limit, "{} threads hang", threads.len());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let mut open = Vec::new();
+            for thread in threads {
+                if thread.summary().await.unwrap().status != Status::Completed {
+                    open.push(thread);
+                }
+            }
+            threads = open;
+        }
+        world.runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn to_wait_for_a_thread_that_waits_itself_costs_nothing() {
+    for waits in [one_branch(LOOKS), TRIES_LATER.to_owned(), one_branch(TRIES_LATER), one_branch(&one_branch(LOOKS))] {
+        block_on(async {
+            let store = counted();
+            let world = world_on(store.clone()).await;
+            let thread = world.start(&alone(&waits), "go").await;
+            let waiting = tokio::spawn(async move { thread.at_rest().await });
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let n = looks_in_a_second(&store).await;
+            assert!(n < 40, "{n} looks at the log for {waits}");
+            assert!(!waiting.is_finished());
+            waiting.abort();
+            let _ = waiting.await;
+            world.tally.gate().open();
+            world.runtime.shutdown().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn to_wait_where_nothing_goes_on_costs_nothing_and_ends_with_what_the_thread_is_told() {
+    block_on(async {
+        let store = counted();
+        let world = world_on(store.clone()).await;
+        let thread = world.start(&alone(&one_branch(TRIES_LATER)), "go").await.id();
+        n_live(&world, 0).await;
+        world.crash(1).await;
+        let looks = World::with(store.clone(), &Tally::default(), |builder| leaving(builder).observing()).await;
+        let thread = looks.runtime.thread(thread);
+        let waiter = thread.clone();
+        let waiting = tokio::spawn(async move { waiter.at_rest().await });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let n = looks_in_a_second(&store).await;
+        assert!(n < 40, "{n} looks at the log");
+        assert!(!waiting.is_finished());
+        thread.cancel(None).await.unwrap();
+        assert_eq!(soon(waiting).await.unwrap().unwrap().status, Status::Cancelled);
+        looks.end().await;
+    });
+}
+
+#[test]
+fn threads_that_were_only_woken_do_not_wake_each_other_again_and_again() {
+    for waits in [one_branch(TRIES_LATER), one_branch(&one_branch(TRIES_LATER)), one_branch(ASKS)] {
+        block_on(async {
+            let store = counted();
+            let world = world_on(store.clone()).await;
+            let thread = world.start(&alone(&waits), "go").await;
+            n_live(&world, 0).await;
+            thread.wake().await.unwrap();
+            leaf(&world).await.wake().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let n = looks_in_a_second(&store).await;
+            assert!(n < 40, "{n} looks at the log for {waits}");
+            world.runtime.shutdown().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_owner_that_comes_back_hears_of_a_live_branch_that_it_rests() {
+    block_on(async {
+        // Keeps the branch in memory: the handler does not answer.
+        let never = Says(|_, _| futures::future::pending().boxed());
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            leaving(builder).interaction_handler(never)
+        })
+        .await;
+        let thread = world.start(&alone(&one_branch(&format!("{LOOKS}, {ASKS}"))), "go").await;
+        world.tally.called("wait_look", 1).await;
+        n_live(&world, 1).await;
+        world.tally.gate().open();
+        until_status(&leaf(&world).await, Status::Waiting).await;
+        let outcome = soon(thread.at_rest()).await.unwrap();
+        assert_eq!(outcome.status, Status::Waiting);
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_owner_hears_of_branches_of_its_branches_that_they_rest() {
+    block_on(async {
+        let world = world_on(Arc::new(MemoryStore::new())).await;
+        let nested = one_branch(&one_branch(&format!("{LOOKS}, {ASKS}")));
+        let thread = world.start(&alone(&nested), "go").await;
+        world.tally.called("wait_look", 1).await;
+        n_live(&world, 1).await;
+        let waiter = thread.clone();
+        let waiting = tokio::spawn(async move { waiter.at_rest().await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!waiting.is_finished());
+        world.tally.gate().open();
+        assert_eq!(soon(waiting).await.unwrap().unwrap().status, Status::Waiting);
+
+        // When all of them are away, and when they come back in another process.
+        n_live(&world, 0).await;
+        assert_eq!(soon(thread.at_rest()).await.unwrap().status, Status::Waiting);
+        n_live(&world, 0).await;
+        let (store, id) = (world.store.clone(), thread.id());
+        drop(thread);
+        world.crash(1).await;
+        let world = world_on(store).await;
+        let thread = world.runtime.thread(id);
+        assert_eq!(soon(thread.at_rest()).await.unwrap().status, Status::Waiting);
+        let asks = leaf(&world).await;
+        let question = asks.state().await.unwrap().interaction().unwrap().id;
+        asks.respond(question, "yes").await.unwrap();
+        assert_eq!(soon(thread.outcome()).await.unwrap().status, Status::Completed);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_branch_that_missed_the_end_of_a_pause_goes_on_with_its_owner() {
+    block_on(async {
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let world = world_on(memory.clone()).await;
+        let (thread, _) = world.run(&alone(&one_branch(ASKS)), "go").await;
+        thread.pause(None).await.unwrap();
+        let branch = leaf(&world).await;
+        until_status(&branch, Status::Paused).await;
+        n_live(&world, 0).await;
+        let (owner, branch) = {
+            let handles = (thread, branch);
+            (handles.0.id(), handles.1.id())
+        };
+        world.crash(1).await;
+
+        // It dies with the first append: the owner goes on, and nobody has told the branch.
+        let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
+        let world = World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).recover(false)).await;
+        let resumed = world.runtime.thread(owner);
+        let told = tokio::spawn(async move { resumed.resume().await });
+        soon(dies.died()).await;
+        told.abort();
+        let _ = told.await;
+        drop(dies);
+        world.crash(0).await;
+
+        let world = world_on(memory).await;
+        until_status(&world.runtime.thread(branch), Status::Waiting).await;
+        world.end().await;
+    });
+}
+
+/// A thread whose branch's branch waits for a tool, in a log that nobody runs any more.
+async fn crashed(nodes: &str) -> (Arc<dyn Store>, ThreadId, ThreadId) {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let world = world_on(memory.clone()).await;
+    let thread = world.start(&alone(nodes), "go").await;
+    world.tally.called("wait_look", 1).await;
+    n_live(&world, 1).await;
+    let (owner, branch) = (thread.id(), leaf(&world).await.id());
+    drop(thread);
+    world.crash(1).await;
+    (memory, owner, branch)
+}
+
+#[test]
+fn who_waits_for_an_owner_is_told_when_a_branch_cannot_be_read() {
+    for nodes in [one_branch(LOOKS), one_branch(&one_branch(LOOKS))] {
+        block_on(async {
+            let (memory, owner, branch) = crashed(&nodes).await;
+            let store = Arc::new(FaultyStore::new(memory));
+            store.hide(Some(branch));
+            let world = world_on(store.clone()).await;
+            let thread = world.runtime.thread(owner);
+            // Whoever asks first and whoever asks later, for either.
+            for _ in 0..2 {
+                assert!(soon(thread.outcome()).await.is_err());
+                assert!(soon(thread.at_rest()).await.is_err());
+            }
+            let n = looks_in_a_second(&store).await;
+            assert!(n < 40, "{n} looks at the log");
+            store.hide(None);
+            world.tally.gate().open();
+            assert_eq!(soon(thread.outcome()).await.unwrap().status, Status::Completed);
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn no_append_that_fails_leaves_an_owner_waiting_for_ever() {
+    let nested = alone(&one_branch(&one_branch("{id: say, tool: {tool_name: look, parameters: {text: x}}}")));
+    for nth in 0..40 {
+        let reached = block_on(async {
+            let broken = Fault::Fails(StoreError::Invalid("broken".into()));
+            let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())).with(nth, broken));
+            let world = world_on(store.clone()).await;
+            if let Ok(thread) = world.runtime.start_thread(nested.clone(), "go").await {
+                let ends = async { while thread.outcome().await.is_err() {} };
+                soon(ends).await;
+            }
+            world.end().await;
+            store.n_appends() > nth
+        });
+        if !reached {
+            assert!(nth > 4, "{nth}");
+            return;
+        }
+    }
+}
