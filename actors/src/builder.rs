@@ -10,7 +10,7 @@ use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::mcp::McpConfig;
-use rethread_tools::{CommandOptions, ProcessOptions, Registry, Skills, Tool, Workspace};
+use rethread_tools::{CommandOptions, ProcessOptions, Registry, Reserved, Skills, Tool, Workspaces};
 use tokio::sync::oneshot;
 
 use crate::equipment::{Equipment, Plan};
@@ -70,6 +70,7 @@ pub struct RuntimeBuilder {
     tools: Registry,
     faults: Vec<String>,
     workspace: Option<PathBuf>,
+    reserved: Reserved,
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
     strategies: Strategies,
@@ -100,6 +101,7 @@ impl RuntimeBuilder {
             tools: Registry::new(),
             faults: Vec::new(),
             workspace: None,
+            reserved: Reserved::default(),
             handler: None,
             processors: Processors::default(),
             strategies: Strategies::default(),
@@ -219,9 +221,17 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The folder that tools work in; the current one unless set. A thread may be given another.
+    /// The folder that tools work in; the current one unless set. A thread may be given another. The folder of the log
+    /// ([`RuntimeBuilder::data_dir`]) is in none of them, wherever it lies.
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Places beside the folder of the log that no tool gets at, whatever workspace they lie in: the application's own
+    /// configuration, for example. It does not hold for commands, see [`rethread_tools::Isolation`].
+    pub fn reserve(mut self, reserved: Reserved) -> Self {
+        self.reserved = reserved;
         self
     }
 
@@ -321,7 +331,19 @@ impl RuntimeBuilder {
             Some(folder) => folder.clone(),
             None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
         };
-        let workspace = Workspace::open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
+        let reserved = match &self.store {
+            Where::Folder(folder) => self.reserved.place(folder),
+            Where::Given(_) => self.reserved,
+        };
+        let workspaces = Workspaces::new(reserved);
+        let workspace = workspaces.open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
+        // Who only looks uses no tools.
+        if workspace.is_reserved() && !self.observing {
+            let folder = workspace.root().display();
+            return Err(StartError::Workspace(format!(
+                "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
+            )));
+        }
         let mut equipment = self.equipment;
         let store: Arc<dyn Store> = match self.store {
             Where::Given(store) => store,
@@ -346,6 +368,7 @@ impl RuntimeBuilder {
             processors: self.processors,
             strategies: self.strategies,
             workspace: Arc::new(workspace),
+            workspaces,
             limits: self.limits,
             observing: self.observing,
             run_elsewhere: self.run_elsewhere,

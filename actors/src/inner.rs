@@ -15,7 +15,7 @@ use rethread_events::message::ToolSpec;
 use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
 use rethread_tools::mcp::ServerReport;
-use rethread_tools::{Catalogue, Registry, Workspace};
+use rethread_tools::{Catalogue, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -80,7 +80,7 @@ pub(crate) struct Inner {
     /// How many threads may be folded at once of those that come back after a start.
     pub(crate) loads: Arc<Semaphore>,
     live: DashMap<ThreadId, Addr<ThreadActor>>,
-    workspaces: DashMap<String, Arc<Workspace>>,
+    workspaces: Workspaces,
     slots: OnceCell<Vec<Slot>>,
     next_slot: AtomicUsize,
     shutting_down: AtomicBool,
@@ -102,6 +102,7 @@ pub(crate) struct Parts {
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
+    pub(crate) workspaces: Workspaces,
     pub(crate) limits: Limits,
     pub(crate) observing: bool,
     pub(crate) run_elsewhere: bool,
@@ -142,7 +143,7 @@ impl Inner {
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),
-            workspaces: DashMap::new(),
+            workspaces: parts.workspaces,
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),
             shutting_down: AtomicBool::new(false),
@@ -304,17 +305,15 @@ impl Inner {
         self.live.contains_key(&id)
     }
 
-    /// The workspace of a thread: its own, or the runtime's.
+    /// The workspace of a thread: its own, or the runtime's. It is opened anew each time, so that none is kept longer
+    /// than it is used, and a folder that was made anew is the new one.
     pub(crate) fn workspace_of(&self, path: Option<&str>) -> Result<Arc<Workspace>, String> {
-        let Some(path) = path else {
-            return Ok(self.workspace.clone());
+        let opened = match path {
+            None if self.workspace.is_current() => return Ok(self.workspace.clone()),
+            None => self.workspaces.open(self.workspace.root()),
+            Some(path) => self.workspaces.open(path),
         };
-        if let Some(known) = self.workspaces.get(path) {
-            return Ok(known.clone());
-        }
-        let workspace = Arc::new(Workspace::open(path).map_err(|e| e.to_string())?);
-        self.workspaces.insert(path.to_owned(), workspace.clone());
-        Ok(workspace)
+        opened.map(Arc::new).map_err(|error| error.to_string())
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {

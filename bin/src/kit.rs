@@ -7,7 +7,7 @@ use rethread::RuntimeBuilder;
 use rethread::tools::built_in::{self, Notes};
 use rethread::tools::mcp::{McpConfig, McpServers, ServerReport};
 use rethread::tools::{
-    CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, RegisterError, Registry, Skills,
+    CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, RegisterError, Registry, Skills, Workspace,
 };
 use serde_json::json;
 
@@ -131,13 +131,33 @@ fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
 /// Says to a runtime which tools there are, and what runs behind them.
 pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
     let mut builder = builder.tools(registry(args)?).mcp(servers(open, &args.more.mcp)?).skills(skills(&args.more));
+    builder = builder.reserve(open.reserved(&args.more));
     if args.allow_commands {
+        check_isolation(open, args)?;
         builder = builder.processes(args.more.commands()?, ProcessOptions::default());
     }
     if let Some(workspace) = &args.workspace {
         builder = builder.workspace(workspace);
     }
     Ok(builder)
+}
+
+/// The system can keep commands in a folder, and cannot take a place out of it again.
+fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
+    if !args.more.isolate_commands {
+        return Ok(());
+    }
+    let folder = args.workspace.as_deref().unwrap_or(Path::new("."));
+    // A folder that cannot be used is told when the runtime starts.
+    let Ok(workspace) = Workspace::open_without(folder, &open.reserved(&args.more)) else { return Ok(()) };
+    let Some(inside) = workspace.reserved_inside() else { return Ok(()) };
+    let message = format!(
+        "--isolate-commands: commands can write in all of the workspace {}, and `{inside}` in it is rethread's own: have \
+         the tools work in a folder below (--workspace), or keep the log (--data-dir) and the configuration (--config) \
+         outside of it",
+        workspace.root().display()
+    );
+    Err(Failure::new(2, output::tame(&message, 1000)))
 }
 
 fn skills(args: &MoreArgs) -> Skills {

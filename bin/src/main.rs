@@ -131,6 +131,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    keep_to_oneself();
     let matches = Cli::command().get_matches();
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.open.command = matches.subcommand_name().unwrap_or_default().to_owned();
@@ -152,6 +153,16 @@ fn main() -> ExitCode {
     // A read of the terminal that still waits for a line must not hold the program.
     runtime.shutdown_background();
     code
+}
+
+/// The environment and the memory of this process hold keys of providers, and what a tool starts has the same user:
+/// without this it could read both (`/proc/PID/environ`, `/proc/PID/mem`). Nor is a core dump written.
+fn keep_to_oneself() {
+    #[cfg(target_os = "linux")]
+    {
+        // Where it cannot be had, all else works.
+        let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
 }
 
 async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure> {

@@ -4,14 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use rethread::tools::Reserved;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::kit::{self, ToolArgs};
+use crate::kit::{self, MoreArgs, ToolArgs};
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
+
+/// The configuration file, where none is named.
+const CONFIG: &str = "rethread.toml";
+/// The folder of the log, where none is named.
+const DATA_DIR: &str = ".rethread";
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -31,7 +37,7 @@ pub(crate) struct OpenArgs {
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
     /// The folder of the log
-    #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = ".rethread", value_name = "FOLDER")]
+    #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = DATA_DIR, value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
     /// The file with profiles and MCP servers; `rethread.toml` where there is one
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
@@ -65,8 +71,16 @@ impl OpenArgs {
 
     /// The configuration file, where there is one.
     pub(crate) fn config_file(&self) -> Option<&Path> {
-        let default = Path::new("rethread.toml");
+        let default = Path::new(CONFIG);
         self.config.as_deref().or_else(|| default.exists().then_some(default))
+    }
+
+    /// What no tool gets at: the log with its tokens, and the files that say which programs are started and where keys
+    /// are sent. Those of other folders as well, where somebody may call rethread one day.
+    pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
+        let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
+        let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
+        files.chain(more.mcp.iter().map(PathBuf::as_path)).fold(reserved, Reserved::place)
     }
 
     /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.

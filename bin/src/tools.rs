@@ -145,7 +145,7 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
     let arguments: Value = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
     let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
-    let workspace = Workspace::open(&folder).map_err(|error| {
+    let workspace = Workspace::open_without(&folder, &open.reserved(&args.more)).map_err(|error| {
         Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display()))
     })?;
     interrupt::catch();

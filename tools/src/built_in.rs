@@ -69,3 +69,6 @@ pub fn register_processes(registry: &Registry, processes: &Processes) -> Result<
 
 #[cfg(test)]
 pub(crate) mod fixture;
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,14 @@ impl Registered {
 
     /// Makes one attempt. Ends with the tool's answer, or an error, at the latest [`GRACE`] after the time is up
     /// (twice that time if all places are taken at first). Dropping it calls the tool off.
-    pub(crate) async fn call(self: Arc<Self>, arguments: Value, mut cx: ToolContext) -> Answer {
+    pub(crate) async fn call(self: Arc<Self>, arguments: Value, cx: ToolContext) -> Answer {
+        let progress = cx.progress.clone();
+        let answer = self.attempt(arguments, cx).await;
+        progress.end();
+        answer
+    }
+
+    async fn attempt(self: Arc<Self>, arguments: Value, mut cx: ToolContext) -> Answer {
         cx.check()?;
         self.arguments.check(&arguments)?;
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());

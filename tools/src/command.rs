@@ -22,7 +22,11 @@ pub struct CommandOptions {
     /// The shell, which is called with `-c` and the command. `/bin/sh` unless set.
     pub shell: PathBuf,
     /// Names of environment variables that commands get beside the usual ones (`PATH`, `HOME`, `LANG` and the like).
-    /// Everything else of this process' environment, and so every secret in it, is kept from them.
+    /// Nothing else of this process' environment is handed to them.
+    ///
+    /// They run as this process' user, though, and may look at what that user may look at: on Linux at the environment
+    /// of this very process (`/proc/PID/environ`), unless it has made itself not dumpable (`PR_SET_DUMPABLE`), as the
+    /// program `rethread` does when it starts. From a process of root nothing keeps them.
     pub environment: Vec<String>,
     /// Which commands may run, by their first words. All unless set. A convenience, no wall: see [`CommandRules`].
     pub rules: CommandRules,
@@ -73,7 +77,7 @@ pub(crate) async fn spawn(
         .process_group(0)
         .kill_on_drop(true);
     let spawned = if options.isolation.is_wanted() {
-        options.isolation.spawn(process, workspace.root()).await?
+        options.isolation.spawn(process, workspace).await?
     } else {
         process.spawn()
     };

@@ -8,10 +8,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AskPerson, OutputStore, Workspace};
-
-/// The bytes of one progress message; what is over is cut off.
-const PROGRESS_BYTES_MAX: usize = 4 * 1024;
+use crate::{AskPerson, OutputStore, Progress, Workspace};
 
 /// The circumstances of one attempt at one call. Cheap to clone.
 ///
@@ -137,32 +134,5 @@ impl fmt::Debug for ToolContext {
             .field("attempt", &self.attempt)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
-    }
-}
-
-/// Where a tool says how far it is. The default says it to nobody.
-#[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
-
-impl Progress {
-    /// Hands each message to `listener`, on the thread of the tool, which waits for it: it must be quick and must
-    /// not block.
-    pub fn new(listener: impl Fn(String) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(listener)))
-    }
-
-    /// Says how far the tool is. Messages over 4 KiB are cut.
-    pub fn say(&self, message: impl Into<String>) {
-        if let Some(listener) = &self.0 {
-            let mut message = message.into();
-            message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
-            listener(message);
-        }
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Progress(listener)" } else { "Progress(nobody)" })
     }
 }

@@ -123,8 +123,17 @@ struct Table {
     entries: BTreeMap<String, Arc<Entry>>,
     /// What earlier runtimes left.
     old: Vec<Record>,
-    /// Owners of processes that are being started.
-    starting: Vec<Arc<str>>,
+    /// Processes that are being started.
+    starting: BTreeMap<u64, Starting>,
+    n_starts: u64,
+}
+
+/// A process that is being started.
+#[derive(Debug)]
+struct Starting {
+    owner: Arc<str>,
+    /// Cancelled when the call is called off and when the owner ends, so that what comes of it is not left running.
+    cancel: CancellationToken,
 }
 
 impl Drop for Shared {
@@ -195,11 +204,15 @@ impl Processes {
         Self(Arc::new(Shared { folder, _lock: lock, runtime, commands, options, stop, table }))
     }
 
-    /// Ends all processes of an owner, for example when its thread has ended. Returns when they are told; they are
-    /// killed within a second.
+    /// Ends all processes of an owner, those included that are being started, for example when its thread has ended.
+    /// Returns when they are told; they are killed within a second.
     pub fn end_owner(&self, owner: &str) {
-        for entry in self.0.table.lock().entries.values().filter(|entry| &*entry.owner == owner) {
+        let table = self.0.table.lock();
+        for entry in table.entries.values().filter(|entry| &*entry.owner == owner) {
             entry.end(Why::OwnerEnded);
+        }
+        for starting in table.starting.values().filter(|starting| &*starting.owner == owner) {
+            starting.cancel.cancel();
         }
     }
 
@@ -277,7 +290,7 @@ impl Processes {
         if self.0.stop.is_cancelled() {
             return Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down"));
         }
-        let _place = self.reserve(&cx.owner)?;
+        let place = self.reserve(cx)?;
         let mark = new_mark(cx);
         let mut record = Record {
             id: format!("p{}", &mark[..8]),
@@ -293,6 +306,10 @@ impl Processes {
             state: Recorded::Running,
         };
         self.record(record.clone()).await?;
+        if place.cancel.is_cancelled() {
+            self.0.folder.iter().for_each(|folder| record.remove(folder));
+            return Err(called_off());
+        }
         let environment = [(MARK, record.mark.as_str())];
         let spawned = command::spawn(&self.0.commands, command, folder, &environment, &cx.workspace).await;
         let child = match spawned {
@@ -315,12 +332,16 @@ impl Processes {
         let evicted = {
             let mut table = self.0.table.lock();
             table.entries.insert(record.id, Arc::clone(&entry));
+            // Under the lock: whoever ends the owner finds either the place, and has cancelled it, or the entry.
+            if place.cancel.is_cancelled() {
+                entry.end(Why::OwnerEnded);
+            }
             table.forget_oldest_ended()
         };
         for (old, folder) in evicted.iter().zip(self.0.folder.iter().cycle()) {
             old.record().remove(folder);
         }
-        Ok(entry)
+        if place.cancel.is_cancelled() { Err(called_off()) } else { Ok(entry) }
     }
 
     fn entry_options(&self, lifetime: Duration) -> entry::Options {
@@ -333,11 +354,13 @@ impl Processes {
     }
 
     /// Counts a process that is about to be started.
-    fn reserve(&self, owner: &Arc<str>) -> Result<Place<'_>, ExecutionError> {
+    fn reserve(&self, cx: &ToolContext) -> Result<Place<'_>, ExecutionError> {
+        let owner = &cx.owner;
         let options = &self.0.options;
         let mut table = self.0.table.lock();
         let running = table.entries.values().filter(|entry| entry.is_running());
-        let running: Vec<_> = running.map(|entry| &entry.owner).chain(&table.starting).cloned().collect();
+        let starting = table.starting.values().map(|starting| &starting.owner);
+        let running: Vec<_> = running.map(|entry| &entry.owner).chain(starting).cloned().collect();
         let n_own = running.iter().filter(|other| *other == owner).count();
         if running.len() >= options.n_running_max || n_own >= options.n_running_per_owner_max {
             return Err(ExecutionError::new(
@@ -351,8 +374,10 @@ impl Processes {
                 ),
             ));
         }
-        table.starting.push(Arc::clone(owner));
-        Ok(Place { processes: self, owner: Arc::clone(owner) })
+        table.n_starts += 1;
+        let (number, cancel) = (table.n_starts, cx.cancel.child_token());
+        table.starting.insert(number, Starting { owner: Arc::clone(owner), cancel: cancel.clone() });
+        Ok(Place { processes: self, number, cancel })
     }
 
     async fn record(&self, record: Record) -> Result<(), ExecutionError> {
@@ -378,16 +403,18 @@ impl Table {
 /// A place among those that run, until the process has its own.
 struct Place<'a> {
     processes: &'a Processes,
-    owner: Arc<str>,
+    number: u64,
+    cancel: CancellationToken,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut table = self.processes.0.table.lock();
-        if let Some(place) = table.starting.iter().position(|owner| *owner == self.owner) {
-            table.starting.swap_remove(place);
-        }
+        self.processes.0.table.lock().starting.remove(&self.number);
     }
+}
+
+fn called_off() -> ExecutionError {
+    ExecutionError::new(ErrorKind::Cancelled, "the call was called off; nothing of it is left running")
 }
 
 impl From<&Record> for ProcessInfo {

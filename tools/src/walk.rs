@@ -9,7 +9,7 @@ use cap_std::fs::{Dir, File, Metadata};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::workspace::open_file;
+use crate::workspace::{Inside, open_file};
 use crate::{Resolved, Workspace, WorkspaceError};
 
 /// How deep folders are followed.
@@ -69,12 +69,13 @@ pub(crate) struct Options {
 }
 
 /// A walk: depth first, each folder's entries sorted by name, a folder before what is in it. Links are met and not
-/// followed. Ignore files of the start's parents inside the workspace count, those outside do not.
+/// followed, what is reserved is not met. Ignore files of the start's parents inside the workspace count, those outside do not.
 ///
 /// What cannot be read is counted in `n_unreadable` and passed over.
 #[derive(Debug)]
 pub(crate) struct Walk {
     options: Options,
+    reserved: Arc<Inside>,
     /// The folders being gone through, the innermost last.
     open: Vec<Level>,
     pub(crate) n_unreadable: u64,
@@ -95,7 +96,8 @@ impl Walk {
     pub(crate) fn new(workspace: &Workspace, start: &Resolved, options: Options) -> Result<Self, WorkspaceError> {
         let fault = |source| WorkspaceError::io(&start.relative, source);
         let folder = workspace.dir().open_dir(start.as_path()).map_err(fault)?;
-        let mut walk = Self { options, open: Vec::new(), n_unreadable: 0, n_left_out: 0 };
+        let reserved = Arc::clone(workspace.reserved());
+        let mut walk = Self { options, reserved, open: Vec::new(), n_unreadable: 0, n_left_out: 0 };
         let mut rules = Vec::new();
         if !options.all {
             let mut above = PathBuf::new();
@@ -156,7 +158,7 @@ impl Iterator for Walk {
                 continue;
             };
             let path = level.path.join(&name);
-            if !self.options.all && is_ignored(&level.rules, &path, kind) {
+            if self.reserved.has(&path) || !self.options.all && is_ignored(&level.rules, &path, kind) {
                 continue;
             }
             let entry = Entry { path, kind, folder: Arc::clone(&level.folder), name };

@@ -4,14 +4,21 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rustix::fs::OFlags;
 
+mod reserved;
+mod turns;
 mod write;
+
+pub(crate) use reserved::Inside;
+pub use reserved::Reserved;
+pub use turns::Workspaces;
 
 /// The bytes of a path; Linux' own limit.
 const PATH_BYTES_MAX: usize = 4096;
@@ -29,16 +36,17 @@ const N_LINKS_MAX: usize = 40;
 /// visible; and a *command* that a tool starts is a process of its own, which no path check confines. A symbolic link
 /// with an absolute target is followed only where the target is written with the workspace's own path.
 ///
-/// Share one value among all who work in a folder: edits through one value take turns, edits through two may undo
-/// each other.
+/// Share one value among all who work in a folder, or open it by [`Workspaces`]: edits through one value take turns,
+/// edits through two that were opened apart may undo each other.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
     /// The root as it was given, where that is another spelling of it.
     root_given: PathBuf,
     dir: Dir,
+    reserved: Arc<Inside>,
     /// Held by whoever reads a file in order to write it again.
-    pub(crate) writing: Mutex<()>,
+    pub(crate) writing: Arc<Mutex<()>>,
 }
 
 /// A place inside a workspace. It need not exist.
@@ -80,6 +88,12 @@ pub enum WorkspaceError {
     /// It leads outside.
     #[error("`{path}` is outside the workspace; use a path inside it, relative to its folder")]
     Outside {
+        /// The path as given.
+        path: String,
+    },
+    /// It is not for tools, see [`Reserved`].
+    #[error("`{path}` belongs to what runs the tools, and is for none of them")]
+    Reserved {
         /// The path as given.
         path: String,
     },
@@ -136,7 +150,7 @@ impl WorkspaceError {
 impl From<WorkspaceError> for ExecutionError {
     fn from(error: WorkspaceError) -> Self {
         let kind = match &error {
-            WorkspaceError::Outside { .. } => ErrorKind::Denied,
+            WorkspaceError::Outside { .. } | WorkspaceError::Reserved { .. } => ErrorKind::Denied,
             WorkspaceError::NotFound { .. } => ErrorKind::NotFound,
             WorkspaceError::NotAFolder { .. } | WorkspaceError::NotAFile { .. } | WorkspaceError::Unusable { .. } => {
                 ErrorKind::InvalidArguments
@@ -157,17 +171,47 @@ impl From<WorkspaceError> for ExecutionError {
 impl Workspace {
     /// The workspace in this folder, which must exist. Blocks on the file system.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
+        Self::open_without(folder, &Reserved::default())
+    }
+
+    /// As [`Workspace::open`], without what is reserved in it.
+    pub fn open_without(folder: impl AsRef<Path>, reserved: &Reserved) -> Result<Self, WorkspaceError> {
         let folder = folder.as_ref();
         let root = folder.canonicalize().map_err(|source| WorkspaceError::io(folder, source))?;
         let dir =
             Dir::open_ambient_dir(&root, ambient_authority()).map_err(|source| WorkspaceError::io(folder, source))?;
         let root_given = std::path::absolute(folder).unwrap_or_else(|_| root.clone());
-        Ok(Self { root, root_given, dir, writing: Mutex::new(()) })
+        let reserved = Arc::new(reserved.within(&root));
+        Ok(Self { root, root_given, dir, reserved, writing: Arc::default() })
     }
 
     /// Its folder: absolute, without links.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The first reserved place that lies in it, from its folder on; `.` when all of it is reserved. Names that are
+    /// reserved wherever they stand do not count.
+    pub fn reserved_inside(&self) -> Option<String> {
+        self.reserved.first()
+    }
+
+    /// Whether all of it is reserved, so that nothing can be done in it.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved.has(Path::new(""))
+    }
+
+    /// Whether its folder is still the one at its path: it may have been removed, and made anew. Blocks on the file
+    /// system.
+    pub fn is_current(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let (Ok(found), Ok(own)) = (std::fs::metadata(&self.root), self.dir.dir_metadata()) else { return false };
+        (found.dev(), found.ino()) == (MetadataExt::dev(&own), MetadataExt::ino(&own))
+    }
+
+    /// What no tool may meet.
+    pub(crate) fn reserved(&self) -> &Arc<Inside> {
+        &self.reserved
     }
 
     /// The handle through which everything is opened.
@@ -176,8 +220,8 @@ impl Workspace {
     }
 
     /// The place a path means: relative to the folder, or absolute and inside it. Links are followed as long as they
-    /// stay inside; the place and folders on the way to it need not exist. Blocks on the file system, and never looks
-    /// at anything outside.
+    /// stay inside; the place and folders on the way to it need not exist. What is reserved is refused, whichever way
+    /// leads there. Blocks on the file system, and never looks at anything outside.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<Resolved, WorkspaceError> {
         let path = path.as_ref();
         let given = || path.to_string_lossy().chars().take(80).collect::<String>();
@@ -233,6 +277,9 @@ impl Workspace {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => exists = false,
                 Err(source) => return Err(WorkspaceError::io(path, source)),
             }
+        }
+        if self.reserved.has(&place) {
+            return Err(WorkspaceError::Reserved { path: shown(path) });
         }
         Ok(Resolved { relative: place, exists })
     }

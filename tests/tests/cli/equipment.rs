@@ -7,7 +7,7 @@ use rethread_tests::binary::{Ran, Running, Scene};
 use serde_json::{Value, json};
 
 /// A workflow of one model that makes these calls, one after the other.
-fn calls(tools: &str, calls: &[(&str, Value)]) -> String {
+pub(crate) fn calls(tools: &str, calls: &[(&str, Value)]) -> String {
     let answers: Vec<_> = calls
         .iter()
         .map(|(name, arguments)| json!({ "tool_calls": [{ "name": name, "arguments": arguments }] }))
@@ -24,7 +24,7 @@ fn calls(tools: &str, calls: &[(&str, Value)]) -> String {
 }
 
 /// What the tools answered, or how they failed.
-fn said(scene: &Scene) -> Vec<String> {
+pub(crate) fn said(scene: &Scene) -> Vec<String> {
     let types = "TOOL_EXECUTION_COMPLETED,TOOL_EXECUTION_FAILED";
     let ended = scene.run(&format!("events last --jsonl --type {types}")).ok().lines();
     let text = |event: &Value| {

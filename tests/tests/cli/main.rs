@@ -18,6 +18,7 @@ mod inbox;
 mod limits;
 mod people;
 mod rerun;
+mod reserved;
 mod sent;
 mod shapes;
 mod terminal;

@@ -37,3 +37,4 @@ mod strategies;
 mod stream;
 mod tool_asks;
 mod tools;
+mod workspaces;

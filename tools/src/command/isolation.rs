@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use tokio::process::{Child, Command};
 
+use crate::Workspace;
+
 /// What commands, and all they start, are kept from by the system.
 ///
 /// On Linux the kernel does it: a filter of system calls (seccomp) for the network, Landlock for files. Both are put
@@ -18,6 +20,9 @@ use tokio::process::{Child, Command};
 ///
 /// What this does not hold in: how much memory, time on the processor and space in the workspace a command takes, and
 /// what it **reads**: the files that this process may read, it may.
+///
+/// The system can open a folder to commands and cannot take a part of it out again. So no command runs, where it is to
+/// write in the workspace only, in a workspace with a [reserved](crate::Reserved) place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
     /// Whether commands run without network: they can open no socket of any kind, local ones included, so that they
@@ -124,9 +129,18 @@ impl Isolation {
     pub(super) async fn spawn(
         &self,
         mut process: Command,
-        workspace: &Path,
+        workspace: &Workspace,
     ) -> Result<io::Result<Child>, ExecutionError> {
         let mut wanted = self.clone();
+        if let Some(place) = workspace.reserved_inside().filter(|_| self.write_in_workspace_only) {
+            return Err(ExecutionError::new(
+                ErrorKind::Configuration,
+                format!(
+                    "nothing was run: `{place}` in the workspace is not for tools, and a command that may write in the \
+                     workspace could write there; a person has to put one of them elsewhere"
+                ),
+            ));
+        }
         if let Some(missing) = self.missing() {
             if self.when_missing == WhenMissing::Refuse {
                 return Err(ExecutionError::new(
@@ -139,7 +153,7 @@ impl Isolation {
             wanted.without_network &= support.network;
             wanted.write_in_workspace_only &= support.files;
         }
-        let workspace = workspace.to_owned();
+        let workspace = workspace.root().to_owned();
         let runtime = tokio::runtime::Handle::current();
         let (tell, told) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("rethread-spawn".to_owned()).spawn(move || {

@@ -20,7 +20,8 @@ const N_PATTERNS_MAX: usize = 1000;
 ///
 /// When there is something in `allow`, each of them must fit a pattern there; what cannot be told from the text (a
 /// program named by a variable, `eval`, `sh -c`, a script by way of `.`) then needs a pattern of its own. `deny` wins
-/// over `allow`.
+/// over `allow`. Where it would take a whole shell to tell which commands there are (`case` in `$(…)`, say), nothing
+/// is run.
 ///
 /// **Patterns are a convenience, not a sandbox.** A program that may run can start others (`find -exec`, `make`,
 /// `python`), and a shell has more ways to say a thing than any pattern knows. To hold a command in, use
@@ -65,7 +66,10 @@ impl CommandRules {
         if self.allow.is_empty() && self.deny.is_empty() {
             return Ok(());
         }
-        for simple in simple_commands(command) {
+        let commands = simple_commands(command).map_err(|unclear| {
+            denied(format!("which commands it has cannot be told, because of {}; say it in a simpler way", unclear.0))
+        })?;
+        for simple in commands {
             if let Some(pattern) = self.deny.iter().find(|pattern| pattern.fits(&simple)) {
                 return Err(denied(format!("`{simple}` is denied here by the pattern `{pattern}`")));
             }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
     InputRequest, InputRequiredResult, RequestId, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 
 use super::connection::{Connection, with_causes};
@@ -45,7 +44,7 @@ pub(super) async fn call(
     };
     let mut params = CallToolRequestParams::new(tool).with_arguments(arguments);
     for _ in 0..N_ROUNDS_MAX {
-        match once(&connection, params.clone(), &cx).await {
+        match once(server, &connection, params.clone(), &cx).await {
             Ok(Response::Complete(result)) => return answer::from(result, output),
             Ok(Response::InputRequired(asked)) => {
                 params.request_state = asked.request_state.clone();
@@ -74,8 +73,15 @@ enum Ended {
 }
 
 /// Sends one request and waits for its response. When the call is called off or dropped the server is told.
-async fn once(connection: &Connection, params: CallToolRequestParams, cx: &ToolContext) -> Result<Response, Ended> {
+async fn once(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    params: CallToolRequestParams,
+    cx: &ToolContext,
+) -> Result<Response, Ended> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    // Dropped after the entry among the open calls is.
+    let mut unanswered = Unanswered { server, connection, request: None };
     let open = connection.calls.open(cx);
     let sent = connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
     let handle = tokio::select! {
@@ -83,7 +89,7 @@ async fn once(connection: &Connection, params: CallToolRequestParams, cx: &ToolC
         () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
     };
     open.sent(handle.id.clone(), handle.progress_token.clone());
-    let mut unanswered = Unanswered { peer: connection.peer.clone(), request: Some(handle.id.clone()) };
+    unanswered.request = Some(handle.id.clone());
     let response = tokio::select! {
         response = handle.await_response() => response,
         () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
@@ -96,22 +102,24 @@ async fn once(connection: &Connection, params: CallToolRequestParams, cx: &ToolC
     }
 }
 
-/// Tells the server that nobody waits any more, unless it has answered.
-struct Unanswered {
-    peer: Peer<RoleClient>,
+/// Tells the server that nobody waits any more, unless it has answered, and has it looked whether it still does.
+struct Unanswered<'a> {
+    server: &'a Arc<Server>,
+    connection: &'a Arc<Connection>,
     request: Option<RequestId>,
 }
 
-impl Drop for Unanswered {
+impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         let Some(request) = self.request.take() else { return };
-        let peer = self.peer.clone();
+        let peer = self.connection.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let reason = Some("the call was called off".to_owned());
                 let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(request), reason)).await;
             });
         }
+        self.server.look_after(self.connection);
     }
 }
 

@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
-use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, Peer, RunningService, serve_client_with_lifecycle};
+use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, RunningService, ServiceError, serve_client_with_lifecycle,
+};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncReadExt, BufReader};
@@ -41,6 +44,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) calls: Arc<Calls>,
     process: Mutex<Option<Process>>,
+    /// Whether a call was given up since something came back.
+    is_doubtful: AtomicBool,
 }
 
 struct Process {
@@ -140,11 +145,36 @@ impl Connection {
 
     fn new(service: RunningService<RoleClient, Handler>, calls: Arc<Calls>, process: Option<Process>) -> Self {
         let peer = service.peer().clone();
-        Self { service: tokio::sync::Mutex::new(Some(service)), peer, calls, process: Mutex::new(process) }
+        Self {
+            service: tokio::sync::Mutex::new(Some(service)),
+            peer,
+            calls,
+            process: Mutex::new(process),
+            is_doubtful: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.peer.is_transport_closed()
+    }
+
+    /// A call was given up: perhaps nothing is answered any more.
+    pub(super) fn doubt(&self) {
+        self.is_doubtful.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Ordering::Acquire)
+    }
+
+    /// Whether anything comes back in time, be it a refusal. Then there is no doubt any more.
+    pub(super) async fn answers(&self, wait: Duration) -> bool {
+        let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+        let answers = matches!(timeout(wait, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))));
+        if answers {
+            self.is_doubtful.store(false, Ordering::Release);
+        }
+        answers
     }
 
     /// Closes it in good order: a process sees the end of its input, then SIGTERM, then SIGKILL.

@@ -37,18 +37,35 @@ impl Calls {
         OpenCall { calls: Arc::clone(self), number }
     }
 
-    /// The call that a server's request is about. Where the transport does not tell, it is the one that began last:
-    /// a server asks as soon as it is called.
+    /// The call that a server's request is about; none where that is not certain. Standard streams do not tell, and
+    /// calls of all threads go over one connection: then it is the only one that is open, or it cannot be told.
     fn about(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
         let calls = self.0.lock();
-        let named = match origin {
+        match origin {
             Some(InboundStreamOrigin::OutboundRequest(id)) => {
-                calls.values().find(|call| call.sent.as_ref().is_some_and(|(request, _)| request == id))
+                let named = calls.values().find(|call| call.sent.as_ref().is_some_and(|(request, _)| request == id));
+                named.or_else(|| the_only(calls.values().filter(|call| call.sent.is_none())))
             }
-            _ => None,
-        };
-        named.or_else(|| calls.values().next_back()).map(|call| call.cx.clone())
+            _ => the_only(calls.values()),
+        }
+        .map(|call| call.cx.clone())
     }
+
+    /// The call that this progress is of; one that is still being sent, when no other can be meant.
+    fn at(&self, token: &ProgressToken) -> Option<ToolContext> {
+        let calls = self.0.lock();
+        let named = calls.values().find(|call| call.sent.as_ref().is_some_and(|(_, progress)| progress == token));
+        let found = named.or_else(|| the_only(calls.values().filter(|call| call.sent.is_none())));
+        found.map(|call| call.cx.clone())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}
+
+fn the_only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|_| all.next().is_none())
 }
 
 pub(super) struct OpenCall {
@@ -101,28 +118,23 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some(cx) = self.calls.about(context.extensions.get::<InboundStreamOrigin>()) else {
-            // Nobody called it, so there is nobody to ask.
+            // Whoever is not asked cannot agree.
+            tracing::warn!(
+                server = self.name,
+                "an MCP server's question is declined: it cannot be told whose call it is about"
+            );
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
         Ok(ask(&self.name, request, &cx, context.ct.clone()).await)
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
-        let progress = {
-            let calls = self.calls.0.lock();
-            let is_named =
-                |call: &&Open| call.sent.as_ref().is_some_and(|(_, progress)| *progress == params.progress_token);
-            let named = calls.values().find(is_named);
-            // One that is still being sent, when no other can be meant.
-            let named = named.or_else(|| calls.values().rev().find(|call| call.sent.is_none()));
-            named.map(|call| call.cx.progress.clone())
-        };
-        if let Some(progress) = progress {
+        if let Some(cx) = self.calls.at(&params.progress_token) {
             let far = match params.total {
                 Some(total) => format!("{} of {total}", params.progress),
                 None => params.progress.to_string(),
             };
-            progress.say(match params.message {
+            cx.progress.say(match params.message {
                 Some(message) => format!("{far}: {message}"),
                 None => far,
             });

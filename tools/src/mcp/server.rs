@@ -27,6 +27,8 @@ const N_TOOLS_MAX: usize = 512;
 const N_PAGES_MAX: usize = 64;
 /// The bytes of a description, which weighs on every request to a model.
 const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
+/// How long a server that let a call wait in vain has to show that it lives.
+const PING: Duration = Duration::from_secs(5);
 /// How long changes of a list are collected before it is read again.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -112,7 +114,9 @@ impl Server {
             return Err(McpError::Configuration(fault.clone()));
         }
         let mut current = self.connection.lock().await;
-        if let Some(connection) = current.as_ref().filter(|connection| !connection.is_closed()) {
+        if let Some(connection) = current.as_ref()
+            && self.is_usable(connection).await
+        {
             return Ok((Arc::clone(connection), false));
         }
         // The old one, if there is one, ends with its process before the new one begins.
@@ -126,6 +130,41 @@ impl Server {
         *current = Some(Arc::clone(&connection));
         self.runtime.spawn(follow(Arc::downgrade(self), connection.peer.clone(), self.closed.clone()));
         Ok((connection, true))
+    }
+
+    /// Whether calls can be made over a connection. One on which a call was given up has to show that it lives; as long
+    /// as other calls are open on it, it stays, since a server may be busy with one of them.
+    async fn is_usable(&self, connection: &Connection) -> bool {
+        if connection.is_closed() {
+            return false;
+        }
+        if !connection.is_doubtful() || !connection.calls.is_empty() {
+            return true;
+        }
+        let answers = tokio::select! {
+            answers = connection.answers(self.config.connect_timeout.min(PING)) => answers,
+            () = self.closed.cancelled() => return true,
+        };
+        if !answers && connection.calls.is_empty() {
+            tracing::warn!(server = self.config.name, "an MCP server does not answer any more: it is connected anew");
+            return false;
+        }
+        true
+    }
+
+    /// Has it looked whether a connection on which a call was given up can still be used. Calls that come meanwhile
+    /// wait.
+    pub(super) fn look_after(self: &Arc<Self>, connection: &Arc<Connection>) {
+        connection.doubt();
+        let (server, connection) = (Arc::clone(self), Arc::clone(connection));
+        self.runtime.spawn(async move {
+            let mut current = server.connection.lock().await;
+            let is_current = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &connection));
+            if is_current && !server.is_usable(&connection).await {
+                *current = None;
+                connection.close().await;
+            }
+        });
     }
 
     /// Has the list read again, soon.

@@ -65,7 +65,7 @@ async fn the_tools_of_a_server_are_listed_and_called() {
     let r = rig(json!({ "recovery": { "add": "safe" }, "approval": ["env"], "disabledTools": ["huge"] })).await;
     let tools = r.reports[0].tools.as_ref().unwrap();
     expect_test::expect![[
-        r#"s__add s__ask s__big s__die s__env s__fail s__grow s__hang s__no_type s__picture s__refuse s__slow s__structured"#
+        r#"s__add s__ask s__big s__die s__env s__fail s__flood s__grow s__hang s__no_type s__picture s__refuse s__slow s__stop s__structured"#
     ]]
     .assert_eq(&tools.join(" "));
     expect_test::expect![[r#"
@@ -119,7 +119,7 @@ async fn one_bad_server_does_not_stop_the_rest() {
     let expected = [
         "bad: its configuration cannot be used: `type` `http` does not fit",
         "gone: it cannot be connected to: ",
-        "good: 14 tools",
+        "good: 16 tools",
         "liar: it cannot be connected to: ",
         "loud: it cannot be connected to: ",
         "mute: it cannot be connected to: it did not answer within 300 ms",
@@ -174,6 +174,42 @@ async fn progress_of_a_server_is_progress_of_the_call() {
     assert_eq!(r.f.registry.call("s__slow", json!({}), cx).await.unwrap().text, "done");
     let told: Vec<_> = told.try_iter().collect();
     assert!(told.contains(&"2 of 2: step 2".to_owned()), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_flood_of_progress_is_heard_in_part() {
+    let r = rig(json!({})).await;
+    let (tell, told) = std::sync::mpsc::channel();
+    let cx = r.f.cx().progress(Progress::new(move |text| {
+        let _ = tell.send(text);
+    }));
+    let begun = Instant::now();
+    assert_eq!(r.f.registry.call("s__flood", json!({}), cx).await.unwrap().text, "done");
+    let n_max = 3 + begun.elapsed().as_millis() / 500;
+    let told: Vec<_> = told.try_iter().collect();
+    assert!((1..=n_max).contains(&(told.len() as u128)), "{} of {n_max}", told.len());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answering_is_replaced_when_nobody_else_waits_for_it() {
+    let r = rig(json!({})).await;
+    let cancel = CancellationToken::new();
+    let cx = r.f.cx().cancel(cancel.clone());
+    let stops = r.f.registry.call("s__stop", json!({ "id": r.f.path("id") }), cx);
+    let (error, ()) = tokio::join!(stops, async {
+        let begun = Instant::now();
+        let has_stopped = || {
+            let id = std::fs::read_to_string(r.f.path("id")).unwrap_or_default();
+            std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| stat.contains(") T "))
+        };
+        while !has_stopped() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it did not stop");
+            sleep(Duration::from_millis(10)).await;
+        }
+        cancel.cancel();
+    });
+    assert_eq!(error.unwrap_err().kind, ErrorKind::Cancelled);
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
 }
 
 #[tokio::test]
@@ -251,6 +287,25 @@ async fn a_servers_question_is_asked_of_a_person() {
 }
 
 #[tokio::test]
+async fn a_question_that_could_be_about_several_calls_is_asked_of_nobody() {
+    let r = rig(json!({})).await;
+    let person = || Arc::new(Person { reply: Reply::Accept(Json::from(json!({}))), asked: Mutex::default() });
+    let (first, second) = (person(), person());
+    let asks = r.f.registry.call("s__ask", json!({ "after": r.f.path("go") }), r.f.cx().ask(first.clone()));
+    let cancel = CancellationToken::new();
+    let cx = r.f.cx().ask(second.clone()).cancel(cancel.clone());
+    let (answer, _, ()) = tokio::join!(asks, r.f.registry.call("s__hang", json!({}), cx), async {
+        logged(&r.f, &["tools/call", "\"ask\""]).await;
+        logged(&r.f, &["tools/call", "\"hang\""]).await;
+        r.f.write("go", "");
+        logged(&r.f, &["\"action\""]).await;
+        cancel.cancel();
+    });
+    assert_eq!(answer.unwrap().text, r#"{"action": "decline"}"#);
+    assert!(first.asked.lock().unwrap().is_empty() && second.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_server_sees_no_secrets_and_ends_with_its_group() {
     let f = Fixture::new([]);
     let python = format!("sleep 1000 & echo $! > ids; exec python3 {} stdio", script().display());
@@ -304,7 +359,7 @@ async fn a_server_is_reached_by_http_with_its_headers() {
     let (_server, url) = http(&f).await;
     let header = |token: &str| json!({ "url": url, "headers": { "Authorization": format!("Bearer {token}") } });
     let r = rig_of(f, json!({ "good": header("s3cret-token"), "bad": header("wr0ng-token") })).await;
-    assert_eq!(r.reports[1].tools.as_ref().unwrap().len(), 14, "{:?}", r.reports);
+    assert_eq!(r.reports[1].tools.as_ref().unwrap().len(), 16, "{:?}", r.reports);
     assert_eq!(r.f.call("good__add", json!({ "a": 2, "b": 3 })).await, "5");
     let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
     assert!(error.starts_with("it cannot be connected to: ") && !error.contains("wr0ng"), "{error}");

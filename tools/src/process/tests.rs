@@ -1,5 +1,8 @@
 use std::process::{Command, Stdio};
 
+use futures::FutureExt;
+use futures::future::FusedFuture;
+
 use super::*;
 use crate::built_in::fixture::Fixture;
 
@@ -133,5 +136,53 @@ fn the_processes_go_with_the_runtime_they_were_started_on() {
     while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(begun.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts a process, and has something happen between its place and its entry.
+async fn start_and(happens: impl FnOnce(&Processes, &ToolContext)) {
+    let f = Fixture::new([]);
+    let records = tempfile::tempdir().unwrap();
+    let processes = open(records.path());
+    let cx = f.cx().owner("a");
+    let mut starting =
+        std::pin::pin!(processes.start_here("touch begun; sleep 1000", f.path(""), Duration::from_secs(60), &cx));
+    // It waits for its first record.
+    assert!(futures::poll!(&mut starting).is_pending());
+    happens(&processes, &cx);
+    assert_eq!(starting.await.unwrap_err().kind, ErrorKind::Cancelled);
+    assert_eq!((processes.list(&cx).len(), f.path("begun").exists()), (0, false));
+    assert!(processes.0.table.lock().starting.is_empty());
+    assert!(!std::fs::read_dir(records.path()).unwrap().any(|file| file.unwrap().path().extension().is_some()));
+}
+
+#[tokio::test]
+async fn a_process_whose_owner_ends_or_whose_call_is_called_off_while_it_is_being_started_does_not_begin() {
+    start_and(|processes, _| processes.end_owner("a")).await;
+    start_and(|_, cx| cx.cancel.cancel()).await;
+}
+
+#[tokio::test]
+async fn however_far_a_start_is_when_its_owner_ends_nothing_is_left_running() {
+    for n_steps in 1..40 {
+        let f = Fixture::new([]);
+        let records = tempfile::tempdir().unwrap();
+        let processes = open(records.path());
+        let cx = f.cx().owner("a");
+        let mut starting =
+            std::pin::pin!(processes.start_here("sleep 1000", f.path(""), Duration::from_secs(60), &cx).fuse());
+        for _ in 0..n_steps {
+            let _ = futures::poll!(&mut starting);
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        processes.end_owner("a");
+        if !starting.is_terminated() {
+            assert_eq!(starting.await.unwrap_err().kind, ErrorKind::Cancelled);
+        }
+        let entry = processes.0.table.lock().entries.values().next().cloned();
+        if let Some(entry) = entry {
+            entry.ended().await;
+            assert_eq!(entry.state().words(), "killed when its thread ended");
+        }
     }
 }

@@ -134,6 +134,18 @@ fn links_are_met_and_not_followed() {
 }
 
 #[test]
+fn what_is_reserved_is_not_met() {
+    let folder = folder(&[("log/format", ""), ("a/set.toml", ""), ("a/x", ""), ("set.toml", "")]);
+    let reserved = crate::Reserved::default().place(folder.path().join("log")).name("set.toml");
+    let workspace = Workspace::open_without(folder.path(), &reserved).unwrap();
+    for options in [ALL, USUAL] {
+        let walk = Walk::new(&workspace, &workspace.resolve("").unwrap(), options).unwrap();
+        let met: Vec<_> = walk.map(|entry| entry.path.display().to_string()).collect();
+        assert_eq!(met, ["a", "a/x"]);
+    }
+}
+
+#[test]
 fn an_ignore_file_that_is_a_trap_is_passed_over() {
     let folder = folder(&[("a/x", ""), ("b/x", ""), ("c/x", "")]);
     make_pipe(&folder.path().join("a/.gitignore"));

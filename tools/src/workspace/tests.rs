@@ -181,3 +181,82 @@ fn a_workspace_must_be_a_folder() {
     assert!(matches!(Workspace::open(f.inside.join("file")), Err(WorkspaceError::NotAFolder { .. })));
     assert!(matches!(Workspace::open(f.inside.join("none")), Err(WorkspaceError::NotFound { .. })));
 }
+
+#[test]
+fn what_is_reserved_is_refused_by_every_way_to_it() {
+    let f = fixture();
+    for folder in ["folder/log/deep", "data"] {
+        fs::create_dir_all(f.inside.join(folder)).unwrap();
+    }
+    fs::write(f.inside.join("data/format"), "3").unwrap();
+    symlink("data", f.inside.join("log")).unwrap();
+    symlink("data/format", f.inside.join("innocent")).unwrap();
+    symlink("folder/set.toml", f.inside.join("dangling")).unwrap();
+    // One place by a link, one that is not there yet, one by name; and some outside, which change nothing.
+    let reserved = Reserved::default()
+        .place(f.inside.join("log"))
+        .place(f.inside.join("later/log"))
+        .place(&f.outside)
+        .place(f.inside.parent().unwrap())
+        .name("set.toml");
+    let workspace = Workspace::open_without(&f.inside, &reserved).unwrap();
+    let absolute = f.inside.join("data/format");
+    for path in [
+        "data",
+        "data/format",
+        "log",
+        "log/new/file",
+        "innocent",
+        "folder/../data/x",
+        "later/log",
+        "later/log/x",
+        "set.toml",
+        "folder/set.toml",
+        "Set.TOML",
+        "DATA/format",
+        "set.toml/x",
+        "dangling",
+        absolute.to_str().unwrap(),
+    ] {
+        assert!(matches!(workspace.resolve(path), Err(WorkspaceError::Reserved { .. })), "{path}");
+    }
+    for path in ["", "file", "folder/log/deep", "later", "later/x", "database", "set.toml.md"] {
+        assert!(workspace.resolve(path).is_ok(), "{path}");
+    }
+    let error = ExecutionError::from(workspace.resolve("log/x").unwrap_err());
+    assert_eq!(error.kind, ErrorKind::Denied);
+    assert_eq!(error.message, "`log/x` belongs to what runs the tools, and is for none of them");
+}
+
+#[test]
+fn workspaces_of_one_folder_take_turns_however_it_is_written_and_none_is_kept() {
+    let f = fixture();
+    symlink(&f.inside, f.outside.join("link")).unwrap();
+    let workspaces = Workspaces::default();
+    let first = workspaces.open(&f.inside).unwrap();
+    for other in [f.inside.join("folder/.."), f.outside.join("link")] {
+        let other = workspaces.open(other).unwrap();
+        assert!(Arc::ptr_eq(&first.writing, &other.writing));
+    }
+    let other = workspaces.open(f.inside.join("folder")).unwrap();
+    assert!(!Arc::ptr_eq(&first.writing, &other.writing));
+    assert_eq!(workspaces.n_open(), 2);
+    drop((first, other));
+    assert_eq!(workspaces.n_open(), 0);
+}
+
+#[test]
+fn a_folder_that_was_made_anew_is_the_new_one() {
+    let f = fixture();
+    let workspaces = Workspaces::default();
+    let old = workspaces.open(f.inside.join("folder")).unwrap();
+    assert!(old.is_current());
+    fs::remove_dir_all(f.inside.join("folder")).unwrap();
+    assert!(!old.is_current());
+    fs::create_dir(f.inside.join("folder")).unwrap();
+    fs::write(f.inside.join("folder/new"), "").unwrap();
+    assert!(!old.is_current());
+    let new = workspaces.open(f.inside.join("folder")).unwrap();
+    assert!(new.is_current() && new.resolve("new").unwrap().exists);
+    assert!(!Arc::ptr_eq(&old.writing, &new.writing));
+}

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cap_std::fs::{Dir, OpenOptions, Permissions, PermissionsExt};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 use rethread_events::fault::ExecutionError;
 
 use super::{Resolved, Workspace, WorkspaceError, regular};
@@ -60,21 +60,7 @@ struct New<'a> {
 
 impl<'a> New<'a> {
     fn write(folder: &'a Dir, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<Self> {
-        static N_MADE: AtomicU64 = AtomicU64::new(0);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let mut n_names = 0;
-        let (mut file, new) = loop {
-            let n = N_MADE.fetch_add(1, Ordering::Relaxed);
-            let name = PathBuf::from(format!(".rethread-{}-{n}.tmp", std::process::id()));
-            match folder.open_with(&name, &options) {
-                Ok(file) => break (file, Self { folder, name, is_placed: false }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n_names < N_NAMES_MAX => {
-                    n_names += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        let (mut file, new) = Self::create(folder, permissions.is_some())?;
         file.write_all(bytes)?;
         if let Some(permissions) = permissions {
             // Whoever may run the old file with its owner's rights did not agree to the new one.
@@ -82,6 +68,29 @@ impl<'a> New<'a> {
         }
         file.sync_all()?;
         Ok(new)
+    }
+
+    /// An empty file; one that is to have the permissions of another is its owner's alone until it has them, so that
+    /// nobody reads meanwhile what only some may read.
+    fn create(folder: &'a Dir, is_private: bool) -> io::Result<(File, Self)> {
+        static N_MADE: AtomicU64 = AtomicU64::new(0);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        if is_private {
+            options.mode(0o600);
+        }
+        let mut n_names = 0;
+        loop {
+            let n = N_MADE.fetch_add(1, Ordering::Relaxed);
+            let name = PathBuf::from(format!(".rethread-{}-{n}.tmp", std::process::id()));
+            match folder.open_with(&name, &options) {
+                Ok(file) => return Ok((file, Self { folder, name, is_placed: false })),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n_names < N_NAMES_MAX => {
+                    n_names += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn take_name(mut self, name: &OsStr) -> io::Result<()> {
@@ -100,3 +109,6 @@ impl Drop for New<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

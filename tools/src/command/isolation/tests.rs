@@ -68,6 +68,19 @@ async fn a_command_that_may_write_in_the_workspace_only_reads_elsewhere_and_writ
 }
 
 #[tokio::test]
+async fn no_command_is_let_into_a_workspace_with_a_reserved_place_in_it() {
+    let wanted = Isolation { write_in_workspace_only: true, ..Isolation::default() };
+    let f = fixture(wanted);
+    let reserved = crate::Reserved::default().place(f.path("log")).place(f.path("../outside"));
+    let workspace = Workspace::open_without(f.path(""), &reserved).unwrap();
+    let call = f.registry.call("run_command", json!({ "command": "touch here" }), crate::ToolContext::new(workspace));
+    let error = call.await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Configuration);
+    assert!(error.message.starts_with("nothing was run: `log` in the workspace is not for tools"), "{}", error.message);
+    assert!(!f.path("here").exists());
+}
+
+#[tokio::test]
 async fn what_holds_one_command_in_does_not_hold_in_this_process() {
     let f = fixture(Isolation { without_network: true, when_missing: WhenMissing::Run, ..Isolation::default() });
     assert_eq!(run(&f, "true").await, "[exit code 0]\n");

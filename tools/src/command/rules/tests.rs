@@ -1,12 +1,12 @@
 use super::*;
 
 fn found(line: &str) -> Vec<String> {
-    simple_commands(line).iter().map(Simple::to_string).collect()
+    simple_commands(line).unwrap().iter().map(Simple::to_string).collect()
 }
 
 #[test]
 fn every_simple_command_of_a_line_is_found() {
-    let cases: [(&str, &[&str]); 16] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("git status", &["git status"]),
         ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
         ("(a; b) && { c; }", &["a", "b", "c"]),
@@ -23,6 +23,11 @@ fn every_simple_command_of_a_line_is_found() {
         ("a # b; c\nd", &["a", "d"]),
         ("r\\m x", &["rm x"]),
         ("'r'm x", &["rm x"]),
+        ("cat <<END; a\nit's\nEND\nb", &["cat", "a", "b"]),
+        ("cat <<-'E N' <<F\n$(c)\n\tE N\n'\nF\nb", &["cat", "b"]),
+        ("cat <<< \"x\"; b", &["cat", "b"]),
+        ("echo ${x:-a; b} ; c", &["echo ${x:-a; b}", "c"]),
+        ("case x in x) a;; esac", &["x in x", "a"]),
     ];
     for (line, expected) in cases {
         assert_eq!(found(line), expected, "{line}");
@@ -32,9 +37,41 @@ fn every_simple_command_of_a_line_is_found() {
 #[test]
 fn what_is_no_shell_is_read_without_harm() {
     for line in ["'", "\"", "$(", "`", "\\", "<", ">", "&&", "((((", "\"$(`'", "a\0b", "🦀 | 🦀"] {
-        let _ = found(line);
+        let _ = simple_commands(line);
     }
-    let _ = found(&"$(\"`".repeat(20_000));
+    let _ = simple_commands(&"$(\"`".repeat(20_000));
+}
+
+#[test]
+fn what_only_a_shell_can_read_is_refused() {
+    for line in [
+        // The bracket of a pattern is none of the substitution.
+        "echo $(case echo in echo) rm -f x;; esac)",
+        "echo \"$(case a in a) :;; esac; rm x)\"",
+        // Quotes in a here-document quote nothing.
+        "cat <<END\n'\nEND2\nrm x\necho '",
+        "cat <<END\n$(rm x)\nEND\n",
+        "cat <<END\n`rm x`\nEND\n",
+        "cat <<END\n\\\nEND\n'\nEND\nrm x",
+        "cat <<$x\n'\n$x\nrm x",
+        "cat <<END 'a\nEND\n' b",
+        "cat <<END \"a\nEND\n\" b",
+        "echo $(cat <<END\n)\nEND\n)",
+        "echo `echo \\`rm x\\``",
+        "echo $'\\''; rm x #'",
+        "echo \"${x#'\"'}\"; rm x; echo \"",
+        "echo \"$(: ${x%)}; rm x)\"",
+    ] {
+        let unclear = simple_commands(line);
+        assert!(unclear.is_err(), "{line}: {unclear:?}");
+        assert!(!check(&["*"], &[], line) && !check(&[], &["nothing"], line), "{line}");
+        assert!(check(&[], &[], line), "{line}");
+    }
+    // What a shell takes for text is text, and what it runs is found.
+    assert!(!check(&["cat"], &[], "cat <<END\ncat '\nEND\nrm x\n"));
+    let error = CommandRules::new(["echo"], []).unwrap().check("echo $(case a in a) b;; esac)").unwrap_err();
+    expect_test::expect![[r#"nothing was run: which commands it has cannot be told, because of `case` in brackets; say it in a simpler way"#]]
+        .assert_eq(&error.message);
 }
 
 fn check(allow: &[&str], deny: &[&str], command: &str) -> bool {

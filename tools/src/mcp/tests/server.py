@@ -3,7 +3,7 @@
 server.py stdio | http PORTFILE
 Every message that comes is a line in the file that LOG names.
 """
-import json, os, sys, threading, time
+import json, os, signal, sys, threading, time
 
 LOG = os.environ.get("LOG")
 out_lock, log_lock = threading.Lock(), threading.Lock()
@@ -18,7 +18,7 @@ NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"typ
 TOOLS = [
     tool("add", NUMBERS, annotations={"readOnlyHint": True}),
     tool("fail"), tool("slow"), tool("hang"), tool("big"), tool("die"), tool("ask"), tool("grow"), tool("picture"),
-    tool("no.type", {"properties": {}}), tool("env"), tool("huge"), tool("refuse"),
+    tool("no.type", {"properties": {}}), tool("env"), tool("flood"), tool("stop"), tool("huge"), tool("refuse"),
     tool("structured", outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
     tool("broken", {"type": "string"}), tool("add", NUMBERS),
 ]
@@ -48,6 +48,16 @@ def call(name, arguments, meta):
         return text("done")
     if name == "hang":
         time.sleep(1000)
+    if name == "flood":
+        for step in range(2000):
+            send({"jsonrpc": "2.0", "method": "notifications/progress",
+                  "params": {"progressToken": token, "progress": step}})
+        return text("done")
+    if name == "stop":
+        with open(arguments["id"], "w") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(1000)
     if name == "big":
         return text("x" * arguments["bytes"])
     if name == "huge":
@@ -57,6 +67,8 @@ def call(name, arguments, meta):
     if name == "env":
         return text(json.dumps(dict(os.environ)))
     if name == "ask":
+        while "after" in arguments and not os.path.exists(arguments["after"]):
+            time.sleep(0.01)
         key = f"ask-{threading.get_ident()}"
         events[key] = threading.Event()
         send({"jsonrpc": "2.0", "id": key, "method": "elicitation/create", "params": {

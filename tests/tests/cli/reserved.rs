@@ -1,0 +1,83 @@
+//! What no tool and no command gets at: the log, the configuration, the keys of the program itself.
+
+use std::process::Command;
+
+use rethread_tests::binary::Scene;
+use serde_json::json;
+
+use crate::equipment::{calls, said, skipped};
+
+#[test]
+fn tools_do_not_get_at_the_log_and_the_configuration() {
+    let scene = Scene::new();
+    let write = |path: &str| ("write_file", json!({ "path": path, "content": "x" }));
+    let reads = [
+        ("read_file", json!({ "path": ".rethread/format" })),
+        ("list_folder", json!({ "path": ".rethread" })),
+        ("edit_file", json!({ "path": "servers.json", "old_text": "{", "new_text": "x" })),
+    ];
+    let mut attempts =
+        vec![write("rethread.toml"), write("sub/rethread.toml"), write(".rethread/mark"), write("servers.json")];
+    attempts.extend(reads);
+    let n_attempts = attempts.len();
+    attempts.push(write("harmless"));
+    scene.write("write.json", calls("write_file read_file list_folder edit_file", &attempts));
+    scene.write("servers.json", r#"{ "mcpServers": {} }"#);
+    scene.run("run write.json --allow-write --mcp servers.json").ok();
+    let said = said(&scene);
+    for text in &said[..n_attempts] {
+        assert!(text.contains("belongs to what runs the tools"), "{text}");
+    }
+    assert!(said[n_attempts].starts_with("wrote"), "{said:?}");
+    assert!(!scene.file("rethread.toml").exists() && !scene.file("sub").exists());
+    scene.run("verify").ok();
+    // By hand as well.
+    let arguments = json!({ "path": "rethread.toml", "content": "x" }).to_string();
+    scene.run_args(["tools", "call", "write_file", "--arguments", &arguments]).code(1).says("denied");
+}
+
+#[test]
+fn commands_are_not_isolated_in_a_folder_with_the_log_in_it() {
+    let scene = Scene::new();
+    scene.write("run.json", calls("run_command", &[("run_command", json!({ "command": "echo x > here" }))]));
+    let run = "run run.json --allow-commands --isolate-commands";
+    scene.run(run).code(2).says("--isolate-commands").says("`.rethread`").says("--data-dir");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = elsewhere.path().join("log");
+    scene.run(&format!("{run} --data-dir {}", log.display())).code(2).says("`rethread.toml`").says("--config");
+    assert!(!scene.file("here").exists());
+    scene.run(&format!("{run} --workspace workspace")).ok();
+}
+
+/// `tools call run_command` with a key in the environment, as another user where this one is root: root reads what it
+/// likes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_does_not_read_the_environment_of_the_program() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+
+    let scene = Scene::new();
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let as_user = |mut command: Command| {
+        if is_root {
+            command.uid(65_534).gid(65_534);
+        }
+        command.output()
+    };
+    std::fs::set_permissions(scene.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let line = "tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/$PPID/status | grep Name";
+    let arguments = json!({ "command": line }).to_string();
+    let mut command = scene.command(["tools", "call", "run_command", "--arguments", &arguments]);
+    command.env("OPENAI_API_KEY", "sk-secret");
+    // As root only where others may run the program at all.
+    let mut version = scene.command(["--version"]);
+    version.env("OPENAI_API_KEY", "sk-secret");
+    if !as_user(version).is_ok_and(|ran| ran.status.success()) {
+        return skipped("the program is not in reach of another user than root");
+    }
+    let ran = as_user(command).unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("rethread") && !said.contains("sk-secret"), "{said}");
+    assert!(ran.status.success(), "{said}");
+}

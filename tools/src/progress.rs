@@ -1,0 +1,98 @@
+//! Where a tool says how far it is, and how often that is heard.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The bytes of one message; what is over is cut off.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// How much time there is between two messages at least: each of them is an event of the log.
+const PACE: Duration = Duration::from_millis(500);
+
+/// Where a tool says how far it is. The default says it to nobody. Every clone is the same.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<Paced>>);
+
+struct Paced {
+    listener: Box<dyn Fn(String) + Send + Sync>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When the listener heard something last.
+    heard: Option<Instant>,
+    /// What it is to hear when its time has come; only the last message counts.
+    waiting: Option<String>,
+    /// Whether somebody sees to that.
+    is_timed: bool,
+}
+
+impl Progress {
+    /// Hands messages to `listener`, on the thread of the tool or of a timer, which waits for it: it must be quick and
+    /// must not block. It hears at most two messages in a second, and the last one before the call ends.
+    pub fn new(listener: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(Paced { listener: Box::new(listener), state: Mutex::default() })))
+    }
+
+    /// Says how far the tool is. Messages over 4 KiB are cut. One that comes too soon after the last waits, and is
+    /// replaced by the next.
+    pub fn say(&self, message: impl Into<String>) {
+        let Some(paced) = &self.0 else { return };
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        let mut state = paced.state.lock();
+        let now = Instant::now();
+        let due = state.heard.map_or(now, |heard| heard + PACE);
+        if due <= now {
+            state.heard = Some(now);
+            state.waiting = None;
+            // Under the lock, so that messages are heard in their order.
+            return (paced.listener)(message);
+        }
+        state.waiting = Some(message);
+        // Outside of a runtime the next message, or the end of the call, sees to it.
+        if !state.is_timed
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            state.is_timed = true;
+            let paced = Arc::downgrade(paced);
+            runtime.spawn(async move {
+                tokio::time::sleep_until(due).await;
+                if let Some(paced) = paced.upgrade() {
+                    paced.state.lock().is_timed = false;
+                    paced.hear_last();
+                }
+            });
+        }
+    }
+
+    /// Has the last message heard, if it was not: the call ends.
+    pub(crate) fn end(&self) {
+        if let Some(paced) = &self.0 {
+            paced.hear_last();
+        }
+    }
+}
+
+impl Paced {
+    fn hear_last(&self) {
+        let mut state = self.state.lock();
+        if let Some(message) = state.waiting.take() {
+            state.heard = Some(Instant::now());
+            (self.listener)(message);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(listener)" } else { "Progress(nobody)" })
+    }
+}
+
+#[cfg(test)]
+mod tests;

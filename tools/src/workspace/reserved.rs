@@ -1,0 +1,96 @@
+//! What lies in a workspace and is not for its tools.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Places that no tool reads, writes, lists or searches, though they lie in its workspace: the folder of the log, files
+/// that say which programs are started. Whoever could write there could run what it likes and undo what it did.
+///
+/// ```
+/// use rethread_tools::{Reserved, Workspace};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let reserved = Reserved::default().place(folder.path().join("log")).name("secrets.toml");
+/// let workspace = Workspace::open_without(folder.path(), &reserved)?;
+/// assert!(workspace.resolve("log/format").is_err());
+/// assert!(workspace.resolve("deep/er/secrets.toml").is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Absolute, as they were given.
+    places: Vec<PathBuf>,
+    names: Vec<String>,
+}
+
+impl Reserved {
+    /// Reserves a file, or a folder with all that is in it. It need not exist yet.
+    #[must_use]
+    pub fn place(mut self, path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        self.places.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        self
+    }
+
+    /// Reserves whatever has this name, however deep, with all that is in it. Upper and lower case are the same, as
+    /// they are to some file systems.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into().to_lowercase());
+        self
+    }
+
+    /// What of it is in the folder `root`, which is without links. Blocks on the file system.
+    pub(super) fn within(&self, root: &Path) -> Inside {
+        let places = self.places.iter().filter_map(|place| {
+            let place = without_links(place);
+            // A workspace inside a reserved folder has none of it but itself.
+            Some(lower(place.strip_prefix(root).ok()?))
+        });
+        Inside { places: places.collect(), names: self.names.clone() }
+    }
+}
+
+/// What is reserved in one workspace; the places from its folder on, in lower case.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Inside {
+    places: Vec<Vec<String>>,
+    names: Vec<String>,
+}
+
+impl Inside {
+    /// Whether a place, given from the workspace's folder on and without links, is reserved.
+    pub(crate) fn has(&self, place: &Path) -> bool {
+        if self.places.is_empty() && self.names.is_empty() {
+            return false;
+        }
+        let parts = lower(place);
+        self.places.iter().any(|reserved| parts.starts_with(reserved))
+            || parts.iter().any(|part| self.names.contains(part))
+    }
+
+    /// The first of its places, for whoever must not be let into the folder around it.
+    pub(crate) fn first(&self) -> Option<String> {
+        self.places.first().map(|parts| if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+    }
+}
+
+fn lower(path: &Path) -> Vec<String> {
+    let lower = |part: &OsStr| part.to_string_lossy().to_lowercase();
+    path.iter().map(lower).collect()
+}
+
+/// The path with links followed as far as it exists.
+fn without_links(path: &Path) -> PathBuf {
+    let mut rest = Vec::new();
+    for part in path.ancestors() {
+        if let Ok(mut found) = part.canonicalize() {
+            found.extend(rest.iter().rev());
+            return found;
+        }
+        rest.extend(part.file_name());
+    }
+    path.to_owned()
+}

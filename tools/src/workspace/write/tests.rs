@@ -1,0 +1,9 @@
+use super::*;
+
+#[test]
+fn what_is_to_be_private_is_so_from_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).unwrap();
+    let (file, _new) = New::create(&dir, true).unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
