@@ -32,6 +32,9 @@ pub struct ForkRequest {
     pub workflow: Option<Arc<Workflow>>,
     /// Answers to questions that wait at that moment.
     pub answers: Vec<ForkAnswer>,
+    /// The id that the new thread gets; one of its own when absent. Beginning a second thread with the same id is a
+    /// conflict, so an id of the caller's makes forking safe to repeat.
+    pub id: Option<ThreadId>,
 }
 
 /// The answer to a question that a fork inherits.
@@ -119,12 +122,12 @@ impl ThreadHandle {
             };
             runtime.blocking(find).await??
         };
-        let id = Inner::new_thread_id();
+        let id = fork.id.unwrap_or_else(Inner::new_thread_id);
         let (reply, answer) = oneshot::channel();
-        let fork = Fork { changes, branch: None, branches };
+        let begun = Fork { changes, branch: None, branches };
         let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
-        inner.begin(id, Begin::Fork { parent, fork, answers, workflow, trace: None, reply })?;
+        inner.begin(id, Begin::Fork { parent, fork: begun, answers, workflow, trace: None, reply })?;
         answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
         for answer in of_branches {
             answers::give(runtime, answer, begun_behind).await?;

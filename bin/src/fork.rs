@@ -128,7 +128,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
             })?)
         }
         None => {
-            let fork = ForkRequest { at, changes, workflow, answers };
+            let fork = ForkRequest { at, changes, workflow, answers, id: None };
             parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
                 (RuntimeError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
                 (RuntimeError::NoInteraction(question), _) => Failure::new(NOT_FOUND, does_not_wait(&question)),

@@ -107,6 +107,7 @@ impl OpenArgs {
         match self.named_server() {
             None => Ok(()),
             Some(server) => {
+                let server = remote::without_user(server);
                 let message = format!("{why}: leave out --server {server} (or unset RETHREAD_SERVER)");
                 Err(Failure::new(2, output::tame(&message, 400)))
             }

@@ -6,6 +6,6 @@ mod offer;
 mod store;
 mod tell;
 
-pub(crate) use self::client::Client;
+pub(crate) use self::client::{Client, without_user};
 pub(crate) use self::find::find;
 pub(crate) use self::store::RemoteStore;

@@ -1,6 +1,7 @@
 //! `serve`: the log and its threads over HTTP.
 
 mod archive;
+mod beginning;
 mod cloud_event;
 mod control;
 mod counters;

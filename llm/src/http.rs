@@ -57,12 +57,27 @@ impl Default for HttpLimits {
 /// When no client can be made at all. On a machine without certificates there is one that reaches plain `http://`
 /// addresses, such as a model server next door, and trusts nobody else.
 pub fn shared(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
+    client(connect_timeout, same_host_only)
+}
+
+/// As [`shared`], for one that follows no redirect: what was to be posted would become a question for something else.
+///
+/// # Errors
+/// As [`shared`].
+pub fn shared_without_redirects(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
+    client(connect_timeout, reqwest::redirect::Policy::none)
+}
+
+fn client(
+    connect_timeout: Duration,
+    redirects: fn() -> reqwest::redirect::Policy,
+) -> Result<reqwest::Client, LlmError> {
     let builder = || {
         reqwest::Client::builder()
             .connect_timeout(connect_timeout)
             .pool_idle_timeout(Duration::from_secs(60))
             .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))
-            .redirect(same_host_only())
+            .redirect(redirects())
     };
     builder()
         .build()

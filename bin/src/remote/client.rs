@@ -11,6 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::exit::{CONFLICT, DAMAGED, FAILED, Failure, INVALID, NOT_FOUND};
+use crate::output;
 
 /// The variable with the token.
 pub(crate) const TOKEN: &str = "RETHREAD_TOKEN";
@@ -99,15 +100,29 @@ pub(crate) struct Client {
 impl Client {
     /// For the server at this address; the token comes from the environment.
     pub(crate) fn new(base: &str) -> Result<Self, Failure> {
-        let invalid = |what: &str| Failure::new(2, format!("the server `{base}` {what}: expected http://HOST:PORT"));
+        let shown = output::tame(without_user(base), 400);
+        let invalid = |what: &str| Failure::new(2, format!("the server `{shown}` {what}: expected http://HOST:PORT"));
         let base = Url::parse(base).map_err(|_| invalid("is no address"))?;
         if !["http", "https"].contains(&base.scheme()) || base.host_str().is_none() {
             return Err(invalid("has another scheme, or no host"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            let what = format!("is named with a user or a password, which is not sent (the token stands in {TOKEN})");
+            return Err(invalid(&what));
+        }
+        // A path would be lost on the way, and the token be sent to whoever answers without it.
+        if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
+            return Err(invalid("is named with more than a host and a port"));
         }
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         let token = token.map(|token| Arc::new(SecretString::from(token)));
         let http = rethread_llm::http::shared(CONNECT_MAX).map_err(Failure::other)?;
         Ok(Self { base, token, http })
+    }
+
+    /// The same for whoever is not known to be the server: no token is sent.
+    pub(super) fn without_token(&self) -> Self {
+        Self { token: None, ..self.clone() }
     }
 
     /// Where the server is.
@@ -198,6 +213,11 @@ impl Client {
     pub(crate) fn get_blocking(&self, path: &str) -> Result<Value, RemoteError> {
         json(&self.ask_blocking(Method::GET, path)?)
     }
+}
+
+/// An address as it may be shown: before an `@` there may be a password.
+pub(crate) fn without_user(address: &str) -> &str {
+    address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
 fn json(bytes: &[u8]) -> Result<Value, RemoteError> {

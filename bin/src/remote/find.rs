@@ -1,5 +1,7 @@
 //! The server that holds a log on this machine, found by what it wrote into the log's lock.
 
+use std::fs::{File, TryLockError};
+use std::io::Read as _;
 use std::path::Path;
 
 use super::client::Client;
@@ -10,23 +12,38 @@ const LOCK_BYTES_MAX: u64 = 200;
 
 /// The server that holds the log in this folder now, when one does.
 ///
-/// The lock itself is not touched: what stands in it may be from a server that is gone, so the one at that address must
-/// say that it is the process that wrote it.
+/// What stands in the lock may be from a server that is gone, or from whoever prepared the folder. So it is believed only
+/// while the lock is held, and the one at that address must say that it is the process that wrote it, before it is sent a
+/// token.
 pub(crate) async fn find(data_dir: &Path) -> Result<Option<Client>, Failure> {
     let Some((address, pid)) = named(data_dir) else { return Ok(None) };
     let client = Client::new(&address)?;
-    match client.get("/health/live").await {
+    match client.without_token().get("/health/live").await {
         Ok(health) if health["pid"].as_u64() == Some(pid) => Ok(Some(client)),
         _ => Ok(None),
     }
 }
 
-/// What the lock says: the address, and the process.
+/// What the lock says while it is held: the address, and the process.
 fn named(data_dir: &Path) -> Option<(String, u64)> {
-    use std::io::Read as _;
+    let file = File::open(data_dir.join("lock")).ok()?;
     let mut text = String::new();
-    std::fs::File::open(data_dir.join("lock")).ok()?.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
-    parse(&text)
+    (&file).take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    // Others that are not named here need not be asked whether they hold it.
+    parse(&text).filter(|_| is_held(&file))
+}
+
+/// Whether another process holds the lock. Where none does it is taken for an instant, beside others who look: whoever
+/// wants it for the log in that instant waits, because the process that is named in it has ended.
+fn is_held(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            let _ = file.unlock();
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+    }
 }
 
 fn parse(text: &str) -> Option<(String, u64)> {

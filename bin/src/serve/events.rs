@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::feed;
+use super::guard;
 use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
@@ -90,7 +91,13 @@ fn position(request: &HttpRequest, after: Option<&str>) -> Result<Option<After>,
 }
 
 /// What a stream is answered with.
-fn streaming(server: Shared, form: Form, events: Stretch, seen: Option<Position>) -> Result<HttpResponse, Problem> {
+fn streaming(
+    server: Shared,
+    request: &HttpRequest,
+    form: Form,
+    events: Stretch,
+    seen: Option<Position>,
+) -> Result<HttpResponse, Problem> {
     let seat = server.subscribe()?;
     let media_type = match form {
         Form::Sse => "text/event-stream",
@@ -100,7 +107,7 @@ fn streaming(server: Shared, form: Form, events: Stretch, seen: Option<Position>
         .content_type(media_type)
         .insert_header(("Cache-Control", "no-cache, no-transform"))
         .insert_header(("X-Accel-Buffering", "no"))
-        .streaming(feed::body(server, seat, form, events, seen)))
+        .streaming(feed::body(server, seat, guard::by(request), form, events, seen)))
 }
 
 /// Nothing follows and nothing will: an `EventSource` that gets this does not come back.
@@ -151,11 +158,15 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
             if from >= end {
                 return Ok(no_more());
             }
-            streaming(server.clone(), form, past(server.runtime.clone(), form, wanted, from, end), seen)
+            streaming(server.clone(), &request, form, past(server.runtime.clone(), form, wanted, from, end), seen)
         }
-        Some(form) => {
-            streaming(server.clone(), form, following(server.runtime.clone(), &server.hub, form, wanted, from), seen)
-        }
+        Some(form) => streaming(
+            server.clone(),
+            &request,
+            form,
+            following(server.runtime.clone(), &server.hub, form, wanted, from),
+            seen,
+        ),
     }
 }
 
@@ -241,7 +252,7 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             } else {
                 past_of(thread, form, wanted, from, summary.last_seq)
             };
-            streaming(server.clone(), form, events, seen)
+            streaming(server.clone(), &request, form, events, seen)
         }
     }
 }

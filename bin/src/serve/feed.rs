@@ -8,6 +8,7 @@ use rethread::{Position, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::guard::{self, By};
 use super::problem::Problem;
 use super::server::{Seat, Shared};
 use super::wanted::Stretch;
@@ -18,6 +19,8 @@ const RETRY_MS: u64 = 2_000;
 
 struct Feed {
     form: Form,
+    /// Whose token may be revoked meanwhile.
+    by: Option<By>,
     events: Stretch,
     /// Everything up to here that the subscriber wants has been written.
     seen: Option<Position>,
@@ -34,6 +37,7 @@ struct Feed {
 pub(crate) fn body(
     server: Shared,
     seat: Seat,
+    by: Option<By>,
     form: Form,
     events: Stretch,
     seen: Option<Position>,
@@ -42,7 +46,7 @@ pub(crate) fn body(
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + silence_max, silence_max);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let opening = (form == Form::Sse).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
-    let feed = Feed { form, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
+    let feed = Feed { form, by, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
     futures::stream::unfold(feed, |mut feed| async move { feed.next().await.map(|piece| (Ok(piece), feed)) })
 }
 
@@ -59,14 +63,35 @@ impl Feed {
         if self.ended {
             return None;
         }
-        tokio::select! {
-            biased;
-            () = self.server.stopping.cancelled() => {
-                self.ended = true;
-                Some(self.comment("the server is stopping"))
+        loop {
+            let piece = tokio::select! {
+                biased;
+                () = self.server.stopping.cancelled() => {
+                    self.ended = true;
+                    return Some(self.comment("the server is stopping"));
+                }
+                // Before the events, which may keep coming without one that is wanted.
+                _ = self.keep_alive.tick() => self.comment("keep-alive"),
+                next = self.events.next() => self.piece(next?),
+            };
+            // An empty piece would end the body.
+            if !piece.is_empty() {
+                return Some(self.allowed(piece));
             }
-            next = self.events.next() => Some(self.piece(next?)),
-            _ = self.keep_alive.tick() => Some(self.comment("keep-alive")),
+            if self.ended {
+                return None;
+            }
+        }
+    }
+
+    /// What is to be written, if whoever reads it may still do so.
+    fn allowed(&mut self, piece: Bytes) -> Bytes {
+        match guard::still(&self.server, self.by) {
+            Ok(()) => piece,
+            Err(problem) => {
+                self.ended = true;
+                self.failure(&problem).into()
+            }
         }
     }
 
@@ -80,7 +105,6 @@ impl Feed {
 
     /// The text, and those behind it that are ready.
     fn piece(&mut self, first: Result<Written, RuntimeError>) -> Bytes {
-        self.keep_alive.reset();
         let mut piece = self.text(first);
         let mut joined = BytesMut::new();
         // What is as large as this already is sent as it is.
@@ -94,28 +118,32 @@ impl Feed {
                 None => break,
             }
         }
-        if joined.is_empty() { piece } else { joined.freeze() }
+        let piece = if joined.is_empty() { piece } else { joined.freeze() };
+        if !piece.is_empty() {
+            self.keep_alive.reset();
+        }
+        piece
     }
 
     fn text(&mut self, next: Result<Written, RuntimeError>) -> Bytes {
         match next {
             Ok(written) => {
-                self.seen = Some(written.last);
+                self.seen = self.seen.max(Some(written.last));
                 written.text
             }
             Err(error) => {
                 self.ended = true;
                 match error {
                     RuntimeError::ShuttingDown => Bytes::new(),
-                    error => self.failure(error).into(),
+                    error => self.failure(&Problem::from(error)).into(),
                 }
             }
         }
     }
 
-    /// The last thing that is written when the log cannot be read on.
-    fn failure(&self, error: RuntimeError) -> String {
-        let problem = json!(Problem::from(error));
+    /// The last thing that is written when the log cannot be read on, or not by this one.
+    fn failure(&self, problem: &Problem) -> String {
+        let problem = json!(problem);
         match self.form {
             Form::Sse => format!("event: problem\ndata: {problem}\n\n"),
             Form::Lines => format!("{}\n", json!({ "problem": problem })),

@@ -1,17 +1,18 @@
 //! `/v1/threads/{thread}/fork`: another way on from a moment.
 
-use actix_web::HttpResponse;
-use rethread::{ForkChanges, ForkRequest, Json, Ordered, RuntimeError};
+use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::{ForkChanges, ForkRequest, Json, Ordered, RuntimeError, ThreadHandle, ThreadId};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::{MayBeSent, Named};
+use super::beginning::{self, Repeatable};
+use super::extract::Named;
 use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Thread;
-use super::server::Shared;
+use super::server::{Server, Shared};
 use super::workflows::{Chosen, For, Inline};
 use crate::fork::{answer_to, does_not_wait};
 
@@ -49,24 +50,36 @@ pub(crate) struct Fork {
 }
 
 /// Starts a new thread that goes on from a moment of this one, which stays as it is. Calls that were open at that
-/// moment are treated as after a crash.
+/// moment are treated as after a crash. With `Idempotency-Key`, a request that is sent again is answered with the thread
+/// that the first one started.
 #[utoipa::path(post, path = "/v1/threads/{thread}/fork", tag = "threads", operation_id = "fork_thread",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Fork>,
     responses(
         (status = 201, description = "The new thread has begun", body = Thread),
-        (status = 404, description = "There is no such thread, moment or workflow, or no such question waits then"),
-        (status = 409, description = "A question was closed at that moment"),
-        (status = 422, description = "The thread cannot go on so from there"),
+        (status = 404, description = "There is no such thread, moment or workflow, no such question waits then, or the thread that the key started was deleted"),
+        (status = 409, description = "A question was closed at that moment, or a request with this key is at work"),
+        (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
 pub(crate) async fn fork(
     server: Shared,
+    request: HttpRequest,
     Named(parent): Named,
-    MayBeSent(fork): MayBeSent<Fork>,
+    payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let fork: Fork = request::json_or_default(&request, &body)?;
+    let sent = Repeatable::of(&request, format!("fork {}", parent.id()), body)?;
+    let of_work = server.clone();
+    let begun = beginning::begin(&server, sent, move |id| async move { begin(&of_work, &parent, fork, id).await });
+    beginning::answer(begun.await?).await
+}
+
+async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId) -> Result<ThreadHandle, Problem> {
     let moment = MomentQuery { seq: fork.seq, checkpoint: fork.checkpoint, at: fork.at };
-    let at = moment.seq(&parent).await?;
+    let at = moment.seq(parent).await?;
     let chosen = Chosen { workflow: fork.workflow, hash: fork.hash, definition: fork.definition };
-    let workflow = chosen.find(&server, For::Running).await?;
+    let workflow = chosen.find(server, For::Running).await?;
     let changes = ForkChanges {
         variables: fork.variables.unwrap_or_default(),
         prompts: fork.prompts.unwrap_or_default(),
@@ -79,11 +92,11 @@ pub(crate) async fn fork(
             .map_err(|error| Problem::new(Kind::InvalidRequest, format!("`answers`: {error}")))
     });
     let answers = answers.collect::<Result<_, _>>()?;
-    let thread = parent.fork(ForkRequest { at, changes, workflow, answers }).await.map_err(|error| match error {
+    let forked = parent.fork(ForkRequest { at, changes, workflow, answers, id: Some(id) });
+    forked.await.map_err(|error| match error {
         RuntimeError::NoInteraction(question) => {
             Problem::new(Kind::NoInteraction, does_not_wait(&question)).at("interaction", question)
         }
         error => error.into(),
-    })?;
-    Ok(HttpResponse::Created().insert_header(request::location(thread.id())).json(thread.summary().await?.to_json()))
+    })
 }

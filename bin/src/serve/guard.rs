@@ -14,7 +14,7 @@ use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseErro
 use super::problem::{Kind, Problem};
 use super::routes::{self, Access};
 use super::server::{Server, Shared};
-use super::tokens::Scope;
+use super::tokens::{self, Scope, TokenHash};
 
 /// How long an answer may take to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -25,6 +25,10 @@ const LONG: [&str; 3] = ["/v1/log/verify", "/v1/import", "/v1/threads/{thread}/r
 /// What whoever sent the request may do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed(pub(crate) Scope);
+
+/// By which token it may, where there is one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct By(TokenHash);
 
 /// The middleware.
 pub(crate) async fn guard(
@@ -46,6 +50,9 @@ pub(crate) async fn guard(
         Ok(_) if foreign.is_some() && is_preflight(&request) => Ok(request.into_response(preflight())),
         Ok(allowed) => {
             request.extensions_mut().insert(Allowed(allowed));
+            if let Some(token) = token(request.headers()).ok().flatten() {
+                request.extensions_mut().insert(By(tokens::hash(&token)));
+            }
             settle_encoding(request.headers_mut());
             let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
             in_time(next.call(request), limit).await
@@ -228,32 +235,51 @@ fn share(headers: &mut HeaderMap, origin: HeaderValue) {
 }
 
 fn scope(server: &Server, headers: &HeaderMap) -> Result<Scope, Problem> {
-    let unauthorized = |detail: &str| {
-        let challenge = HeaderValue::from_static("Bearer realm=\"rethread\"");
-        Err(Problem::new(Kind::Unauthorized, detail).header(header::WWW_AUTHENTICATE, challenge))
-    };
-    let token = match headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default()) {
-        Some(value) => match value.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim().to_owned()),
-            _ => return unauthorized("the header must be `Authorization: Bearer TOKEN`"),
-        },
-        None => cookie(headers),
-    };
-    let Some(token) = token else {
+    let Some(token) = token(headers)? else {
         if !server.settings.needs_token {
             return Ok(Scope::Admin);
         }
-        return unauthorized(
+        return Err(unauthorized(
             "send `Authorization: Bearer TOKEN`, with a token that `rethread token create` made on the server's machine",
-        );
+        ));
     };
-    match server.tokens.scope_of(&token) {
+    known(server, tokens::hash(&token))
+}
+
+/// By which token a request may do what it does.
+pub(crate) fn by(request: &HttpRequest) -> Option<By> {
+    request.extensions().get::<By>().copied()
+}
+
+/// Whether whoever sent a request, which may take long to be answered, is still one who may.
+pub(crate) fn still(server: &Server, by: Option<By>) -> Result<(), Problem> {
+    by.map_or(Ok(()), |By(token)| known(server, token).map(drop))
+}
+
+fn known(server: &Server, token: TokenHash) -> Result<Scope, Problem> {
+    match server.tokens.scope_of_hash(token) {
         Ok(Some(scope)) => Ok(scope),
-        Ok(None) => unauthorized("nobody knows this token: it was revoked, or belongs to another server"),
+        Ok(None) => Err(unauthorized("nobody knows this token: it was revoked, or belongs to another server")),
         Err(error) => {
             tracing::error!(%error, "the tokens cannot be read");
             Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"))
         }
+    }
+}
+
+fn unauthorized(detail: &str) -> Problem {
+    let challenge = HeaderValue::from_static("Bearer realm=\"rethread\"");
+    Problem::new(Kind::Unauthorized, detail).header(header::WWW_AUTHENTICATE, challenge)
+}
+
+/// The token that was sent, in a header or in a cookie.
+fn token(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    match headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default()) {
+        Some(value) => match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim().to_owned())),
+            _ => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
+        },
+        None => Ok(cookie(headers)),
     }
 }
 

@@ -27,6 +27,9 @@ struct Used {
     /// The thread that the request is about: the one it started, or the one that asks.
     thread: ThreadId,
     at: Time,
+    /// Whether that thread had begun: where it is not there any more it was deleted.
+    #[serde(default)]
+    begun: bool,
 }
 
 /// The keys that were used.
@@ -35,14 +38,69 @@ pub(crate) struct Keys {
     in_progress: Mutex<HashSet<String>>,
 }
 
+/// The key of a request.
+pub(crate) struct Key(String);
+
+impl Key {
+    /// `None` when the request has none.
+    pub(crate) fn of(request: &HttpRequest) -> Result<Option<Self>, Problem> {
+        let Some(key) = request.headers().get("idempotency-key") else {
+            return Ok(None);
+        };
+        let key = key.as_bytes();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            let detail = format!(
+                "the header Idempotency-Key must have 1 to {KEY_BYTES_MAX} characters of ASCII: a UUID of the \
+                 request's own is best"
+            );
+            return Err(Problem::new(Kind::InvalidRequest, detail));
+        }
+        Ok(Some(Self(String::from_utf8_lossy(key).into_owned())))
+    }
+}
+
 /// A request with a key, while it is at work.
 pub(crate) struct Keyed<'a> {
     keys: &'a Keys,
     name: String,
+    /// The hash of the request.
+    request: Hash,
+    at: Time,
     /// The thread it is about: a repeated request is about the same.
     pub(crate) thread: ThreadId,
     /// Whether the request came before.
     pub(crate) is_repeated: bool,
+    /// Whether its thread had begun then.
+    pub(crate) was_begun: bool,
+}
+
+impl Keyed<'_> {
+    /// Remembers that its thread has begun, so that one that is deleted is not begun again. Where that does not work
+    /// the key still names the thread.
+    pub(crate) async fn has_begun(&mut self) {
+        if !self.was_begun {
+            self.was_begun = true;
+            if let Err(problem) = self.write().await {
+                tracing::warn!(%problem, "it is not written down that an idempotency key began its thread");
+            }
+        }
+    }
+
+    /// Leaves the key free: the request did nothing.
+    pub(crate) async fn forget(&self) {
+        let (store, name) = (self.keys.runtime.store().clone(), self.name.clone());
+        let forgotten = blocking(move || store.remove_value(&name)).await;
+        if let Err(problem) = forgotten.and_then(|done| done.map_err(Problem::from)) {
+            tracing::warn!(%problem, "an idempotency key could not be forgotten");
+        }
+    }
+
+    async fn write(&self) -> Result<(), Problem> {
+        let used = Used { request: self.request, thread: self.thread, at: self.at, begun: self.was_begun };
+        let (store, name) = (self.keys.runtime.store().clone(), self.name.clone());
+        let value = serde_json::to_vec(&used).unwrap_or_default();
+        Ok(blocking(move || store.put_value(&name, &value)).await??)
+    }
 }
 
 impl Drop for Keyed<'_> {
@@ -56,56 +114,42 @@ impl Keys {
         Self { runtime, in_progress: Mutex::new(HashSet::new()) }
     }
 
-    /// What the key of a request says; `None` when it has none. Once this answers, the key is durable with the
-    /// thread it stands for, so that a request that is repeated after a crash finds that thread, whether or not it
-    /// was begun.
+    /// What the key of a request says. Once this answers, the key is durable with the thread it stands for, so that a
+    /// request that is repeated after a crash finds that thread, whether or not it was begun.
     ///
     /// # Errors
     /// When the key was used for another request, or the same request is at work.
     pub(crate) async fn begin(
         &self,
-        request: &HttpRequest,
+        key: &Key,
         operation: &str,
         body: &[u8],
         thread: ThreadId,
-    ) -> Result<Option<Keyed<'_>>, Problem> {
-        let Some(key) = request.headers().get("idempotency-key") else {
-            return Ok(None);
-        };
-        let key = key.as_bytes();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX || !key.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-            let detail = format!(
-                "the header Idempotency-Key must have 1 to {KEY_BYTES_MAX} characters of ASCII: a UUID of the \
-                 request's own is best"
-            );
-            return Err(Problem::new(Kind::InvalidRequest, detail));
-        }
-        let name = format!("{NAMES}{}", Hash::of(&[operation.as_bytes(), &[0], key].concat()));
+    ) -> Result<Keyed<'_>, Problem> {
+        let name = format!("{NAMES}{}", Hash::of(&[operation.as_bytes(), &[0], key.0.as_bytes()].concat()));
         if !self.in_progress.lock().insert(name.clone()) {
             let detail =
                 "a request with this Idempotency-Key is at work: wait for its answer, or send it again in a moment";
             return Err(Problem::new(Kind::KeyInProgress, detail));
         }
-        let mut keyed = Keyed { keys: self, name, thread, is_repeated: false };
-        let used =
-            Used { request: Hash::of(&[operation.as_bytes(), &[0], body].concat()), thread, at: self.runtime.now() };
+        let request = Hash::of(&[operation.as_bytes(), &[0], body].concat());
+        let at = self.runtime.now();
+        let mut keyed = Keyed { keys: self, name, request, at, thread, is_repeated: false, was_begun: false };
         match self.used(&keyed.name).await? {
-            Some(before) if before.request != used.request => {
+            Some(before) if before.request != request => {
                 let detail =
                     "this Idempotency-Key was used for a request with another body: give each request a key of its own";
                 return Err(Problem::new(Kind::KeyReused, detail));
             }
             Some(before) => {
                 keyed.thread = before.thread;
+                keyed.at = before.at;
                 keyed.is_repeated = true;
+                keyed.was_begun = before.begun;
             }
-            None => {
-                let (store, name) = (self.runtime.store().clone(), keyed.name.clone());
-                let value = serde_json::to_vec(&used).unwrap_or_default();
-                blocking(move || store.put_value(&name, &value)).await??;
-            }
+            None => keyed.write().await?,
         }
-        Ok(Some(keyed))
+        Ok(keyed)
     }
 
     async fn used(&self, name: &str) -> Result<Option<Used>, Problem> {

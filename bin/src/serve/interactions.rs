@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use super::beginning::REPLAYED;
 use super::extract::{Asked, Named};
+use super::idempotency::Key;
 use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions};
@@ -113,11 +115,21 @@ pub(crate) async fn respond(
     let (thread, interaction) = request::interaction(&request)?;
     let id = interaction.key(thread);
     // The same answer twice has no effect anyway: the key only keeps another one from being sent under it.
-    let keyed = server.keys.begin(&request, &format!("respond {id}"), &body, thread).await?;
-    server.runtime.thread(thread).respond(interaction, Json::from(answer)).await?;
+    let keyed = match Key::of(&request)? {
+        Some(key) => Some(server.keys.begin(&key, &format!("respond {id}"), &body, thread).await?),
+        None => None,
+    };
+    let answered = server.runtime.thread(thread).respond(interaction, Json::from(answer)).await.map_err(Problem::from);
+    if let (Err(problem), Some(keyed)) = (&answered, &keyed)
+        && problem.is_refusal()
+        && !keyed.is_repeated
+    {
+        keyed.forget().await;
+    }
+    answered?;
     let mut response = HttpResponse::Ok();
     if keyed.is_some_and(|keyed| keyed.is_repeated) {
-        response.insert_header(("Idempotency-Replayed", "true"));
+        response.insert_header(REPLAYED);
     }
     Ok(response.json(json!({ "id": id, "thread_id": thread, "status": "answered" })))
 }

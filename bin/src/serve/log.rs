@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Asked, Named};
+use super::guard;
 use super::idempotency::blocking;
 use super::problem::{Kind, Problem};
 use super::request;
@@ -156,7 +157,11 @@ fn records_body(records: &[Record], next: Position) -> HttpResponse {
 /// Records of the whole log, as they are stored.
 #[utoipa::path(get, path = "/v1/log/records", tag = "log", operation_id = "log_records", params(RecordsQuery),
     responses((status = 200, description = "Records; an answer may hold fewer than asked for", body = StoredRecords)))]
-pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn records(
+    server: Shared,
+    request: HttpRequest,
+    Asked(query): Asked<RecordsQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let wait_ms = query.wait_ms.unwrap_or(0);
     if wait_ms > WAIT_MAX_MS {
@@ -172,6 +177,7 @@ pub(crate) async fn records(server: Shared, Asked(query): Asked<RecordsQuery>) -
             () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
             () = server.stopping.cancelled() => return Err(Problem::stopping()),
         }
+        guard::still(&server, guard::by(&request))?;
     }
     let next = store.next_position();
     let records = blocking(move || store.read_all(from, limit)).await??;

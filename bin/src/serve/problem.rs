@@ -200,6 +200,11 @@ impl Problem {
         self
     }
 
+    /// Whether the request was refused for what it is, and nothing was done. A conflict may be with itself.
+    pub(crate) fn is_refusal(&self) -> bool {
+        (400..500).contains(&self.document.status) && self.kind != Kind::Conflict
+    }
+
     #[must_use]
     pub(crate) fn header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));

@@ -86,7 +86,28 @@ pub(crate) fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Pro
 
 /// A part of the path.
 pub(crate) fn named(request: &HttpRequest, name: &str) -> String {
-    request.match_info().query(name).to_owned()
+    decoded(request.match_info().query(name))
+}
+
+/// The router decodes a path but for these three, which could look like something else in it.
+fn decoded(part: &str) -> String {
+    let (mut text, mut rest) = (String::with_capacity(part.len()), part);
+    while let Some((before, behind)) = rest.split_once('%') {
+        text.push_str(before);
+        let c = match behind.get(..2).map(str::to_ascii_lowercase).as_deref() {
+            Some("25") => '%',
+            Some("2b") => '+',
+            Some("2f") => '/',
+            _ => {
+                text.push('%');
+                rest = behind;
+                continue;
+            }
+        };
+        text.push(c);
+        rest = &behind[2..];
+    }
+    text + rest
 }
 
 /// The thread that the path names.

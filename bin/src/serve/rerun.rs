@@ -1,12 +1,13 @@
 //! `/v1/threads/{thread}/rerun`: a thread run again with its recorded answers.
 
-use actix_web::{HttpRequest, HttpResponse};
-use rethread::Seq;
+use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::{ForkRequest, Seq};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::extract::{MayBeSent, Named};
+use super::beginning::{self, Begun, REPLAYED, Repeatable};
+use super::extract::Named;
 use super::guard;
 use super::problem::Problem;
 use super::request;
@@ -34,34 +35,53 @@ pub(crate) struct Rerun {
 
 /// Runs a thread and its branches again with the recorded answers of models, tools and people, and says which event is
 /// the first that differs. Calls no model and no tool, and writes nothing, unless `live_from` is given: then the thread
-/// alone is run again up to there, and goes on as a new one.
+/// alone is run again up to there, and goes on as a new one. With `Idempotency-Key`, a request that began one and is sent
+/// again is answered with that one.
 #[utoipa::path(post, path = "/v1/threads/{thread}/rerun", tag = "threads", operation_id = "rerun_thread",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Rerun>,
     responses(
         (status = 200, description = "What came of it; no thread was begun", body = Reran),
         (status = 201, description = "It was the same up to there, and the new thread has begun", body = Reran),
-        (status = 404, description = "There is no such thread, event or workflow"),
-        (status = 422, description = "The thread cannot go on so from there"),
+        (status = 404, description = "There is no such thread, event or workflow, or the thread that the key began was deleted"),
+        (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
 pub(crate) async fn rerun(
     server: Shared,
     request: HttpRequest,
     Named(thread): Named,
-    MayBeSent(rerun): MayBeSent<Rerun>,
+    payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let rerun: Rerun = request::json_or_default(&request, &body)?;
+    let sent = Repeatable::of(&request, format!("rerun {}", thread.id()), body)?;
     let chosen = Chosen { workflow: rerun.workflow, hash: rerun.hash, definition: rerun.definition };
-    let Some(from) = rerun.live_from else {
+    let Some(from) = rerun.live_from.map(Seq) else {
         let reran = thread.rerun(chosen.find(&server, For::Reading).await?).await?;
         return Ok(HttpResponse::Ok().json(answer(&reran, Value::Null)));
     };
     guard::needs(&server, &request, Scope::Operate)?;
-    let (reran, fork) = thread.rerun_live(Seq(from), chosen.find(&server, For::Running).await?).await?;
-    Ok(match fork {
-        None => HttpResponse::Ok().json(answer(&reran, Value::Null)),
-        Some(fork) => HttpResponse::Created()
-            .insert_header(request::location(fork.id()))
-            .json(answer(&reran, fork.summary().await?.to_json())),
-    })
+    let (of_work, parent) = (server.clone(), thread.clone());
+    let begun = beginning::begin(&server, sent, move |id| async move {
+        let workflow = chosen.find(&of_work, For::Running).await?;
+        let reran = parent.rerun_to(from, workflow.clone()).await?;
+        if reran.diverged().is_some() {
+            return Ok((reran, None));
+        }
+        let fork = ForkRequest { at: Some(from), workflow, id: Some(id), ..ForkRequest::default() };
+        Ok((reran, Some(parent.fork(fork).await?)))
+    });
+    let mut response = HttpResponse::Created();
+    let (reran, fork) = match begun.await? {
+        Begun::Now((reran, None)) => return Ok(HttpResponse::Ok().json(answer(&reran, Value::Null))),
+        Begun::Now((reran, Some(fork))) => (reran, fork),
+        Begun::Before(fork) => {
+            response.insert_header(REPLAYED);
+            // On what the fork runs on it was the same up to there, and is again.
+            (thread.rerun_to(from, Some(fork.definition(None).await?)).await?, fork)
+        }
+    };
+    Ok(response.insert_header(request::location(fork.id())).json(answer(&reran, fork.summary().await?.to_json())))
 }
 
 fn answer(reran: &rethread::Reran, thread: Value) -> Value {

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use super::beginning::{self, Repeatable};
 use super::extract::{Asked, Named};
-use super::guard::Allowed;
+use super::guard::{self, Allowed};
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Deleted, Outcome, Thread, Threads};
@@ -135,12 +136,14 @@ pub(crate) struct Start {
 }
 
 /// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
-/// sent again, also after a restart of the server, is answered with the thread that the first one started.
+/// sent again, also after a restart of the server, is answered with the thread that the first one started. A request that
+/// starts none leaves its key free.
 #[utoipa::path(post, path = "/v1/threads", tag = "threads", operation_id = "start_thread", request_body = Start,
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     responses(
         (status = 201, description = "The thread has begun", body = Thread),
-        (status = 404, description = "There is no such workflow"),
+        (status = 404, description = "There is no such workflow, or the thread that the key started was deleted"),
+        (status = 409, description = "A request with this key is at work"),
         (status = 413, description = "The input is too large"),
         (status = 422, description = "The workflow has faults, or the key was used for another request"),
     ))]
@@ -158,31 +161,20 @@ pub(crate) async fn start(
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
-    let Some(workflow) = chosen.find(&server, For::Running).await? else {
-        let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
-        return Err(Problem::new(Kind::InvalidRequest, detail));
-    };
-    let mut id = ThreadId::from_bytes(*uuid::Uuid::now_v7().as_bytes());
-    let keyed = server.keys.begin(&request, "start", &body, id).await?;
-    let mut response = HttpResponse::Created();
-    if let Some(keyed) = keyed.as_ref().filter(|keyed| keyed.is_repeated) {
-        id = keyed.thread;
-        response.insert_header(("Idempotency-Replayed", "true"));
-        match server.runtime.thread(id).summary().await {
-            Ok(summary) => return Ok(response.insert_header(request::location(id)).json(summary.to_json())),
-            // The server ended between writing down the key and beginning the thread.
-            Err(RuntimeError::NoThread(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
     let input = start.input.map_or_else(|| Json::from(""), Json::from);
-    let mut start = StartThread::new(workflow, input).id(id);
-    if let Some(folder) = workspace {
-        start = start.workspace(folder);
-    }
-    let thread = server.runtime.start(start).await?;
-    drop(keyed);
-    Ok(response.insert_header(request::location(id)).json(thread.summary().await?.to_json()))
+    let (sent, of_work) = (Repeatable::of(&request, "start", body)?, server.clone());
+    let begun = beginning::begin(&server, sent, move |id| async move {
+        let Some(workflow) = chosen.find(&of_work, For::Running).await? else {
+            let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
+            return Err(Problem::new(Kind::InvalidRequest, detail));
+        };
+        let mut start = StartThread::new(workflow, input).id(id);
+        if let Some(folder) = workspace {
+            start = start.workspace(folder);
+        }
+        Ok(of_work.runtime.start(start).await?)
+    });
+    beginning::answer(begun.await?).await
 }
 
 /// One thread at a glance, with its tokens and cost.
@@ -226,6 +218,7 @@ pub(crate) struct OutcomeQuery {
     responses((status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome)))]
 pub(crate) async fn outcome(
     server: Shared,
+    request: HttpRequest,
     Named(thread): Named,
     Asked(query): Asked<OutcomeQuery>,
 ) -> Result<HttpResponse, Problem> {
@@ -238,6 +231,7 @@ pub(crate) async fn outcome(
     if wait_ms > 0 && !server.runtime.is_observing() {
         tokio::select! {
             outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {
+                guard::still(&server, guard::by(&request))?;
                 if let Ok(outcome) = outcome {
                     return Ok(HttpResponse::Ok().json(outcome?.to_json()));
                 }

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the file.
 const NAME: &str = "tokens.json";
+/// The name of the file beside it that is locked by whoever changes it.
+const LOCK: &str = "tokens.lock";
 /// What every token begins with, so that one that was lost is recognised.
 const PREFIX: &str = "rethread_";
 /// The most tokens there can be.
@@ -57,6 +59,14 @@ pub(crate) struct Kept {
     pub(crate) hash: String,
 }
 
+/// What is remembered of a token that somebody sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TokenHash(blake3::Hash);
+
+pub(crate) fn hash(token: &str) -> TokenHash {
+    TokenHash(blake3::hash(token.as_bytes()))
+}
+
 /// Why the tokens cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
@@ -97,6 +107,7 @@ impl Tokens {
         let hash = blake3::hash(token.as_bytes()).to_hex().to_string();
         let id = hash.chars().take(12).collect();
         let kept = Kept { id, scope, note, created_at: now.to_string(), hash };
+        let _alone = self.alone()?;
         let mut all = self.list()?;
         if all.len() >= TOKENS_MAX {
             return Err(TokenError::TooMany);
@@ -117,6 +128,7 @@ impl Tokens {
 
     /// Takes a token away; a running server refuses it from then on. False when there is none with this id.
     pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
+        let _alone = self.alone()?;
         let mut all = self.list()?;
         let n = all.len();
         all.retain(|kept| kept.id != id);
@@ -126,8 +138,26 @@ impl Tokens {
         Ok(all.len() < n)
     }
 
+    /// Waits until nobody else changes the tokens. Until what this gives is dropped nobody does.
+    fn alone(&self) -> Result<fs::File, TokenError> {
+        let lock = self.file.with_file_name(LOCK);
+        let failed = |source| TokenError::Io { file: lock.clone(), source };
+        if let Some(folder) = lock.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut open = fs::OpenOptions::new();
+        let file = open.write(true).create(true).truncate(false).mode(0o600).open(&lock).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(file)
+    }
+
     /// What a token allows; `None` when nobody knows it.
     pub(crate) fn scope_of(&self, token: &str) -> Result<Option<Scope>, TokenError> {
+        self.scope_of_hash(hash(token))
+    }
+
+    /// The same for one that was heard of before. Costs a look at the file's date.
+    pub(crate) fn scope_of_hash(&self, hash: TokenHash) -> Result<Option<Scope>, TokenError> {
         let file = fs::metadata(&self.file).and_then(|found| Ok((found.ino(), found.modified()?))).ok();
         let mut read = self.read.lock();
         if read.as_ref().map(|read| read.file) != file {
@@ -136,18 +166,14 @@ impl Tokens {
             let known = known.collect();
             *read = file.map(|file| Read { file, known });
         }
-        let hash = blake3::hash(token.as_bytes());
         // Hashes compare in constant time.
         let mut known = read.iter().flat_map(|read| &read.known);
-        Ok(known.find(|(kept, _)| *kept == hash).map(|(_, scope)| *scope))
+        Ok(known.find(|(kept, _)| *kept == hash.0).map(|(_, scope)| *scope))
     }
 
     /// Written beside and moved into place, so that a running server never reads half of it.
     fn write(&self, all: &[Kept]) -> Result<(), TokenError> {
         let failed = |source| TokenError::Io { file: self.file.clone(), source };
-        if let Some(folder) = self.file.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
         let beside = self.file.with_extension(format!("{}.new", std::process::id()));
         let text = serde_json::to_vec_pretty(all).unwrap_or_default();
         let mut open = fs::OpenOptions::new();

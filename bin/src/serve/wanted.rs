@@ -105,6 +105,15 @@ pub(crate) async fn batch(
     Ok((page.what, page.wanted, page.next))
 }
 
+/// With how far was looked behind the last piece.
+fn up_to(looked_to: Option<Position>, mut pieces: Vec<Written>) -> Vec<Written> {
+    let is_behind = |position: &Position| pieces.last().is_none_or(|last| last.last < *position);
+    if let Some(position) = looked_to.filter(is_behind) {
+        pieces.push(Written::nothing_to(position));
+    }
+    pieces
+}
+
 /// Pieces, each of which was begun before the one before it was taken.
 fn pieces<S: Send + 'static>(
     first: S,
@@ -122,6 +131,11 @@ fn pieces<S: Send + 'static>(
     pages.map(futures::stream::iter).flatten().boxed()
 }
 
+/// The position before this one.
+fn before(next: Position) -> Option<Position> {
+    next.0.checked_sub(1).map(Position)
+}
+
 type Sent = Vec<Result<Written, RuntimeError>>;
 
 fn sent(pieces: Vec<Written>) -> Sent {
@@ -132,7 +146,10 @@ fn sent(pieces: Vec<Written>) -> Sent {
 pub(crate) fn past(runtime: Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> Stretch {
     pieces((wanted, from), move |(wanted, from)| {
         let page = begin_page(&runtime, wanted, from, end, move |events| form.pieces(&events));
-        page.map(|page| page.map(|page| (page.what, page.next.map(|next| (page.wanted, next))))).boxed()
+        let up_to = move |page: Page<Vec<Written>>| {
+            (up_to(before(page.next.unwrap_or(end)), page.what), page.next.map(|next| (page.wanted, next)))
+        };
+        page.map(move |page| page.map(up_to)).boxed()
     })
 }
 
@@ -143,8 +160,9 @@ pub(crate) fn past_of(thread: ThreadHandle, form: Form, wanted: Wanted, from: Se
         begin(move || {
             let records = store.read_stream(id, from..last.next(), BATCH)?;
             let next = records.last().map(|record| record.seq.next()).filter(|next| *next <= last);
+            let looked_to = records.last().map(|record| record.position);
             let events = wanted.decoded(records)?;
-            Ok((form.pieces(&events), next.map(|next| (wanted, next))))
+            Ok((up_to(looked_to, form.pieces(&events)), next.map(|next| (wanted, next))))
         })
     })
 }
@@ -184,7 +202,8 @@ impl Follower {
             Taken::Entries(taken) => {
                 self.next = taken.last().map_or(self.next, |last| last.event.record.position.next());
                 let wanted = taken.iter().filter(|entry| self.wanted.wants(&entry.event));
-                (wanted.map(|entry| Ok(entry.written(self.form))).collect(), true)
+                let written = wanted.map(|entry| entry.written(self.form)).collect();
+                (sent(up_to(before(self.next), written)), true)
             }
             Taken::Gone => {
                 let ahead = self.begin();
@@ -214,7 +233,7 @@ impl Follower {
                 self.next = page.next.unwrap_or(self.next);
                 // The next one is read and written while this one is sent.
                 self.ahead = (self.next < self.hub.first()).then(|| self.begin());
-                (sent(page.what), true)
+                (sent(up_to(before(self.next), page.what)), true)
             }
             Err(error) => (vec![Err(error)], false),
         }
@@ -271,9 +290,11 @@ impl ThreadFollower {
                 (Vec::new(), true)
             }
             Taken::NotYet => {
-                self.next = Some(next);
-                self.listener.woken().await;
-                (Vec::new(), true)
+                let has_moved = self.next.replace(next) != Some(next);
+                if !has_moved {
+                    self.listener.woken().await;
+                }
+                (sent(up_to(before(next), Vec::new())), true)
             }
             Taken::Closed => (Vec::new(), false),
             Taken::Failed(error) => (vec![Err(error)], false),
@@ -302,9 +323,9 @@ impl ThreadFollower {
                 continue;
             }
             self.next_seq = entry.event.record.seq.next();
-            if self.wanted.wants(&entry.event) {
-                given.push(Ok(entry.written(self.form)));
-            }
+            let is_wanted = self.wanted.wants(&entry.event);
+            let position = entry.event.record.position;
+            given.push(Ok(if is_wanted { entry.written(self.form) } else { Written::nothing_to(position) }));
             if self.end.is_here(&entry.event) {
                 return (given, false);
             }

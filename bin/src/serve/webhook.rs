@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use rethread::store::Filter;
 use rethread::{Position, RecordedEvent, Runtime};
+use rethread_events::event::event_type_named;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,7 @@ pub(crate) async fn start(
 ) -> Result<Vec<AtWork>, Failure> {
     let mut at_work = Vec::new();
     for webhook in webhooks {
-        let client = rethread_llm::http::shared(ATTEMPT_MAX).map_err(Failure::other)?;
+        let client = rethread_llm::http::shared_without_redirects(ATTEMPT_MAX).map_err(Failure::other)?;
         let cursor = format!("webhook/{}", webhook.name);
         let next = match runtime.cursor(&cursor).await? {
             Some(next) => next,
@@ -114,38 +115,46 @@ impl Sender {
     }
 
     async fn deliver(&self, next: &mut Position, stopping: &CancellationToken) -> Halt {
-        let names: Vec<&str> = self.webhook.types.iter().map(String::as_str).collect();
-        let mut events = match self.runtime.events(*next, &names) {
-            Ok(events) => events,
-            Err(error) => return Halt::Dead(error.to_string()),
-        };
-        let (mut n_since, mut kept_at) = (0, Instant::now());
+        // All of them: one that wants few keeps up with the log all the same.
+        let mut records = self.runtime.store().subscribe(*next, Filter::default());
+        let wanted: Vec<_> = self.webhook.types.iter().filter_map(|name| event_type_named(name)).collect();
+        let (mut n_since, mut has_moved, mut kept_at) = (0, false, Instant::now());
         loop {
-            let event = tokio::select! {
+            let batch = tokio::select! {
                 biased;
                 () = stopping.cancelled() => return Halt::Stopped,
-                event = events.next() => event,
+                batch = records.next_batch() => batch,
                 // Nothing comes just now: a good time.
-                () = tokio::time::sleep(KEEP_AFTER), if n_since > 0 => {
+                () = tokio::time::sleep(KEEP_AFTER), if has_moved => {
                     self.keep(*next).await;
-                    (n_since, kept_at) = (0, Instant::now());
+                    (n_since, has_moved, kept_at) = (0, false, Instant::now());
                     continue;
                 }
             };
-            let event = match event {
-                Some(Ok(event)) => event,
+            let batch = match batch {
+                Some(Ok(batch)) => batch,
                 Some(Err(error)) => return Halt::Dead(error.to_string()),
                 None => return Halt::Stopped,
             };
-            if let Err(halt) = self.send_until_taken(&event, stopping).await {
-                return halt;
-            }
-            *next = event.record.position.next();
-            self.deeds.next.store(next.0, Ordering::Relaxed);
-            n_since += 1;
-            if n_since >= KEEP_EVENTS || kept_at.elapsed() >= KEEP_AFTER {
-                self.keep(*next).await;
-                (n_since, kept_at) = (0, Instant::now());
+            for record in batch {
+                let position = record.position;
+                if wanted.is_empty() || wanted.iter().any(|event_type| event_type.code == record.kind.0) {
+                    let event = match RecordedEvent::decode(record) {
+                        Ok(event) => event,
+                        Err(error) => return Halt::Dead(error.to_string()),
+                    };
+                    if let Err(halt) = self.send_until_taken(&event, stopping).await {
+                        return halt;
+                    }
+                    n_since += 1;
+                }
+                *next = position.next();
+                has_moved = true;
+                self.deeds.next.store(next.0, Ordering::Relaxed);
+                if n_since >= KEEP_EVENTS || kept_at.elapsed() >= KEEP_AFTER {
+                    self.keep(*next).await;
+                    (n_since, has_moved, kept_at) = (0, false, Instant::now());
+                }
             }
         }
     }
@@ -192,6 +201,10 @@ impl Sender {
             .body(body);
         match request.send().await {
             Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) if response.status().is_redirection() => Err(format!(
+                "the answer was {}, and redirects are not followed: name the last address",
+                response.status()
+            )),
             Ok(response) => Err(format!("the answer was {}", response.status())),
             // The address may hold a secret of its own.
             Err(error) => Err(error.without_url().to_string()),

@@ -22,9 +22,17 @@ pub(crate) enum Form {
 /// The text of some events that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
+    /// Empty where none was wanted.
     pub(crate) text: Bytes,
-    /// The position of the last of them.
+    /// Where the last of them is, or how far was looked.
     pub(crate) last: Position,
+}
+
+impl Written {
+    /// No text: nothing up to here is wanted but what was written.
+    pub(crate) fn nothing_to(last: Position) -> Self {
+        Self { text: Bytes::new(), last }
+    }
 }
 
 impl Form {

@@ -316,3 +316,21 @@ fn an_answer_is_compressed_for_who_takes_gzip_and_a_stream_for_nobody() {
         while !stream.line().unwrap().unwrap().contains("THREAD_STARTED") {}
     }
 }
+
+#[test]
+fn a_workflow_is_found_by_whatever_name_it_has() {
+    let place = Place::new();
+    for (name, encoded) in [
+        ("a+b 50% x", "a%2Bb%2050%25%20x"),
+        ("a/b e", "a%2fb%20e"),
+        ("100%25", "100%2525"),
+        ("plus+plain", "plus+plain"),
+        ("\u{e4}%2B", "%C3%A4%252B"),
+    ] {
+        place.put(&QUICK.replace("name: quick", &format!("name: '{name}'")));
+        let found = place.get(&format!("/v1/workflows/{encoded}")).is(200).value();
+        assert_eq!(found["name"], name);
+    }
+    place.get("/v1/workflows/a%252Bb").problem(404, "no-workflow");
+    place.get("/v1/workflows/50%").problem(404, "no-workflow");
+}

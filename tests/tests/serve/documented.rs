@@ -284,9 +284,10 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
     api.send(post(session, "", json!({ "token": "x" })), "post", session, 401);
     api.send(place.request("DELETE", session), "delete", session, 204);
 
-    // Shown elsewhere: `stops::it_is_not_ready_while_it_drains_and_still_answers`, and
-    // `api::an_export_of_a_thread_that_went_on_otherwise_is_a_conflict`.
-    let elsewhere = [("/health/ready", "get", 503), ("/v1/import", "post", 409)];
+    // Shown elsewhere: `stops::it_is_not_ready_while_it_drains_and_still_answers`,
+    // `api::an_export_of_a_thread_that_went_on_otherwise_is_a_conflict`, and
+    // `idempotency::many_who_send_the_same_request_at_once_start_one_thread`.
+    let elsewhere = [("/health/ready", "get", 503), ("/v1/import", "post", 409), ("/v1/threads", "post", 409)];
     let mut missing = Vec::new();
     for (path, item) in api.document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

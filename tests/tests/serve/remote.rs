@@ -2,7 +2,11 @@
 
 mod commands;
 
-use rethread_tests::binary::{Running, Scene};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use rethread_tests::binary::{Ran, Running, Scene};
 use serde_json::{Value, json};
 
 use crate::place::{GREETING, Place, QUICK};
@@ -190,4 +194,74 @@ fn a_token_is_taken_from_the_environment_and_needed() {
     let mut command = place.scene.command(["run", "quick.yaml"]);
     command.env("RETHREAD_TOKEN", &token);
     Running::start(command).end().code(1).says("--scope operate");
+}
+
+/// A process that claims to be the one with this id, and keeps the heads of the requests that it was sent.
+fn impostor(pid: u32) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (sender, heads) = channel();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut reader = BufReader::new(socket.unwrap());
+            let mut head = String::new();
+            while reader.read_line(&mut head).is_ok_and(|n| n > 2) {}
+            let body = json!({ "status": "ok", "pid": pid }).to_string();
+            let _ = write!(
+                reader.get_mut(),
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if sender.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (address, heads)
+}
+
+fn with_token(scene: &Scene, words: &str) -> Ran {
+    let mut command = scene.command(words.split_whitespace());
+    command.env("RETHREAD_TOKEN", "rethread_secret");
+    Running::start(command).end()
+}
+
+#[test]
+fn a_server_that_is_named_in_a_lock_is_believed_only_while_the_lock_is_held_and_gets_no_token_before() {
+    let scene = Scene::new();
+    let (address, heads) = impostor(4_000_000);
+    let lock = scene.write(".rethread/lock", format!("rethread serve at http://{address}, pid 4000000\n"));
+    // A folder that somebody else prepared, or a server that was killed.
+    let ran = with_token(&scene, "threads");
+    assert_eq!(heads.try_iter().collect::<Vec<_>>(), Vec::<String>::new(), "{ran}");
+    // Held by one that is not the one at this address.
+    let file = std::fs::File::open(&lock).unwrap();
+    file.lock().unwrap();
+    std::fs::write(&lock, format!("rethread serve at http://{address}, pid {}\n", std::process::id())).unwrap();
+    with_token(&scene, "threads").code(7).says("is open in another process");
+    let asked: Vec<String> = heads.try_iter().collect();
+    assert!(
+        !asked.is_empty() && asked.iter().all(|head| !head.to_ascii_lowercase().contains("authorization")),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn an_address_with_a_path_or_a_password_is_refused_and_the_password_is_not_repeated() {
+    let scene = Scene::new();
+    let (address, heads) = impostor(1);
+    for server in [
+        format!("http://{address}/prefix/"),
+        format!("http://{address}/?a=b"),
+        format!("http://ada:hunter2@{address}"),
+        format!("http://ada:hunter2@{address}/prefix"),
+        format!("http://hunter2@{address}"),
+        "http://ada:hunter2@host:none".to_owned(),
+    ] {
+        for words in ["threads", "token list"] {
+            let ran = with_token(&scene, &format!("{words} --server {server}")).code(2);
+            assert!(!ran.stderr.contains("hunter2") && ran.stderr.contains("server"), "{ran}");
+        }
+    }
+    assert_eq!(heads.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
 }

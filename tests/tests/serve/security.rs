@@ -1,6 +1,6 @@
 //! Who is let in, from where, and what for.
 
-use rethread_tests::binary::Scene;
+use rethread_tests::binary::{Running, Scene};
 use serde_json::{Value, json};
 
 use crate::place::{Place, QUICK};
@@ -133,4 +133,47 @@ fn what_threads_hold_is_data_and_never_a_page() {
     assert_eq!(events.value()["events"][0]["data"]["input"], Value::from(hostile));
     let blob = place.get(&format!("/v1/log/blobs/{}", started["workflow_hash"].as_str().unwrap())).is(200);
     assert_eq!(blob.header("content-disposition"), Some("attachment"));
+}
+
+#[test]
+fn a_token_that_is_revoked_follows_nothing_any_more() {
+    for (kind, keep_alive) in
+        [("text/event-stream", 3_600_000), ("application/x-ndjson", 3_600_000), ("text/event-stream", 50)]
+    {
+        let scene = Scene::new();
+        let token = token(&scene, "read");
+        let place = Place::on(scene, &format!("--keep-alive-ms {keep_alive}"));
+        let request = place.request("GET", "/v1/events?after=now").header("Accept", kind);
+        let mut stream = request.header("Authorization", &format!("Bearer {token}")).open().unwrap();
+        assert_eq!(stream.status, 200);
+        let all = place.scene.run("token list --json").ok().json();
+        place.scene.run(&format!("token revoke {}", all[0]["id"].as_str().unwrap())).ok();
+        // Where there are signs of life it ends without an event.
+        let thread = (keep_alive > 50).then(|| place.start(QUICK));
+        let mut said = String::new();
+        while let Some(line) = stream.line().unwrap() {
+            said.push_str(&line);
+        }
+        assert!(thread.is_none_or(|thread| !said.contains(&thread)), "{said}");
+        assert!(said.contains("unauthorized"), "{said}");
+    }
+}
+
+#[test]
+fn tokens_that_are_made_and_taken_away_side_by_side_are_made_and_taken_away() {
+    let scene = Scene::new();
+    for round in 0..3 {
+        token(&scene, "admin");
+        let id = scene.run("token list --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
+        let start = |words: &str| Running::start(scene.command(words.split_whitespace()));
+        let mut side_by_side: Vec<_> = (0..6).map(|_| start("token create --scope read")).collect();
+        side_by_side.insert(round * 3, start(&format!("token revoke {id}")));
+        side_by_side.into_iter().for_each(|running| drop(running.end().ok()));
+        let all = scene.run("token list --json").ok().json();
+        assert!(all.as_array().unwrap().iter().all(|kept| kept["id"] != id.as_str()), "{id} is there again: {all}");
+        assert_eq!(all.as_array().unwrap().len(), 6, "{all}");
+        for kept in all.as_array().unwrap() {
+            scene.run(&format!("token revoke {}", kept["id"].as_str().unwrap())).ok();
+        }
+    }
 }

@@ -240,3 +240,25 @@ fn one_who_follows_hears_something_while_nothing_happens() {
         place.request("GET", "/v1/events?after=now").header("Accept", "application/x-ndjson").open().unwrap();
     assert_eq!((quiet.line().unwrap(), quiet.line().unwrap()), (Some(String::new()), Some(String::new())));
 }
+
+#[test]
+fn one_who_wants_little_hears_how_far_the_log_was_looked_at() {
+    let place = Place::with("--keep-alive-ms 50");
+    let mut narrow = place.follow("/v1/events?types=THREAD_FAILED");
+    let thread = place.start(QUICK);
+    place.at_rest(&thread);
+    let mut of_thread = place.follow(&format!("/v1/threads/{}/events?types=THREAD_FAILED", place.asking().0));
+    let end = place.get("/v1/log").value()["next_position"].as_u64().unwrap();
+    let wanted = format!("id: {}", end - 1);
+    for stream in [&mut narrow, &mut of_thread] {
+        let mut ids = HashSet::new();
+        while !ids.contains(&wanted) {
+            let line = stream.line().unwrap().unwrap();
+            assert!(!line.starts_with("data:"), "{line}");
+            if line == ": keep-alive" {
+                assert!(ids.len() < 1_000);
+                ids.insert(stream.line().unwrap().unwrap());
+            }
+        }
+    }
+}

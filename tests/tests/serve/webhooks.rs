@@ -91,6 +91,66 @@ fn every_event_is_posted_in_order_signed_and_goes_on_after_a_restart() {
     assert!(!metrics.contains("hunter2"));
 }
 
+/// Sends whoever posts something elsewhere, and is content with everything else; gives the methods that it was asked with.
+fn redirecting() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (sender, methods) = channel();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut reader = BufReader::new(socket.unwrap());
+            let (mut line, mut n_bytes) = (String::new(), 0);
+            reader.read_line(&mut line).unwrap();
+            let method = line.split(' ').next().unwrap().to_owned();
+            while !line.trim_end().is_empty() {
+                line.clear();
+                reader.read_line(&mut line).unwrap();
+                if let Some(("content-length", value)) = line.trim_end().to_ascii_lowercase().split_once(": ") {
+                    n_bytes = value.parse().unwrap();
+                }
+            }
+            reader.read_exact(&mut vec![0; n_bytes]).unwrap();
+            let status = if method == "POST" { "302 Found\r\nLocation: /login" } else { "200 OK" };
+            write!(reader.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            if sender.send(method).is_err() {
+                return;
+            }
+        }
+    });
+    (url, methods)
+}
+
+#[test]
+fn a_redirect_is_no_delivery_and_is_not_followed() {
+    let (url, methods) = redirecting();
+    let mut place = Place::on(configured(&url, "give_up_after_s = 1\n"), "");
+    place.at_rest(&place.start(QUICK));
+    let said = place.server.wait_until_said("has given up at position 0");
+    assert!(said.contains("302"), "{said}");
+    let metrics = place.get("/metrics").is(200).body;
+    for line in
+        ["rethread_webhook_delivered_total{webhook=\"audit\"} 0", "rethread_webhook_next_position{webhook=\"audit\"} 0"]
+    {
+        assert!(metrics.lines().any(|known| known == line), "{line} is missing:\n{metrics}");
+    }
+    let asked: Vec<_> = methods.try_iter().collect();
+    assert!(asked.len() > 1 && asked.iter().all(|method| method == "POST"), "{asked:?}");
+}
+
+#[test]
+fn a_webhook_with_a_narrow_filter_keeps_up_with_the_log() {
+    let (url, posts) = receiver([]);
+    let place = Place::on(configured(&url, "types = [\"THREAD_FAILED\"]\n"), "");
+    place.at_rest(&place.start(QUICK));
+    let end = place.get("/v1/log").value()["next_position"].as_u64().unwrap();
+    let line = format!("rethread_webhook_next_position{{webhook=\"audit\"}} {end}");
+    let until = std::time::Instant::now() + HANG / 4;
+    while !place.get("/metrics").is(200).body.lines().any(|known| known == line) {
+        assert!(std::time::Instant::now() < until, "it does not come to {end}");
+    }
+    assert!(posts.try_recv().is_err());
+}
+
 #[test]
 fn one_that_never_answers_well_dies_loudly_and_alone() {
     let (url, _posts) = receiver(std::iter::repeat_n(500, 1_000));

@@ -10,7 +10,7 @@ use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, 
 const PARTS: [(&str, &str, &str); 4] = [
     ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
     ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),
-    ("name", "The name of the workflow", "^[^/]+$"),
+    ("name", "The name of the workflow; what is a `/` in it is written as `%2F`", "^.+$"),
     ("hash", "A hash, 64 hexadecimal digits", "^[0-9a-f]{64}$"),
 ];
 const PROBLEM: &str = "application/problem+json";

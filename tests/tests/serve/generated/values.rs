@@ -88,7 +88,7 @@ impl Values {
             "^(now|[0-9]{1,18})$" => &["now", "0", "7", "999999999999999999"],
             "^(user|system|assistant)$" => &["user", "system", "assistant"],
             "^[!-~]([ -~]{0,253}[!-~])?$" => return format!("key-{}", self.random.below(50)),
-            "^[^/]+$" => &["quick", "greeting", "another", "ä b"],
+            "^.+$" => &["quick", "greeting", "another", "ä b", "a/b+c 50%"],
             "^usage$" => &["usage"],
             "^[0-9]{0,18}$" => &["", "0", "7", "999999999999999999"],
             "^(ID-)?[0-9]{1,18}$" => return if self.percent(70) { question } else { "3".into() },

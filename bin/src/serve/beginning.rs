@@ -1,0 +1,126 @@
+//! Threads that are begun once: whoever sends the same request with the same idempotency key again gets the thread that it
+//! began, whatever became of the client, the answer and the server meanwhile.
+
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use rethread::{Reran, RuntimeError, ThreadHandle, ThreadId};
+
+use super::idempotency::{Key, Keyed};
+use super::problem::{Kind, Problem};
+use super::request;
+use super::server::{Server, Shared};
+
+/// A request that may come again.
+pub(crate) struct Repeatable {
+    key: Option<Key>,
+    /// What it is about: the same key can stand for another request elsewhere.
+    operation: String,
+    body: Bytes,
+}
+
+impl Repeatable {
+    pub(crate) fn of(request: &HttpRequest, operation: impl Into<String>, body: Bytes) -> Result<Self, Problem> {
+        Ok(Self { key: Key::of(request)?, operation: operation.into(), body })
+    }
+}
+
+/// What was made of a request, which may have begun a thread.
+pub(crate) trait Made: Send + 'static {
+    fn has_begun(&self) -> bool;
+}
+
+impl Made for ThreadHandle {
+    fn has_begun(&self) -> bool {
+        true
+    }
+}
+
+impl Made for (Reran, Option<ThreadHandle>) {
+    fn has_begun(&self) -> bool {
+        self.1.is_some()
+    }
+}
+
+/// What became of a request to begin a thread.
+pub(crate) enum Begun<T> {
+    Now(T),
+    /// The request came before, and began this thread.
+    Before(ThreadHandle),
+}
+
+/// Does what a request asks for, unless it came before and began a thread. The work is told the id that a new thread gets.
+pub(crate) async fn begin<T: Made, F: Future<Output = Result<T, Problem>> + Send + 'static>(
+    server: &Shared,
+    sent: Repeatable,
+    work: impl FnOnce(ThreadId) -> F + Send + 'static,
+) -> Result<Begun<T>, Problem> {
+    let id = ThreadId::from_bytes(*uuid::Uuid::now_v7().as_bytes());
+    let Repeatable { key: Some(key), operation, body } = sent else {
+        return work(id).await.map(Begun::Now);
+    };
+    let server = server.clone();
+    // A client that leaves takes its handler with it. The key stays taken all the same until it is known what became of
+    // the work.
+    let done = tokio::spawn(async move {
+        let keyed = server.keys.begin(&key, &operation, &body, id).await?;
+        once(&server, keyed, work).await
+    });
+    done.await.unwrap_or_else(|_| {
+        let detail = "it is not known what became of the request: send it again with the same Idempotency-Key";
+        Err(Problem::new(Kind::Internal, detail))
+    })
+}
+
+async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
+    server: &Server,
+    mut keyed: Keyed<'_>,
+    work: impl FnOnce(ThreadId) -> F,
+) -> Result<Begun<T>, Problem> {
+    let thread = server.runtime.thread(keyed.thread);
+    if keyed.is_repeated {
+        match thread.summary().await {
+            Ok(_) => {
+                keyed.has_begun().await;
+                return Ok(Begun::Before(thread));
+            }
+            Err(RuntimeError::NoThread(id)) if keyed.was_begun => {
+                let detail = format!(
+                    "thread {id}, which this Idempotency-Key began, was deleted: send the request with a key of its own \
+                     to begin another"
+                );
+                return Err(Problem::new(Kind::NoThread, detail).at("thread_id", id));
+            }
+            // The server ended between writing down the key and beginning the thread.
+            Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let made = work(keyed.thread).await;
+    let (has_begun, has_not) = match &made {
+        Ok(made) => (made.has_begun(), !made.has_begun()),
+        Err(problem) => (false, problem.is_refusal()),
+    };
+    if has_begun {
+        keyed.has_begun().await;
+    } else if has_not && matches!(thread.summary().await, Err(RuntimeError::NoThread(_))) {
+        // Looked at, because a fork can have begun before something about it was refused.
+        keyed.forget().await;
+    }
+    made.map(Begun::Now)
+}
+
+/// The answer to a request that began nothing but a thread.
+pub(crate) async fn answer(begun: Begun<ThreadHandle>) -> Result<HttpResponse, Problem> {
+    let mut response = HttpResponse::Created();
+    let thread = match begun {
+        Begun::Now(thread) => thread,
+        Begun::Before(thread) => {
+            response.insert_header(REPLAYED);
+            thread
+        }
+    };
+    Ok(response.insert_header(request::location(thread.id())).json(thread.summary().await?.to_json()))
+}
+
+/// Says that the request came before.
+pub(crate) const REPLAYED: (&str, &str) = ("Idempotency-Replayed", "true");
