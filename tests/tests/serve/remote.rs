@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rethread_tests::binary::{Ran, Running, Scene};
 use serde_json::{Value, json};
 
+use crate::http::Request;
 use crate::place::{GREETING, Place, QUICK};
 
 /// What a command prints, on the log in the folder while a server holds it, by the server's address from another
@@ -114,13 +115,17 @@ fn a_question_that_somebody_else_answers_goes_away_at_the_terminal() {
     let nodes = [asks("first", "First?"), asks("second", "Second?")];
     let two = json!({ "version": "1", "name": "two", "nodes": nodes, "edges": [{ "from": "first", "to": "second" }] });
     place.scene.write("two.json", two.to_string());
+    let address = place.address;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            place
-                .until("/v1/interactions", |open| open["interactions"].as_array().is_some_and(|open| !open.is_empty()));
-            let open = place.get("/v1/interactions").value();
-            let id = open["interactions"][0]["id"].as_str().unwrap();
-            place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "by another" })).is(200);
+        scope.spawn(move || {
+            let id = loop {
+                let open = Request::new(address, "GET", "/v1/interactions").send().is(200).value();
+                if let Some(id) = open["interactions"][0]["id"].as_str() {
+                    break id.to_owned();
+                }
+            };
+            let respond = Request::new(address, "POST", &format!("/v1/interactions/{id}/respond"));
+            respond.json(&json!({ "answer": "by another" })).send().is(200);
         });
         place.scene.run_on_terminal(&[("Second?", "typed\n")], "run two.json").ok();
     });
