@@ -106,9 +106,14 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let Some(fan) = live.thread.state().fan() else {
+        let fan = live.thread.state().fan();
+        let fork = fan.map(|fan| fan.planned_at);
+        if fork != live.fork {
+            live.fork = fork;
             live.branches.clear();
             live.resting.clear();
+        }
+        let Some(fan) = fan else {
             return;
         };
         if live.branches.len() > fan.running().count() {

@@ -41,6 +41,8 @@ pub(super) struct Live {
     pub(super) running: HashMap<Key, DropGuard>,
     /// Tools that run and wait for answers of people.
     pub(super) asking: Asking,
+    /// The fork that the next two are about: the next round of a loop has branches of the same numbers.
+    pub(super) fork: Option<Seq>,
     /// The branches that were seen to run; they go on without this actor.
     pub(super) branches: HashSet<u32>,
     /// Those of them that are at rest themselves.
@@ -91,6 +93,7 @@ impl Live {
             refused: None,
             running: HashMap::new(),
             asking: Asking::new(),
+            fork: None,
             branches: HashSet::new(),
             resting: HashSet::new(),
             told_rests: None,

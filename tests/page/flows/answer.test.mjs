@@ -53,13 +53,14 @@ test('a question that somebody else answers while one types does not vanish with
 test('a number of many digits is shown and set as it is', async () => {
   const body = JSON.stringify({ definition: ASKING, input: { order: 'ORDER' } }).replace('"ORDER"', '1234567890123456789');
   const id = (await place.ask('POST', '/v1/threads', body)).thread_id;
-  await place.question(id);
+  const question = await place.question(id);
   const page = await browser.page(`${place.url}/#/threads/${id}/state`);
   await page.click('button', 'Fork');
   await page.click('dialog summary');
   await page.click('dialog button.link', 'input');
   await page.until(`document.querySelector('#fork-variables').value.includes('1234567890123456789')`);
   await page.close();
+  await place.ask('POST', `/v1/interactions/${question.id}/respond`, { answer: 'blue' });
 });
 
 test('a tool call is approved with other arguments, and another one rejected with a reason', async () => {

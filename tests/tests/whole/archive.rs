@@ -21,12 +21,15 @@ fn an_imported_thread_goes_on_when_it_is_told_to_and_not_by_itself() {
         there.runtime.import(BufReader::new(file.reopen().unwrap())).await.unwrap();
         let own = there.start(&waits(), "go").await;
         there.tally.called("wait_pay", 1).await;
-        let (store, own) = (there.store.clone(), own.id());
+        let store = there.store.clone();
+        let its_own = own.id();
+        // A handle holds its runtime.
+        drop(own);
         there.crash(1).await;
 
         // Threads come back in the order of their ids: when the one behind it has ended, its turn is over.
         let after = World::on(store, &Tally::default()).await;
-        assert_eq!(after.runtime.thread(own).outcome().await.unwrap().status, Status::Completed);
+        assert_eq!(after.runtime.thread(its_own).outcome().await.unwrap().status, Status::Completed);
         let copy = after.runtime.thread(copied.id());
         assert_eq!(copy.summary().await.unwrap().last_seq, copied.summary().await.unwrap().last_seq);
 

@@ -268,3 +268,20 @@ fn a_fork_onto_another_definition_takes_its_branches_with_it() {
         world.end().await;
     });
 }
+
+#[test]
+fn every_round_of_a_loop_begins_all_its_branches() {
+    block_on(async {
+        let world = World::new().await;
+        let node = |id: &str| llm(id, "", "{text: x}");
+        let (left, right) = (node("l"), node("r"));
+        let rounds = workflow(&format!(
+            "nodes: [{{id: rounds, loop: {{times: 20, body: {{nodes: [{{id: both, parallel: {{branches: {{\
+             left: {{nodes: [{left}]}}, right: {{nodes: [{right}]}}}}}}}}]}}}}}}]"
+        ));
+        let ended = async { world.run(&rounds, "go").await.1 };
+        let outcome = tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.unwrap();
+        assert_eq!(outcome.status, Status::Completed);
+        world.end().await;
+    });
+}

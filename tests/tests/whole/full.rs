@@ -30,7 +30,7 @@ impl Watcher for Disk {
     fn write(&self, path: &Path, _offset: u64, _bytes: &[u8]) -> std::io::Result<()> {
         let is_group = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("journal-"));
         let one_in = self.one_in.load(SeqCst);
-        let is_its_turn = is_group && one_in > 0 && self.n_groups.fetch_add(1, SeqCst) % one_in == 0;
+        let is_its_turn = is_group && one_in > 0 && self.n_groups.fetch_add(1, SeqCst).is_multiple_of(one_in);
         if !self.full.load(SeqCst) && !is_its_turn {
             return Ok(());
         }

@@ -9,14 +9,17 @@ use parking_lot::Mutex;
 
 use super::{Reserved, Workspace, WorkspaceError};
 
+/// Device and number of a folder.
+type FolderId = (u64, u64);
+
 /// Opens workspaces. Those that are the same folder, however it was written, take turns with their edits; and what
 /// nobody uses any more is closed, so that a folder that was made anew under the same name is the new one.
 #[derive(Debug, Default)]
 pub struct Workspaces {
     reserved: Reserved,
-    /// By device and number of the folder. As long as the lock is held by a workspace, the folder is open, and the
+    /// As long as the lock is held by a workspace, the folder is open, and the
     /// system gives its number to no other.
-    turns: Mutex<HashMap<(u64, u64), Weak<Mutex<()>>>>,
+    turns: Mutex<HashMap<FolderId, Weak<Mutex<()>>>>,
 }
 
 impl Workspaces {
