@@ -9,7 +9,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rethread_tests::binary::{Running, Scene};
+use rethread_tests::binary::{Running, Scene, program};
 use rethread_tests::random::Random;
 use serde_json::Value;
 
@@ -154,6 +154,8 @@ impl Case {
 fn a_killed_program_goes_on_in_loops_and_branches_too() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
     let (wanted, seed) = (number("RETHREAD_KILLS", 30), number("RETHREAD_SEED", 1));
+    // It may have to be built first, which says nothing about how long a run takes.
+    program();
     let since = Instant::now();
     let mut undisturbed = Case::new(seed);
     undisturbed.scene.run(&format!("run graph.yaml --input 1 --no-input {TOOLS}")).code(4);
