@@ -105,10 +105,13 @@ pub struct FamilyMember {
     pub seq: Option<Seq>,
 }
 
-/// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then. Blocks.
+/// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then; at its last event,
+/// where it stands now. Blocks.
 pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
     let loaded = load::at(store, thread, seq)?;
-    let cut = Position(loaded.last_position.0 + 1);
+    // Its last event is its present, in which its branches go on.
+    let is_present = load::stream(store, thread)?.last_seq == seq;
+    let cut = if is_present { store.next_position() } else { Position(loaded.last_position.0 + 1) };
     let mut family = vec![FamilyMember { thread, owner: None, name: None, seq: Some(seq) }];
     let mut states = vec![loaded.state];
     while let Some(state) = states.pop() {
