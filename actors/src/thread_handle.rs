@@ -173,7 +173,8 @@ impl ThreadHandle {
     }
 
     /// The thread and all its branches that ran at the moment of its event `seq`, each with the seq it had then: a
-    /// consistent moment of all of them, since the log has one order. Costs a fold of each.
+    /// consistent moment of all of them, since the log has one order. At its last event: as they are now. Costs a fold of
+    /// each.
     pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
         self.runtime.blocking(move || family::family_at(&*store, id, seq)).await?
