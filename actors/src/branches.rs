@@ -13,7 +13,7 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
-use crate::bring::{bring, bring_unasked};
+use crate::bring::{ask, bring, bring_unasked};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
@@ -250,8 +250,9 @@ async fn tell_if_unfinished(inner: Arc<Inner>, child: ThreadId, input: Input) {
         actix_rt::task::spawn_blocking(move || inner.store.stream(child).ok().map(|info| info.tag)).await
     };
     let unfinished = status.ok().flatten().and_then(|tag| Status::from_code(tag.0)).is_some_and(|s| !s.is_ended());
-    if unfinished {
-        bring_unasked(&inner, child, input).await;
+    // Until it is durable: a runtime that stops waits for this, and for what the branch tells its own branches then.
+    if unfinished && let Err(error) = ask(&inner, child, input).await {
+        tracing::debug!(branch = %child, %error, "the branch was not told");
     }
 }
 

@@ -18,6 +18,7 @@ use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
 
 use crate::activity::Activity;
 use crate::branches::Bases;
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
     pub(crate) imported: ImportedThreads,
+    /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
+    pub(crate) telling: TaskTracker,
     pub(crate) counters: Counters,
     pub(crate) timers: Timers,
     /// Whether threads are only looked at and told things: nothing goes on.
@@ -140,6 +143,7 @@ impl Inner {
             kept_states: KeptStates::default(),
             snapshots,
             imported: ImportedThreads::default(),
+            telling: TaskTracker::new(),
             counters: Counters::default(),
             timers: Timers::default(),
             live: DashMap::new(),

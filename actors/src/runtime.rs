@@ -110,6 +110,15 @@ impl Runtime {
     /// # Errors
     /// When the log could not be closed in good order; it is recovered when it is next opened.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
+        // A pause or a cancellation of a thread reaches its branches before the runtime stops to deliver messages.
+        let inner = self.inner().clone();
+        self.blocking(move || {
+            let until = std::time::Instant::now() + Duration::from_millis(inner.limits.shutdown_grace_ms);
+            while !inner.telling.is_empty() && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+        .await?;
         let (mut ended, first) = self.stopping();
         if let Some((own, tell)) = first {
             let inner = self.inner().clone();

@@ -137,11 +137,13 @@ impl ThreadActor {
             return;
         };
         for child in follows.not_needed {
-            actix_rt::spawn(branches::cancel(self.inner.clone(), child));
+            let told = branches::cancel(self.inner.clone(), child);
+            actix_rt::spawn(self.inner.telling.track_future(told));
         }
         if let Some(paused) = follows.paused {
             for run in live.thread.state().fan().into_iter().flat_map(Fan::running) {
-                actix_rt::spawn(branches::pause(self.inner.clone(), run.child, paused));
+                let told = branches::pause(self.inner.clone(), run.child, paused);
+                actix_rt::spawn(self.inner.telling.track_future(told));
             }
         }
     }

@@ -221,3 +221,26 @@ fn every_example_can_be_drawn() {
         assert!(scene.run_args(["graph", "--format", "dot", file]).ok().stdout.starts_with("digraph"), "{file}");
     }
 }
+
+#[test]
+fn who_pauses_or_cancels_a_thread_does_so_to_all_its_branches_before_the_command_ends() {
+    let scene = scene();
+    scene.run("run family.yaml").code(4);
+    let root = id_of(&scene.run("show last --json").ok().json());
+    scene.run(&format!("respond {} --value true", questions(&scene)[0])).ok();
+    // Now branches of a branch ask.
+    scene.run(&format!("resume {root}")).code(4);
+    let open = || -> Vec<Value> {
+        let threads = scene.run("threads --all --json").ok().json();
+        let all = threads.as_array().unwrap().iter().map(|thread| thread["status"].clone());
+        all.filter(|status| *status != "completed").collect()
+    };
+    assert_eq!(open().len(), 4, "the thread, a branch, and two inside of it");
+    scene.run(&format!("pause {root}")).ok();
+    assert_eq!(open(), ["paused"; 4]);
+    scene.run(&format!("resume {root}")).code(4);
+    assert!(open().iter().all(|status| *status != "paused"));
+    scene.run(&format!("cancel {root}")).ok();
+    assert_eq!(open(), ["cancelled"; 4]);
+    assert_eq!(questions(&scene).len(), 0);
+}
