@@ -48,6 +48,7 @@ impl OpenInteraction {
             "operation_type": self.request.operation_type,
             "prompt": self.request.prompt,
             "tool_call": self.request.tool_call,
+            "answer": self.request.answer,
             "requested_at": self.request.requested_at,
             "age_ms": self.age_ms(now),
             "deadline": self.request.deadline,

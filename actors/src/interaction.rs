@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use rethread_events::bin::Ordered;
-use rethread_events::event::{AskedTool, OperationType};
+use rethread_events::event::{AnswerType, AskedTool, OperationType};
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::thread::{Input, Interaction, State};
@@ -23,7 +23,8 @@ pub struct InteractionRequest {
     pub id: CallId,
     /// What will be done with the answer, and so what an answer may be:
     ///
-    /// - `UpdateVariables`, `AddMessage`: a node asks; any value that its expressions can use.
+    /// - `UpdateVariables`, `AddMessage`: a node asks; a value of the type [`InteractionRequest::answer`], or any value that
+    ///   the node's expressions can use where the question has no type.
     /// - `ApproveTool`: whether [`InteractionRequest::tool_call`] runs. `true` or `false`, or one of
     ///   `{"decision": "approve"}`, `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}`,
     ///   `{"decision": "answer", "content": …}`.
@@ -45,6 +46,9 @@ pub struct InteractionRequest {
     pub metadata: Option<Json>,
     /// The tool call that is asked about.
     pub tool_call: Option<AskedTool>,
+    /// The type of the answer; any JSON value when absent. An answer of another type is refused, see
+    /// [`AnswerType::expected`].
+    pub answer: Option<AnswerType>,
 }
 
 impl InteractionRequest {
@@ -70,6 +74,7 @@ impl InteractionRequest {
             deadline: ask.deadline,
             metadata: ask.metadata.clone(),
             tool_call: ask.tool_call.clone(),
+            answer: ask.answer_type.clone(),
         }
     }
 }

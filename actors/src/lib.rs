@@ -101,7 +101,9 @@ pub use thread_page::{OfWhom, ThreadPage, ThreadQuery};
 pub use workflows::WorkflowVersions;
 
 pub use rethread_events::bin::Ordered;
-pub use rethread_events::event::{self, AskedTool, Decision, Event, ForkChanges, LimitRaised, OperationType};
+pub use rethread_events::event::{
+    self, AnswerType, AskedTool, Decision, Event, ForkChanges, LimitRaised, OperationType,
+};
 pub use rethread_events::fault::{ErrorKind, ExecutionError};
 pub use rethread_events::ids::{CallId, Hash, NodeId, Position, Seq, ThreadId, Time};
 pub use rethread_events::json::Json;

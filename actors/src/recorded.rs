@@ -78,9 +78,6 @@ impl RecordedEvent {
         let event = Event::from_data(&name, data)?;
         let kind = event.event_type();
         let version: u16 = field(value, "version", "a number")?;
-        if version != kind.version {
-            return Err(EventError::UnknownVersion { name: kind.name, version, newest: kind.version }.into());
-        }
         Ok(Record {
             position: field::<Position>(value, "position", "a number")?,
             thread: field::<ThreadId>(value, "thread_id", "a thread id")?,
@@ -91,7 +88,7 @@ impl RecordedEvent {
             trace: field::<TraceId>(value, "trace_id", "32 hexadecimal digits")?,
             cause: field::<Option<Position>>(value, "cause", "a position or null")?,
             hash: field(value, "hash", "64 hexadecimal digits")?,
-            payload: event.encode()?.into(),
+            payload: event.encode_as(version)?.into(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 
-use rethread::{Json, OpenInteraction, OperationType};
+use rethread::{AnswerType, Json, OpenInteraction, OperationType};
 
 use crate::drive::Form;
 use crate::family::Question;
@@ -41,7 +41,8 @@ pub(crate) fn next(open: &[Question], put_off: &HashSet<String>) -> Option<usize
     open.iter().position(|question| !put_off.contains(&question.asked.key()))
 }
 
-/// Asks on the terminal. JSON is taken as JSON, anything else as text.
+/// Asks on the terminal. A question with a type is answered by the line as it is; otherwise JSON is taken as JSON, anything
+/// else as text.
 pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said {
     typed::forget().await;
     if !branch.is_empty() {
@@ -64,6 +65,8 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
         ));
     } else if request.operation_type == OperationType::InformTool {
         output::say(&output::dim(output::tame_lines(&form_of(question))));
+    } else if let Some(answer) = &request.answer {
+        hint = format!(" ({})", output::tame(&answer.expected(), PROMPT_CHARS_MAX));
     } else if let Some(choices) = choices(question) {
         hint = format!(" ({})", output::tame(&choices.join(", "), PROMPT_CHARS_MAX));
     }
@@ -75,6 +78,9 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
     let line = line.trim_end_matches(['\r', '\n']);
     if approval && line.trim().is_empty() {
         return Said::NotNow;
+    }
+    if request.answer.is_some() {
+        return Said::Answer(Json::from(line));
     }
     Said::Answer(serde_json::from_str(line).unwrap_or_else(|_| Json::from(line)))
 }
@@ -130,6 +136,8 @@ pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question)
 pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     let answer = match question.request.operation_type {
         OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
+        _ if matches!(question.request.answer, Some(AnswerType::Boolean {})) => "--text yes (or no)",
+        _ if matches!(question.request.answer, Some(AnswerType::JsonSchema { .. })) => "--value JSON",
         OperationType::UpdateVariables
         | OperationType::AddMessage
         | OperationType::AnswerTool

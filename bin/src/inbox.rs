@@ -118,7 +118,9 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
         OperationType::RelayModel => output::tame_lines(prompt).replace('\n', "\n    "),
         _ => output::tame(prompt, PROMPT_CHARS_MAX),
     };
-    format!("{about}\n    {}", prompt.trim_end())
+    let expected = request.answer.as_ref().map(|answer| output::tame(&answer.expected(), PROMPT_CHARS_MAX));
+    let expected = expected.map(|expected| format!("\n    answer with {expected}")).unwrap_or_default();
+    format!("{about}\n    {}{expected}", prompt.trim_end())
 }
 
 /// A length of time as people say it.

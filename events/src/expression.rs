@@ -1,7 +1,9 @@
 //! Templates and expressions: minijinja's, over a thread's variables and nothing else, strict about names that are
 //! not there, and with a limit on the work one evaluation may take.
 
+mod condition;
 mod limits;
+pub(crate) mod names;
 mod nesting;
 
 #[cfg(test)]
@@ -19,6 +21,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use crate::json::Json;
 use limits::Limited;
 pub use limits::RESULT_BYTES_MAX;
+pub use names::nearest;
 
 /// How many instructions one evaluation may take. A prompt takes some tens.
 const FUEL: u64 = 100_000;
@@ -199,18 +202,19 @@ impl Context {
         Ok(value)
     }
 
-    /// Whether an expression holds, by minijinja's truth: false, 0, empty and none do not. A name that is not there
-    /// is an error and not a no; `name is defined` asks for it.
-    pub fn holds(&self, source: &str) -> Result<bool, ExpressionError> {
-        Ok(self.value(source)?.is_true())
-    }
-
     fn value(&self, source: &str) -> Result<minijinja::Value, ExpressionError> {
         let parsed = limited(source, true)?;
-        let fail = |e: &minijinja::Error| ExpressionError::new(e, source);
-        let expression = ENVIRONMENT.compile_expression(&parsed).map_err(|e| fail(&e))?;
-        let value = expression.eval(self.0.clone()).map_err(|e| fail(&e))?;
-        if value.is_undefined() { Err(ExpressionError::of("undefined value", source)) } else { Ok(value) }
+        let expression = ENVIRONMENT.compile_expression(&parsed).map_err(|e| ExpressionError::new(&e, source))?;
+        let value = expression.eval(self.0.clone()).map_err(|e| self.failed(&e, source, true))?;
+        if value.is_undefined() { Err(self.undefined(source, true, None)) } else { Ok(value) }
+    }
+
+    /// The error of an evaluation.
+    fn failed(&self, error: &minijinja::Error, source: &str, is_expression: bool) -> ExpressionError {
+        match error.kind() {
+            ErrorKind::UndefinedError => self.undefined(source, is_expression, error.detail()),
+            _ => ExpressionError::new(error, source),
+        }
     }
 
     /// A template with its expressions filled in.
@@ -224,7 +228,7 @@ impl Context {
         match compiled.render_captured_to(self.0.clone(), &mut text) {
             Ok(_) => {}
             Err(_) if text.is_full => return Err(ExpressionError::too_large(template)),
-            Err(e) => return Err(ExpressionError::new(&e, template)),
+            Err(e) => return Err(self.failed(&e, template, false)),
         }
         String::from_utf8(text.bytes).map_err(|e| ExpressionError::of(e.to_string(), template))
     }

@@ -9,6 +9,7 @@ pub mod ids;
 pub mod json;
 pub mod message;
 pub mod runs;
+pub mod schema;
 pub mod thread;
 pub mod tool;
 pub mod workflow;

@@ -24,17 +24,19 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// All that the heart may use: nothing that does IO, waits, or knows the time.
-const HEART: [&str; 12] = [
+const HEART: [&str; 14] = [
     "bincode",
     "blake3",
     "hex",
     "indexmap",
     "jiff",
+    "jsonschema",
     "minijinja",
     "schemars",
     "serde",
     "serde-saphyr",
     "serde_json",
+    "strsim",
     "thiserror",
     "uuid",
 ];

@@ -1,16 +1,13 @@
 //! Schemas of arguments: made from Rust types, compiled once, asked at every call.
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::Validator;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-/// How many faults of the arguments one error names.
-const N_FAULTS_MAX: usize = 5;
-/// The bytes of one fault's text; validators quote the offending value, which may be large.
-const FAULT_BYTES_MAX: usize = 300;
 /// The bytes of a schema's JSON. A schema travels with every request to the model.
 const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 
@@ -79,7 +76,7 @@ impl Arguments {
     pub(crate) fn compile(schema: &Value) -> Result<Self, SchemaError> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             let found = match schema.get("type") {
-                Some(found) => cut(found.to_string()),
+                Some(found) => found.to_string(),
                 None => "no `type`".to_owned(),
             };
             return Err(SchemaError::NotAnObject { found });
@@ -88,59 +85,28 @@ impl Arguments {
         if bytes > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLarge { bytes, bytes_max: SCHEMA_BYTES_MAX });
         }
-        let mut options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
-        if schema.get("$schema").is_none() {
-            options = options.with_draft(Draft::Draft202012);
-        }
-        match options.build(schema) {
+        match schema::compile(schema) {
             Ok(validator) => Ok(Self(validator)),
-            Err(error) => Err(SchemaError::Invalid { reason: cut(error.to_string()) }),
+            Err(reason) => Err(SchemaError::Invalid { reason }),
         }
     }
 
     /// Whether the arguments fit; the error names each fault with its place, for the model to mend.
     pub(crate) fn check(&self, arguments: &Value) -> Result<(), ExecutionError> {
-        if self.0.is_valid(arguments) {
+        let Err(faults) = schema::check(&self.0, arguments, "arguments") else {
             return Ok(());
-        }
+        };
         if arguments.is_null() {
             return Err(ExecutionError::new(
                 ErrorKind::InvalidArguments,
                 "the arguments are missing, were cut off or are not JSON; send one JSON object",
             ));
         }
-        let mut faults = Vec::new();
-        let mut n_faults = 0;
-        for error in self.0.iter_errors(arguments) {
-            n_faults += 1;
-            if n_faults <= N_FAULTS_MAX {
-                let place = match error.instance_path().as_str() {
-                    "" => "arguments".to_owned(),
-                    path => format!("arguments{path}"),
-                };
-                faults.push(cut(format!("{place}: {error}")));
-            }
-            // Counting on would only cost time.
-            if n_faults > 100 {
-                break;
-            }
-        }
-        if n_faults > N_FAULTS_MAX {
-            faults.push(format!("and {} more", n_faults - N_FAULTS_MAX));
-        }
         Err(ExecutionError::new(
             ErrorKind::InvalidArguments,
-            format!("the arguments do not fit the tool's schema: {}", faults.join("; ")),
+            format!("the arguments do not fit the tool's schema: {faults}"),
         ))
     }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > FAULT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(FAULT_BYTES_MAX));
-        text.push('…');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<Ht
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
-    /// Any JSON that the question can use. For `approve_tool`: `true`, `false`, `{"decision": "approve"}`,
+    /// A value of the type that the question names under `answer`, or any JSON where it names none. A text is converted
+    /// where it can only mean one value: `"yes"`, `"3"`. For `approve_tool`: `true`, `false`, `{"decision": "approve"}`,
     /// `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}` or
     /// `{"decision": "answer", "content": …}`.
     answer: Value,

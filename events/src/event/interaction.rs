@@ -73,6 +73,47 @@ pub struct UserInteractionRequested {
     pub llm_call: Option<CallId>,
     /// The tool call that runs and asks. The question ends with it at the latest.
     pub tool_run: Option<CallId>,
+    /// The type of the answer; any JSON value when absent.
+    #[serde(default)]
+    pub answer: Option<AnswerType>,
+}
+
+/// The type of the answer to a question. An answer of another type is refused and the question stays open.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AnswerType {
+    /// True or false.
+    Boolean {},
+    /// One of some texts.
+    Choice {
+        /// The texts.
+        choices: Vec<String>,
+    },
+    /// A text.
+    Text {},
+    /// A number.
+    Number {},
+    /// A value that a JSON Schema accepts.
+    JsonSchema {
+        /// The schema.
+        schema: Json,
+    },
+}
+
+impl AnswerType {
+    /// The answers that it accepts, for a person.
+    pub fn expected(&self) -> String {
+        match self {
+            Self::Boolean {} => "yes or no (also y, n, true, false)".into(),
+            Self::Choice { choices } => {
+                let quoted: Vec<_> = choices.iter().map(|choice| format!("`{choice}`")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+            Self::Text {} => "a text".into(),
+            Self::Number {} => "a number".into(),
+            Self::JsonSchema { .. } => "a JSON value that fits the schema of the question".into(),
+        }
+    }
 }
 
 /// A tool call that a person is asked about.

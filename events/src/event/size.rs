@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Aside, AskedTool, Branches, ContextItem, Decision, Event, ForkChanges, LoopStrategy, ModelChoice, StrategyDecision,
+    AnswerType, Aside, AskedTool, Branches, ContextItem, Decision, Event, ForkChanges, LoopStrategy, ModelChoice,
+    StrategyDecision,
 };
 use crate::bin::Ordered;
 use crate::fault::ExecutionError;
@@ -248,6 +249,11 @@ fn of_event(event: &Event) -> usize {
             maybe(e.prompt.as_ref(), |it| text(it)),
             maybe(e.metadata.as_ref(), json),
             maybe(e.tool_call.as_ref(), asked_tool),
+            match &e.answer {
+                Some(AnswerType::Choice { choices }) => texts(choices),
+                Some(AnswerType::JsonSchema { schema }) => json(schema),
+                Some(AnswerType::Boolean {} | AnswerType::Text {} | AnswerType::Number {}) | None => 0,
+            },
         ]),
         Event::UserInteractionResponded(e) => json(&e.input_data),
         Event::UserInteractionProcessed(e) => {

@@ -102,13 +102,13 @@ fn a_name_that_is_not_there_is_an_error_wherever_it_stands() {
         ],
         value,
         expect![[r#"
-            missing => error: undefined value in `missing`
-            missing.x => error: undefined value: `missing` is undefined in `missing.x`
-            map.missing => error: undefined value in `map.missing`
+            missing => error: variable `missing` is undefined in `missing`
+            missing.x => error: variable `missing` is undefined in `missing.x`
+            map.missing => error: an attribute or element is undefined in `map.missing`
             missing + 1 => error: invalid operation: tried to use + operator on unsupported types undefined and number (`missing` is undefined) in `missing + 1`
-            missing == 1 => error: undefined value: `missing` is undefined in `missing == 1`
-            not missing => error: undefined value: `missing` is undefined in `not missing`
-            n and missing => error: undefined value in `n and missing`
+            missing == 1 => error: variable `missing` is undefined in `missing == 1`
+            not missing => error: variable `missing` is undefined in `not missing`
+            n and missing => error: variable `missing` is undefined in `n and missing`
             missing is defined => false
             missing|default(7) => 7
         "#]],
@@ -117,14 +117,66 @@ fn a_name_that_is_not_there_is_an_error_wherever_it_stands() {
         &["missing", "map.missing", "n and missing", "missing is defined", "nothing", "empty", "list", "n == 3"],
         |context, source| context.holds(source).map(|holds| holds.to_string()),
         expect![[r#"
-            missing => error: undefined value in `missing`
-            map.missing => error: undefined value in `map.missing`
-            n and missing => error: undefined value in `n and missing`
+            missing => error: variable `missing` is undefined in `missing`
+            map.missing => error: an attribute or element is undefined in `map.missing`
+            n and missing => error: `n` is the number 3 and not a boolean: compare it (`n > 0`), or let the question that sets it have a type (`answer: boolean`) in `n and missing`
             missing is defined => false
-            nothing => false
-            empty => false
-            list => true
+            nothing => error: `nothing` is the value null and not a boolean: compare it (`nothing is not none`), or let the question that sets it have a type (`answer: boolean`) in `nothing`
+            empty => error: `empty` is the text "" and not a boolean: compare it (`empty == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `empty`
+            list => error: `list` is the value [1,"two",null] and not a boolean: compare it (`list | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `list`
             n == 3 => true
+        "#]],
+    );
+}
+
+#[test]
+fn condition_over_a_value_that_is_not_boolean_is_an_error() {
+    check(
+        &[
+            "yes and n == 3",
+            "yes or missing",
+            "not yes",
+            "not (no or n > 5)",
+            "name == 'Ada' if yes else missing",
+            "name is defined and missing is not defined",
+            "n not in [1, 2]",
+            "1 < n < 5",
+            "true",
+            // Each of these was taken for true or false by its truthiness.
+            "name",
+            "not name",
+            "yes and name",
+            "no or n",
+            "name if yes else no",
+            "yes if name else no",
+            "'no'",
+            "0",
+            "n - 3",
+            "list | length",
+            "(empty)",
+        ],
+        |context, source| context.holds(source).map(|holds| holds.to_string()),
+        expect![[r#"
+            yes and n == 3 => true
+            yes or missing => true
+            not yes => false
+            not (no or n > 5) => true
+            name == 'Ada' if yes else missing => false
+            name is defined and missing is not defined => true
+            n not in [1, 2] => true
+            1 < n < 5 => true
+            true => true
+            name => error: `name` is the text "Ann" and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `name`
+            not name => error: `name` is the text "Ann" and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `not name`
+            yes and name => error: `name` is the text "Ann" and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `yes and name`
+            no or n => error: `n` is the number 3 and not a boolean: compare it (`n > 0`), or let the question that sets it have a type (`answer: boolean`) in `no or n`
+            name if yes else no => error: `name` is the text "Ann" and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `name if yes else no`
+            yes if name else no => error: `name` is the text "Ann" and not a boolean: compare it (`name == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `yes if name else no`
+            'no' => error: the condition is the text "no" and not a boolean: compare it (`… == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `'no'`
+            0 => error: the condition is the number 0 and not a boolean: compare it (`… > 0`), or let the question that sets it have a type (`answer: boolean`) in `0`
+            n - 3 => error: the condition is the number 0 and not a boolean: compare it (`… > 0`), or let the question that sets it have a type (`answer: boolean`) in `n - 3`
+            list | length => error: the condition is the number 3 and not a boolean: compare it (`… > 0`), or let the question that sets it have a type (`answer: boolean`) in `list | length`
+            (empty) => error: `empty` is the text "" and not a boolean: compare it (`empty == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `(empty)`
         "#]],
     );
 }
@@ -177,7 +229,7 @@ fn a_text_that_is_one_expression_keeps_its_type_and_any_other_is_text() {
             {% if yes %}1{% endif %} => "1"
             {{ n }}
              => 3
-            {{ missing }} => error: undefined value in ` missing `
+            {{ missing }} => error: variable `missing` is undefined in ` missing `
              => ""
         "#]],
     );
@@ -257,11 +309,11 @@ fn nothing_can_be_reached_but_the_variables() {
             {% include '/etc/passwd' %} => error: template not found: tried to include non-existing template '/etc/passwd' in `{% include '/etc/passwd' %}`
             {% import 'x' as y %} => error: template not found: tried to include non-existing template 'x' in `{% import 'x' as y %}`
             {% extends 'x' %} => error: template not found: template "x" does not exist in `{% extends 'x' %}`
-            {{ self }} => error: undefined value: `self` is undefined in `{{ self }}`
-            {{ env }} => error: undefined value: `env` is undefined in `{{ env }}`
-            {{ os }} => error: undefined value: `os` is undefined in `{{ os }}`
+            {{ self }} => error: `self` is undefined in `{{ self }}`
+            {{ env }} => error: variable `env` is undefined in `{{ env }}`
+            {{ os }} => error: variable `os` is undefined in `{{ os }}`
             {{ lipsum() }} => error: unknown function: lipsum is unknown in `{{ lipsum() }}`
-            {{ ''.__class__ }} => error: undefined value: `(...).__class__` is undefined in `{{ ''.__class__ }}`
+            {{ ''.__class__ }} => error: `(...).__class__` is undefined in `{{ ''.__class__ }}`
             {{ name.upper() }} => error: unknown method: string has no method named upper in `{{ name.upper() }}`
             {{ '%9999999d'|format(1) }} => error: unknown filter: filter format is unknown in `{{ '%9999999d'|format(1) }}`
             {{ [1]|batch(9999999, 0) }} => error: unknown filter: filter batch is unknown in `{{ [1]|batch(9999999, 0) }}`

@@ -198,6 +198,7 @@ impl State {
                     tool_call: e.tool_call.clone(),
                     llm_call: e.llm_call,
                     tool_run: e.tool_run,
+                    answer_type: e.answer.clone(),
                     stage: InteractionStage::Asked,
                 };
                 match (self.work_of(&e.node)?, e.tool_run) {

@@ -26,6 +26,7 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
         tool_call: Some(tool),
         llm_call: None,
         tool_run: None,
+        answer: None,
     }
     .into()
 }
@@ -42,6 +43,7 @@ pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: T
         tool_call: None,
         llm_call: Some(call),
         tool_run: None,
+        answer: None,
     }
     .into()
 }
@@ -93,6 +95,7 @@ impl Question {
             tool_call: Some(tool),
             llm_call: None,
             tool_run: None,
+            answer: None,
         }
         .into()
     }

@@ -1,5 +1,6 @@
 //! What becomes of a question to a person.
 
+mod answer;
 mod decision;
 pub(super) mod informing;
 
@@ -114,7 +115,9 @@ fn process(
         OperationType::UpdateVariables | OperationType::AddMessage => {
             let node = state.node_run().and_then(|run| state.node_of(workflow, &run.node));
             let node = node.ok_or("the node that asked is not in this definition")?;
-            return evaluate_answer(state, node, ask.id, input).map_err(|e| e.to_string());
+            let input =
+                ask.answer_type.as_ref().map_or_else(|| Ok(input.clone()), |expected| answer::read(expected, input))?;
+            return evaluate_answer(state, node, ask.id, &input).map_err(|e| e.to_string());
         }
         OperationType::ApproveTool => Some(decision::read(input)?),
         OperationType::AnswerTool => Some(Decision::Answer { content: input.clone() }),

@@ -33,7 +33,7 @@ pub use flow::{
 };
 pub use graph::Graph;
 pub use node::{
-    InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
+    AnswerKind, InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
     UserInteractionNode, VariableAssignment,
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};

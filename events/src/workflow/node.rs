@@ -9,7 +9,7 @@ use super::flow::{
 };
 use super::strategy::Strategy;
 use crate::bin::Ordered;
-use crate::event::{OperationType, Scope, ToolMode};
+use crate::event::{AnswerType, OperationType, Scope, ToolMode};
 use crate::fault::ErrorKind;
 use crate::ids::{NodeId, ProfileId, ToolName};
 use crate::json::Json;
@@ -270,12 +270,52 @@ pub struct UserInteractionNode {
     /// The question, with expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// The type of the answer; any value when absent. An answer of another type is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerKind>,
+    /// The texts among which `answer: choice` chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<String>>,
+    /// The JSON Schema of `answer: json_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
     /// How long the person has; without limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
     /// What the application may want to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Json>,
+}
+
+impl UserInteractionNode {
+    /// The type of the answer, with what belongs to it; `None` where any value is an answer.
+    pub fn answer_type(&self) -> Option<AnswerType> {
+        Some(match self.answer? {
+            AnswerKind::Boolean => AnswerType::Boolean {},
+            AnswerKind::Choice => AnswerType::Choice { choices: self.choices.clone().unwrap_or_default() },
+            AnswerKind::Text => AnswerType::Text {},
+            AnswerKind::Number => AnswerType::Number {},
+            AnswerKind::JsonSchema => {
+                AnswerType::JsonSchema { schema: self.schema.clone().unwrap_or_else(|| Json::from(false)) }
+            }
+        })
+    }
+}
+
+/// The type of the answer to a question, as a workflow file names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// True or false; `yes`, `no`, `y`, `n`, `true` and `false` are accepted as text.
+    Boolean,
+    /// One of `choices`.
+    Choice,
+    /// A text.
+    Text,
+    /// A number.
+    Number,
+    /// A value that `schema` accepts.
+    JsonSchema,
 }
 
 /// What a node does with the answer of a person.

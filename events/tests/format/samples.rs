@@ -359,6 +359,7 @@ fn of_tools_and_people() -> Vec<Event> {
             tool_call: Some(asked_tool()),
             llm_call: Some(CALL),
             tool_run: Some(CALL),
+            answer: None,
         }
         .into(),
         UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),

@@ -12,6 +12,7 @@ mod debugging;
 mod equipment;
 mod explain;
 mod families;
+mod gates;
 mod gc;
 mod guide;
 mod inbox;

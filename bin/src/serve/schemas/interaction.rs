@@ -19,6 +19,10 @@ pub(crate) struct Interaction {
     prompt: Option<String>,
     #[schema(value_type = Option<Object>)]
     tool_call: Option<Value>,
+    /// The type of the answer: `{"type": "boolean"}`, `{"type": "choice", "choices": […]}`, `{"type": "text"}`,
+    /// `{"type": "number"}` or `{"type": "json_schema", "schema": {…}}`; null where any value is an answer.
+    #[schema(value_type = Option<Object>)]
+    answer: Option<Value>,
     requested_at: String,
     age_ms: u64,
     deadline: Option<String>,

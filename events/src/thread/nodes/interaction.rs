@@ -25,6 +25,7 @@ pub(super) fn begin(
         tool_call: None,
         llm_call: None,
         tool_run: None,
+        answer: ask.answer_type(),
     }
     .into())
 }
@@ -54,12 +55,8 @@ pub(in super::super) fn evaluate(
                 source_text: variable.expression.clone(),
             });
         }
-        let value = context.fill(&serde_json::Value::from(variable.expression.as_str()))?;
-        variables.push(VariableUpdate {
-            scope: variable.scope,
-            name: variable.variable_name.clone(),
-            value: value.into(),
-        });
+        let value = context.evaluate_text(&variable.expression)?;
+        variables.push(VariableUpdate { scope: variable.scope, name: variable.variable_name.clone(), value });
     }
     let message = ask.message.as_ref().map(|message| context.render(&message.content_template)).transpose()?;
     let operation_type = ask.operation_type.into();

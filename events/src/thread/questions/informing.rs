@@ -60,6 +60,7 @@ pub(in super::super) fn ask(state: &State, key: (CallId, u32), question: ToolQue
         tool_call: Some(AskedTool { tool_call_id: run.tool_call_id, name: run.name, arguments: run.arguments }),
         llm_call: None,
         tool_run: Some(run.call),
+        answer: None,
     };
     Ok(vec![asked.into()])
 }

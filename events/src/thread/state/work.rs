@@ -6,7 +6,7 @@ use super::super::agent_loop::AgentLoop;
 use super::super::branches::Fan;
 use super::super::calls::ToolRun;
 use super::super::processors::ProcessorRun;
-use crate::event::{AskedTool, OperationType};
+use crate::event::{AnswerType, AskedTool, OperationType};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Time};
 use crate::json::Json;
@@ -109,6 +109,8 @@ pub struct Interaction {
     pub llm_call: Option<CallId>,
     /// The tool call that runs and asks.
     pub tool_run: Option<CallId>,
+    /// The type of the answer; any JSON value when absent.
+    pub answer_type: Option<AnswerType>,
     /// Whether it was answered.
     pub stage: InteractionStage,
 }

@@ -206,7 +206,7 @@ fn an_answer_that_cannot_be_used_is_refused_and_the_question_stays_open() {
           0 THREAD_STARTED
           1 NODE_STARTED node=approve attempt=1
           2 USER_INTERACTION_REQUESTED node=approve
-            refused: undefined value in ` input.yes `
+            refused: an attribute or element is undefined in ` input.yes `
             refused: a value is nested deeper than 100 levels
           3 USER_INTERACTION_RESPONDED interaction=2
           4 USER_INTERACTION_PROCESSED interaction=2

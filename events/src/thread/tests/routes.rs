@@ -94,24 +94,24 @@ fn a_condition_that_cannot_be_evaluated_fails_the_thread() {
         (
             "missing",
             expect![[r#"
-          4 LLM_CALL_COMPLETED call=3
-          5 LLM_EXECUTION_COMPLETED node=a "hi"
-          6 NODE_COMPLETED node=a
-          7 THREAD_FAILED node=a expression
-            undefined value in `missing`
-        => error, waits for nothing
-    "#]],
+                  4 LLM_CALL_COMPLETED call=3
+                  5 LLM_EXECUTION_COMPLETED node=a "hi"
+                  6 NODE_COMPLETED node=a
+                  7 THREAD_FAILED node=a expression
+                    variable `missing` is undefined in `missing`
+                => error, waits for nothing
+            "#]],
         ),
         (
             "output.x.y",
             expect![[r#"
-          4 LLM_CALL_COMPLETED call=3
-          5 LLM_EXECUTION_COMPLETED node=a "hi"
-          6 NODE_COMPLETED node=a
-          7 THREAD_FAILED node=a expression
-            undefined value: `output.x` is undefined in `output.x.y`
-        => error, waits for nothing
-    "#]],
+                  4 LLM_CALL_COMPLETED call=3
+                  5 LLM_EXECUTION_COMPLETED node=a "hi"
+                  6 NODE_COMPLETED node=a
+                  7 THREAD_FAILED node=a expression
+                    `output.x` is undefined in `output.x.y`
+                => error, waits for nothing
+            "#]],
         ),
         (
             "1 / 0",

@@ -163,6 +163,9 @@ edges:
         }],
         message: None,
         prompt: None,
+        answer: None,
+        choices: None,
+        schema: None,
         timeout_ms: None,
         metadata: None,
     };

@@ -1,13 +1,18 @@
 //! Checks of one node.
 
 use super::parts::{
-    WAIT_MS_MAX, check_depth, check_name, check_range, check_summary, check_template, check_timeout, check_variable,
+    WAIT_MS_MAX, check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout,
+    check_variable,
 };
 use super::{flow, strategy};
 use crate::event::ToolMode;
 use crate::expression;
 use crate::fault::ErrorKind;
-use crate::workflow::{Fault, LlmNode, Node, NodeKind, NodeOperation, ToolNode, UserInteractionNode};
+use crate::schema;
+use crate::workflow::{AnswerKind, Fault, LlmNode, Node, NodeKind, NodeOperation, ToolNode, UserInteractionNode};
+
+/// The most choices of a question.
+const CHOICES_MAX: u64 = 100;
 
 /// Checks a node as it stands in the file, and the nodes inside it.
 pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
@@ -201,7 +206,7 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
     }
     for (i, variable) in ask.variables.iter().enumerate() {
         check_variable(&format!("{path}.variables[{i}].variable_name"), &variable.variable_name, faults);
-        check_template(&format!("{path}.variables[{i}].expression"), &variable.expression, faults);
+        check_text(&format!("{path}.variables[{i}].expression"), &variable.expression, faults);
     }
     if let Some(message) = &ask.message {
         check_template(&format!("{path}.message.content_template"), &message.content_template, faults);
@@ -213,4 +218,43 @@ fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fau
         check_depth(&format!("{path}.metadata"), metadata, faults);
     }
     check_timeout(&format!("{path}.timeout_ms"), ask.timeout_ms, faults);
+    check_answer(path, ask, faults);
+}
+
+fn check_answer(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
+    match (ask.answer, &ask.choices) {
+        (Some(AnswerKind::Choice), None) => {
+            faults.push(Fault::new(path, "`answer: choice` without choices").hint("list them under `choices`"));
+        }
+        (Some(AnswerKind::Choice), Some(choices)) => {
+            let path = format!("{path}.choices");
+            check_range(&path, choices.len() as u64, 1, CHOICES_MAX, faults);
+            for (i, choice) in choices.iter().enumerate() {
+                check_name(&format!("{path}[{i}]"), "choice", choice, faults);
+                if choices[..i].contains(choice) {
+                    faults.push(Fault::new(format!("{path}[{i}]"), format!("`{choice}` is a choice already")));
+                }
+            }
+        }
+        (_, Some(_)) => {
+            faults.push(Fault::new(format!("{path}.choices"), "only `answer: choice` has choices"));
+        }
+        (_, None) => {}
+    }
+    match (ask.answer, &ask.schema) {
+        (Some(AnswerKind::JsonSchema), None) => {
+            faults.push(Fault::new(path, "`answer: json_schema` without a schema").hint("give it under `schema`"));
+        }
+        (Some(AnswerKind::JsonSchema), Some(schema)) => {
+            let path = format!("{path}.schema");
+            check_depth(&path, schema, faults);
+            if let Err(why) = schema::compile(&schema.0) {
+                faults.push(Fault::new(path, format!("not a JSON Schema that stands alone: {why}")));
+            }
+        }
+        (_, Some(_)) => {
+            faults.push(Fault::new(format!("{path}.schema"), "only `answer: json_schema` has a schema"));
+        }
+        (_, None) => {}
+    }
 }

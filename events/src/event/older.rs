@@ -1,0 +1,73 @@
+//! Shapes that events had in older versions. A stored event of an older version is read in its old shape and brought
+//! up to the present one; it can be written in its old shape again, byte for byte, for an import whose hashes are those
+//! of the log that it was exported from.
+//!
+//! To change an event: raise its version in the table of `event/mod.rs`, describe the shape it had here, and add a line
+//! to the table at the end of this file.
+
+use bincode::{Decode, Encode};
+
+use super::{AskedTool, Event, OperationType, UserInteractionRequested};
+use crate::bin::{self, StoredError};
+use crate::ids::{CallId, NodeId, Time};
+use crate::json::Json;
+
+/// Describes an older shape of an event to which fields were added: the fields it had, in their stored order, and the
+/// values that stand for the fields it did not have.
+macro_rules! before {
+    ($old:ident of $present:ident { $($field:ident: $type:ty,)* } without { $($later:ident: $value:expr,)* }) => {
+        #[derive(Encode, Decode)]
+        struct $old {
+            $($field: $type,)*
+        }
+
+        impl From<$old> for $present {
+            fn from(old: $old) -> Self {
+                Self { $($field: old.$field,)* $($later: $value,)* }
+            }
+        }
+
+        impl From<$present> for $old {
+            fn from(present: $present) -> Self {
+                Self { $($field: present.$field,)* }
+            }
+        }
+    };
+}
+
+macro_rules! older {
+    ($($code:literal v $version:literal $old:ident of $present:ident;)*) => {
+        /// The event of an older version; `None` where this program knows no such version.
+        pub(super) fn decode(code: u16, version: u16, bytes: &[u8]) -> Option<Result<Event, StoredError>> {
+            match (code, version) {
+                $(($code, $version) => Some(bin::decode::<$old>(bytes).map(|old| $present::from(old).into())),)*
+                _ => None,
+            }
+        }
+
+        /// The event in the shape of an older version; `None` where this program knows no such version.
+        pub(super) fn encode(event: &Event, version: u16) -> Option<Result<Vec<u8>, StoredError>> {
+            match (event, version) {
+                $((Event::$present(event), $version) => Some(bin::encode(&$old::from(event.clone()))),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+before! {
+    UserInteractionRequestedV1 of UserInteractionRequested {
+        node: NodeId,
+        operation_type: OperationType,
+        prompt: Option<String>,
+        deadline: Option<Time>,
+        metadata: Option<Json>,
+        tool_call: Option<AskedTool>,
+        llm_call: Option<CallId>,
+        tool_run: Option<CallId>,
+    } without { answer: None, }
+}
+
+older! {
+    70 v 1 UserInteractionRequestedV1 of UserInteractionRequested;
+}
