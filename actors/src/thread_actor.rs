@@ -103,6 +103,11 @@ pub(crate) struct Look;
 #[rtype(result = "()")]
 struct PutAway;
 
+/// The thread takes its next step without an input. At most one is in the mailbox.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct NextStep;
+
 /// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
 /// becomes durable.
 #[derive(Message)]
@@ -180,6 +185,17 @@ impl Handler<Look> for ThreadActor {
 
     fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
         self.look(ctx);
+    }
+}
+
+impl Handler<NextStep> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: NextStep, ctx: &mut Context<Self>) {
+        if let Mode::Live(live) = &mut self.mode {
+            live.step_is_asked_for = false;
+        }
+        self.tell(Tell::unasked(Input::Tick), ctx);
     }
 }
 

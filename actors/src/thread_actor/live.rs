@@ -61,6 +61,8 @@ pub(super) struct Live {
     /// Whether anything happened since it came back. One that only looked whether there was something to do need not
     /// stay.
     pub(super) stirred: bool,
+    /// Whether a [`NextStep`](super::NextStep) is in the mailbox.
+    pub(super) step_is_asked_for: bool,
     pub(super) halting: bool,
 }
 
@@ -103,6 +105,7 @@ impl Live {
             idle: None,
             fresh: false,
             stirred: false,
+            step_is_asked_for: false,
             halting: false,
         }
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
-use rethread_events::thread::{Input, Surroundings, Wait};
+use rethread_events::thread::{Surroundings, Wait};
 
 use super::live::Mode;
-use super::{PutAway, Tell, ThreadActor};
+use super::{NextStep, PutAway, ThreadActor};
 use crate::activity::Rest;
 use crate::snapshots;
 
@@ -28,7 +28,13 @@ impl ThreadActor {
                 }
                 live.keep_snapshot(&self.inner);
             }
-            return ctx.notify(Tell { input: Input::Tick, reply: None, work: None });
+            // Every acknowledged append comes by here. One step at a time is asked for, so that a state that is to be kept
+            // waits for one step at most, however quickly the log answers.
+            if !live.step_is_asked_for {
+                live.step_is_asked_for = true;
+                ctx.notify(NextStep);
+            }
+            return;
         }
         if !live.under_way.is_empty() {
             return;

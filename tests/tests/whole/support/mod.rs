@@ -10,6 +10,7 @@ use std::sync::Arc;
 use expect_test::Expect;
 use rethread::store::{MemoryStore, Options, SledStore, Store};
 use rethread::{Outcome, Runtime, RuntimeBuilder, ThreadHandle, Workflow};
+use rethread_tests::binary::HANG;
 
 pub(crate) use laws::{check_laws, fold_of};
 pub(crate) use print::{print_log, print_outcome};
@@ -94,9 +95,9 @@ impl World {
     }
 }
 
-/// Waits until something holds, for twenty seconds at most.
+/// Waits until something holds, for [`HANG`] at most.
 pub(crate) async fn until(holds: impl Fn() -> bool) {
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let limit = std::time::Instant::now() + HANG;
     while !holds() {
         assert!(std::time::Instant::now() < limit, "it does not come to hold");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
