@@ -8,35 +8,65 @@
 
 use std::sync::Arc;
 
-use actix::dev::{MessageResponse, ToEnvelope};
-use actix::{Actor, Addr, Handler, Message};
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Context, Handler, Message};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::Input;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::RuntimeError;
-use crate::inner::Inner;
-use crate::thread_actor::{Tell, ThreadActor};
+use crate::inner::{Inner, Live};
+use crate::thread_actor::{BranchReport, PauseLike, SayWhereYouStand, Tell, ThreadActor};
 
 /// How often a message is given to the successor of an actor that went away before it took the message.
 const TRIES: usize = 5;
+
+/// A message and its place in the mailbox, which is free again when the message is handled. A sender that gives up
+/// before it got a place leaves nothing to handle.
+pub(crate) struct Placed<M>(M, OwnedSemaphorePermit);
+
+impl<M: Message> Message for Placed<M> {
+    type Result = M::Result;
+}
+
+/// What must arrive. That a thread handles it is said by a function and not by a bound: a bound of `Handler` on the
+/// implementation below would ask for itself without end.
+pub(crate) trait Brought: Message<Result = ()> + Send + 'static {
+    fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>);
+}
+
+macro_rules! brought {
+    ($($message:ty),*) => {
+        $(impl Brought for $message {
+            fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>) {
+                by.handle(self, ctx);
+            }
+        })*
+    };
+}
+
+brought!(Tell, BranchReport, PauseLike, SayWhereYouStand);
+
+impl<M: Brought> Handler<Placed<M>> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, Placed(message, _place): Placed<M>, ctx: &mut Context<Self>) {
+        message.taken(self, ctx);
+    }
+}
 
 /// Brings a message to a thread, which comes back for it when it is not in memory. `message` makes it, once for each
 /// try.
 ///
 /// # Errors
 /// `ShuttingDown`; `ActorStopped` when the thread goes away each time, because it cannot be read.
-pub(crate) async fn bring<M>(
+pub(crate) async fn bring<M: Brought>(
     inner: &Arc<Inner>,
     thread: ThreadId,
     message: impl FnMut() -> M,
-) -> Result<M::Result, RuntimeError>
-where
-    M: Message + Send + 'static,
-    M::Result: MessageResponse<ThreadActor, M> + Send,
-    ThreadActor: Handler<M>,
-{
-    let answer = hand_over(|| inner.activate(thread), |gone| inner.forget(thread, gone), message).await?;
+) -> Result<(), RuntimeError> {
+    let find = || inner.activate(thread).map(|Live { actor, places }| (actor, places));
+    let answer = hand_over(find, |gone| inner.forget(thread, gone), message).await?;
     answer.ok_or(RuntimeError::ActorStopped(thread))
 }
 
@@ -71,25 +101,27 @@ pub(crate) async fn ask(inner: &Arc<Inner>, thread: ThreadId, input: Input) -> R
     Err(RuntimeError::ActorStopped(thread))
 }
 
-/// Gives a message to the actor that `find` finds, and when that one went away before it took it, to the next one.
-/// `None` when all of them went away.
+/// Gives a message to the actor that `find` finds, as soon as its mailbox has a place, and when that one went away before
+/// it took it, to the next one. `None` when all of them went away.
 async fn hand_over<A, M, E>(
-    find: impl Fn() -> Result<Addr<A>, E>,
+    find: impl Fn() -> Result<(Addr<A>, Arc<Semaphore>), E>,
     forget: impl Fn(&Addr<A>),
     mut message: impl FnMut() -> M,
 ) -> Result<Option<M::Result>, E>
 where
-    A: Actor + Handler<M>,
-    A::Context: ToEnvelope<A, M>,
+    A: Actor + Handler<Placed<M>>,
+    A::Context: ToEnvelope<A, Placed<M>>,
     M: Message + Send + 'static,
-    M::Result: MessageResponse<A, M> + Send,
+    M::Result: Send,
 {
     for _ in 0..TRIES {
-        let actor = find()?;
-        match actor.send(message()).await {
-            Ok(answer) => return Ok(Some(answer)),
-            Err(_) => forget(&actor),
+        let (actor, places) = find()?;
+        if let Ok(place) = places.acquire_owned().await
+            && let Ok(answer) = actor.send(Placed(message(), place)).await
+        {
+            return Ok(Some(answer));
         }
+        forget(&actor);
     }
     Ok(None)
 }

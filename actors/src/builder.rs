@@ -11,7 +11,7 @@ use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::mcp::McpConfig;
 use rethread_tools::{CommandOptions, ProcessOptions, Registry, Reserved, Skills, Tool, Workspaces};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::equipment::{Equipment, Plan};
 use crate::error::StartError;
@@ -326,6 +326,18 @@ impl RuntimeBuilder {
         }
         if self.arbiters == 0 || self.arbiters > 1_024 {
             return Err(StartError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
+        }
+        let limits = &self.limits;
+        let counts = [
+            ("live_threads_max", limits.live_threads_max),
+            ("mailbox_max", limits.mailbox_max),
+            ("concurrent_model_calls_max", limits.concurrent_model_calls_max),
+        ];
+        if let Some((name, n)) = counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
+            return Err(StartError::Invalid(format!(
+                "limits.{name} is {n}: between 1 and {} are possible",
+                Semaphore::MAX_PERMITS
+            )));
         }
         let workspace = match &self.workspace {
             Some(folder) => folder.clone(),

@@ -82,11 +82,20 @@ pub(crate) struct Inner {
     pub(crate) model_calls: Arc<Semaphore>,
     /// How many threads may be folded at once of those that come back after a start.
     pub(crate) loads: Arc<Semaphore>,
-    live: DashMap<ThreadId, Addr<ThreadActor>>,
+    live: DashMap<ThreadId, Live>,
     workspaces: Workspaces,
     slots: OnceCell<Vec<Slot>>,
     next_slot: AtomicUsize,
     shutting_down: AtomicBool,
+}
+
+/// A live thread.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) actor: Addr<ThreadActor>,
+    /// One permit for each message that may wait in its mailbox. The mailbox itself takes one more from each new clone
+    /// of its address, however full it is.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 /// One arbiter with the executors that serve its threads.
@@ -236,7 +245,7 @@ impl Inner {
     }
 
     /// The actor of a thread, brought back when it is not live.
-    pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Addr<ThreadActor>, RuntimeError> {
+    pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Live, RuntimeError> {
         self.activate_with(id, Start::Load(None))
     }
 
@@ -245,31 +254,32 @@ impl Inner {
         self.activate_with(id, Start::Load(Some(place))).map(drop)
     }
 
-    fn activate_with(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Addr<ThreadActor>, RuntimeError> {
+    fn activate_with(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
         // The entry is locked while the actor is made, so that a thread never has two.
         match self.live.entry(id) {
-            dashmap::Entry::Occupied(live) if live.get().connected() => Ok(live.get().clone()),
+            dashmap::Entry::Occupied(live) if live.get().actor.connected() => Ok(live.get().clone()),
             dashmap::Entry::Occupied(mut gone) => {
-                let addr = self.start_actor(id, start)?;
-                gone.insert(addr.clone());
-                Ok(addr)
+                let live = self.start_actor(id, start)?;
+                gone.insert(live.clone());
+                Ok(live)
             }
             dashmap::Entry::Vacant(vacant) => {
-                let addr = self.start_actor(id, start)?;
-                vacant.insert(addr.clone());
-                Ok(addr)
+                let live = self.start_actor(id, start)?;
+                vacant.insert(live.clone());
+                Ok(live)
             }
         }
     }
 
-    fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Addr<ThreadActor>, RuntimeError> {
+    fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
         if self.is_shutting_down() {
             return Err(RuntimeError::ShuttingDown);
         }
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
         let inner = self.clone();
-        Ok(ThreadActor::start_on(&slot.arbiter, inner, id, number, start))
+        let actor = ThreadActor::start_on(&slot.arbiter, inner, id, number, start);
+        Ok(Live { actor, places: Arc::new(Semaphore::new(self.limits.mailbox_max)) })
     }
 
     fn room(&self) -> Result<(), RuntimeError> {
@@ -286,12 +296,12 @@ impl Inner {
 
     /// Forgets the actor of a thread, if it is this one.
     pub(crate) fn forget(&self, id: ThreadId, addr: &Addr<ThreadActor>) {
-        self.live.remove_if(&id, |_, live| live == addr);
+        self.live.remove_if(&id, |_, live| live.actor == *addr);
     }
 
     /// All live actors.
     pub(crate) fn live(&self) -> Vec<(ThreadId, Addr<ThreadActor>)> {
-        self.live.iter().map(|entry| (*entry.key(), entry.value().clone())).collect()
+        self.live.iter().map(|entry| (*entry.key(), entry.value().actor.clone())).collect()
     }
 
     /// How many threads are live.
@@ -301,7 +311,7 @@ impl Inner {
 
     /// The actor of a thread, if it is live.
     pub(crate) fn actor(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
-        self.live.get(&id).map(|live| live.clone())
+        self.live.get(&id).map(|live| live.actor.clone())
     }
 
     /// Whether the thread is live.

@@ -30,10 +30,10 @@ impl Handler<Leave> for Leaves {
     }
 }
 
-impl Handler<Say> for Leaves {
+impl Handler<Placed<Say>> for Leaves {
     type Result = u32;
 
-    fn handle(&mut self, Say(number): Say, _ctx: &mut Context<Self>) -> u32 {
+    fn handle(&mut self, Placed(Say(number), _place): Placed<Say>, _ctx: &mut Context<Self>) -> u32 {
         self.heard.lock().push(number);
         number + 1
     }
@@ -55,7 +55,7 @@ fn brought_when_so_many_leave(n: usize) -> (Option<u32>, Vec<u32>, usize) {
                 }
                 actor
             });
-            Ok::<_, Infallible>(actor.clone())
+            Ok::<_, Infallible>((actor.clone(), Arc::new(Semaphore::new(1))))
         };
         let forget = |gone: &Addr<Leaves>| {
             live.borrow_mut().take_if(|live| live == gone);

@@ -1,11 +1,19 @@
 //! Every limit can be reached without harm.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 
+use futures::future::{BoxFuture, join_all, poll_immediate};
+use futures::{FutureExt, StreamExt};
+use parking_lot::Mutex;
+use rethread::llm::client::{Health, ModelEntry};
+use rethread::llm::mock::{Mock, MockScript};
+use rethread::llm::{CallContext, Client, LlmError, Request, Response};
 use rethread::store::MemoryStore;
-use rethread::{Runtime, RuntimeError, StartError, Status, ThreadFilter, Tool};
+use rethread::{Event, Limits, Runtime, RuntimeError, Seq, StartError, Status, ThreadFilter, Tool};
+use rethread_tests::binary::HANG;
 
-use crate::support::{Tally, World, block_on, scripted};
+use crate::support::{Gate, Nothing, Tally, World, block_on, scripted, until, workflow};
 
 #[test]
 fn an_input_over_the_limit_is_refused_and_the_log_untouched() {
@@ -51,27 +59,114 @@ fn one_thread_too_many_is_refused_and_finds_room_later() {
     });
 }
 
+/// Answers when the gate lets it, and counts how many calls it has at once.
+struct Counting {
+    mock: Mock,
+    gate: Gate,
+    n_now: AtomicUsize,
+    n_most: AtomicUsize,
+}
+
+impl Client for Counting {
+    fn provider(&self) -> &str {
+        "counting"
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        async move {
+            self.n_most.fetch_max(self.n_now.fetch_add(1, SeqCst) + 1, SeqCst);
+            self.gate.pass().await;
+            let answer = self.mock.call(request, cx).await;
+            self.n_now.fetch_sub(1, SeqCst);
+            answer
+        }
+        .boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.mock.check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.mock.models()
+    }
+}
+
 #[test]
 fn more_model_calls_than_may_run_at_once_wait_for_each_other() {
+    const N_MAX: usize = 2;
+    let asks = workflow("nodes: [{id: work, llm: {provider: counting, model: m, user_prompt: go}}]");
     block_on(async {
+        let mock = Mock::new(MockScript::parse("{repeat: true, answers: [{text: done}]}").unwrap()).unwrap();
+        let (n_now, n_most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let client = Arc::new(Counting { mock, gate: Gate::default(), n_now, n_most });
+        let given = client.clone();
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
-            builder.limits(|limits| limits.concurrent_model_calls_max = 1)
+            builder.client("counting", given).limits(|limits| limits.concurrent_model_calls_max = N_MAX)
         })
         .await;
-        let slow = scripted("", "{text: done, delay_ms: 1}");
         let mut threads = Vec::new();
         for _ in 0..20 {
-            threads.push(world.start(&slow, "go").await);
+            threads.push(world.start(&asks, "go").await);
         }
+        // All of them want to call before the first call ends.
+        for thread in &threads {
+            let calls =
+                thread.events(Seq(0)).any(|event| async { matches!(event.unwrap().event, Event::LlmCallRequested(_)) });
+            assert!(calls.await);
+        }
+        until(|| client.n_now.load(SeqCst) >= N_MAX).await;
+        client.gate.open();
         for thread in threads {
             assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         }
+        assert_eq!(client.n_most.load(SeqCst), N_MAX);
+        world.end().await;
+    });
+}
+
+/// A tool that holds its arbiter, and with it the threads that run there, until it is let go.
+fn holds() -> (Tool, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (begun, has_begun) = mpsc::channel();
+    let (let_go, held) = mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let tool = Tool::from_fn("hold", "For tests.", move |_: Nothing, _| {
+        begun.send(()).unwrap();
+        // Closed when the test ends early.
+        let _ = held.lock().recv();
+        async { Ok("held") }
+    });
+    (tool, has_begun, let_go)
+}
+
+#[test]
+fn a_mailbox_that_is_full_makes_those_wait_who_fill_it() {
+    const N_MAX: usize = 3;
+    let work = scripted(
+        "hold, wait_look",
+        "{tool_calls: [{name: hold, arguments: {}}, {name: wait_look, arguments: {}}]}, {text: done}",
+    );
+    block_on(async {
+        let (tool, has_begun, let_go) = holds();
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            builder.tool(tool).arbiters(1).limits(|limits| limits.mailbox_max = N_MAX)
+        })
+        .await;
+        let thread = world.start(&work, "go").await;
+        has_begun.recv_timeout(HANG).unwrap();
+        // Nothing is taken from the mailbox now, and those that have no place in it are not polled again.
+        let mut labels = Box::pin(join_all((0..100).map(|n| thread.checkpoint(format!("label {n}")))));
+        assert!(poll_immediate(&mut labels).await.is_none());
+        let_go.send(()).unwrap();
+        world.tally.gate().open();
+        assert_eq!(thread.outcome().await.unwrap().state.checkpoints().len(), N_MAX);
+        drop(labels);
         world.end().await;
     });
 }
 
 #[test]
-fn a_mailbox_that_is_full_makes_those_wait_who_fill_it() {
+fn messages_beyond_a_full_mailbox_are_handled_when_it_has_room() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.mailbox_max = 1)
@@ -79,8 +174,7 @@ fn a_mailbox_that_is_full_makes_those_wait_who_fill_it() {
         .await;
         let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
         let thread = world.start(&waits, "go").await;
-        let labels = (0..100).map(|n| thread.checkpoint(format!("label {n}")));
-        for labelled in futures::future::join_all(labels).await {
+        for labelled in join_all((0..100).map(|n| thread.checkpoint(format!("label {n}")))).await {
             labelled.unwrap();
         }
         world.tally.gate().open();
@@ -94,6 +188,12 @@ fn settings_that_make_no_sense_are_refused() {
     block_on(async {
         let error = Runtime::builder().in_memory().arbiters(0).start().await.unwrap_err();
         assert!(matches!(error, StartError::Invalid(_)), "{error}");
+        let changes: [fn(&mut Limits); 2] =
+            [|limits| limits.mailbox_max = 0, |limits| limits.concurrent_model_calls_max = 0];
+        for change in changes {
+            let error = Runtime::builder().in_memory().limits(change).start().await.unwrap_err();
+            assert!(error.to_string().contains("_max is 0"), "{error}");
+        }
         let error = Runtime::builder().in_memory().workspace("/no/such/folder").start().await.unwrap_err();
         assert!(matches!(error, StartError::Workspace(_)), "{error}");
         let tool = || Tool::from_fn("same", "twice", |(): (), _| async { Ok("x") });
