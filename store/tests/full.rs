@@ -4,10 +4,8 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use rethread_events::ids::Seq;
@@ -168,82 +166,4 @@ fn what_counts_already_stays_when_a_seal_could_not_be_finished_on_a_full_disk() 
         let store = SledStore::open(dir.path(), Options::default()).unwrap();
         assert_eq!(texts(&store, thread(0)), ["one", "two", "three"], "{takes_nothing}");
     }
-}
-
-/// A small file system of its own, where this process may mount one.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new() -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(dir.path()).output();
-        mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
-}
-
-/// Where no file system can be mounted, the tests above, which inject the fault, have to do.
-#[test]
-fn a_really_full_disk_loses_nothing_and_goes_on() {
-    let Some(mounted) = Mounted::new() else { return };
-    let dir = mounted.0.path().join("log");
-    let options = Options { tail_bytes: 64 << 10, ..Options::default() };
-    let store = SledStore::open(&dir, options.clone()).unwrap();
-    let ballast = mounted.0.path().join("ballast");
-    std::fs::write(&ballast, vec![1; 32 << 20]).unwrap();
-
-    let mut state = 1_u64;
-    let mut noise = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        format!("{state:016x}")
-    };
-    let mut written = Vec::new();
-    let until_full = |written: &mut Vec<String>, noise: &mut dyn FnMut() -> String| {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < deadline {
-            // So large that a slow disk is full after some hundred of them.
-            let text: String = (0..750).map(|_| noise()).collect();
-            match put(&store, append(thread(1), written.len() as u64, &[&text])) {
-                Ok(_) => written.push(text),
-                Err(StoreError::Full { .. }) => return,
-                Err(error) => panic!("{error:?}"),
-            }
-        }
-        panic!("the disk never got full");
-    };
-    until_full(&mut written, &mut noise);
-    std::fs::remove_file(&ballast).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let text = noise();
-        match put(&store, append(thread(1), written.len() as u64, &[&text])) {
-            Ok(_) => {
-                written.push(text);
-                break;
-            }
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    // Also what is in sled can be read again, as soon as it is open again.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let read = loop {
-        match store.read_stream(thread(1), Seq(0)..Seq(u64::MAX), usize::MAX) {
-            Ok(records) => break records,
-            Err(StoreError::Full { .. }) => assert!(Instant::now() < deadline),
-            Err(error) => panic!("{error:?}"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let read: Vec<_> = read.iter().map(|record| record.payload.to_vec()).collect();
-    assert!(read.iter().map(Vec::as_slice).eq(written.iter().map(String::as_bytes)));
-    store.close().unwrap();
-    let store = SledStore::open(&dir, options).unwrap();
-    assert_eq!(texts(&store, thread(1)), written);
-    assert_eq!(store.verify().unwrap().faults, []);
 }

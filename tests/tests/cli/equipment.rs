@@ -4,6 +4,7 @@
 use std::process::{Command, Stdio};
 
 use rethread_tests::binary::{Ran, Running, Scene};
+use rethread_tests::needs;
 use serde_json::{Value, json};
 
 /// A workflow of one model that makes these calls, one after the other.
@@ -37,9 +38,7 @@ pub(crate) fn said(scene: &Scene) -> Vec<String> {
 
 /// An `mcpServers` file with the server of the tests; nothing where there is no Python to run it.
 fn servers(scene: &Scene) -> Option<String> {
-    let found = Command::new("python3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !found.is_ok_and(|status| status.success()) {
-        skipped("there is no python3");
+    if !needs::program("python3") {
         return None;
     }
     let server = scene.write("server.py", include_str!("../../src/mcp_server.py"));
@@ -48,12 +47,6 @@ fn servers(scene: &Scene) -> Option<String> {
         "gone": { "command": "a-program-that-is-not-there" },
     }});
     Some(scene.write("servers.json", config.to_string()).display().to_string())
-}
-
-/// Says, in the output of the test, that it did not run.
-#[allow(clippy::print_stderr)]
-pub(crate) fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
 }
 
 #[test]
@@ -186,5 +179,6 @@ fn a_command_that_is_isolated_writes_in_its_workspace_only_or_does_not_run() {
         assert!(!reached.stdout.contains("reached"), "{reached}");
     } else {
         assert!(!scene.file("inside/here").exists(), "what cannot be isolated does not run: {ran}");
+        needs::skipped("this system cannot isolate commands (Landlock, seccomp)");
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use rethread_tests::binary::Running;
+use rethread_tests::needs;
 use serde_json::{Value, json};
 
 use crate::place::{Place, QUICK};
@@ -25,24 +25,10 @@ source.onerror = (error) => {
 source.onopen = () => console.error('open');
 "#;
 
-/// The folder with the client, where npm and node are there and npm can install. Installed by the first who asks: two
-/// at once would take away from each other what they have just written.
+/// The folder with the client.
+#[track_caller]
 fn client() -> Option<PathBuf> {
-    static CLIENT_FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    CLIENT_FOLDER.get_or_init(install).clone()
-}
-
-fn install() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("eventsource");
-    std::fs::create_dir_all(&folder).unwrap();
-    let works =
-        |command: &mut Command| command.current_dir(&folder).output().is_ok_and(|output| output.status.success());
-    if !works(Command::new("node").args(["-e", "require('eventsource')"])) {
-        let install = ["install", "--no-save", "--no-audit", "--no-fund", "--prefix", ".", PACKAGE];
-        if !works(Command::new("npm").args(install)) {
-            return None;
-        }
-    }
+    let folder = needs::npm(env!("CARGO_TARGET_TMPDIR"), "eventsource", &[PACKAGE])?;
     std::fs::write(folder.join("client.js"), CLIENT).unwrap();
     Some(folder)
 }
@@ -60,10 +46,7 @@ fn names() -> String {
 
 #[test]
 fn a_real_client_sees_every_position_once_through_a_server_that_is_killed() {
-    let Some(folder) = client() else {
-        eprintln!("skipped: npm cannot install {PACKAGE} here");
-        return;
-    };
+    let Some(folder) = client() else { return };
     let mut place = Place::new();
     let mut client = run(&folder, &format!("http://{}/v1/events", place.address), &names());
     client.wait_until_said("open");
@@ -90,10 +73,7 @@ fn a_real_client_sees_every_position_once_through_a_server_that_is_killed() {
 
 #[test]
 fn a_real_client_stops_for_good_when_the_thread_has_ended() {
-    let Some(folder) = client() else {
-        eprintln!("skipped: npm cannot install {PACKAGE} here");
-        return;
-    };
+    let Some(folder) = client() else { return };
     let place = Place::new();
     let (thread, id) = place.asking();
     let mut client = run(&folder, &format!("http://{}/v1/threads/{thread}/events", place.address), &names());

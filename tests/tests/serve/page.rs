@@ -5,19 +5,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rethread_tests::binary::{program, root};
+use rethread_tests::needs;
 
 /// How long a test may take: it ends in a failure then, and not never.
-const TEST_TIMEOUT: &str = "--test-timeout=180000";
-
-fn answers(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
+const TEST_TIMEOUT: &str = "--test-timeout=600000";
 
 /// The Chromium to be driven: that of `RETHREAD_CHROMIUM`, or the first that is installed.
 fn chromium() -> Option<String> {
     let named = std::env::var("RETHREAD_CHROMIUM").into_iter();
     let known = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
-    named.chain(known).find(|name| answers(name))
+    named.chain(known).find(|name| needs::has(name))
 }
 
 /// Runs the tests of a file or a folder of `tests/page/`.
@@ -38,21 +35,18 @@ fn node(what: &str, chromium: Option<&str>) {
 
 #[track_caller]
 fn flows(file: &str) {
-    if !answers("node") {
-        eprintln!("skipped: node is not installed, so the page was not tested");
+    if !needs::program("node") {
         return;
     }
     let Some(chromium) = chromium() else {
-        eprintln!("skipped: no Chromium is installed (Debian's package `chromium`), so the page was not tested");
-        return;
+        return needs::skipped("no Chromium is installed (Debian's package `chromium`)");
     };
     node(&format!("flows/{file}.test.mjs"), Some(&chromium));
 }
 
 #[test]
 fn the_modules_of_the_page_do_what_they_say() {
-    if !answers("node") {
-        eprintln!("skipped: node is not installed, so the modules of the page were not tested");
+    if !needs::program("node") {
         return;
     }
     for file in ["values", "stream", "pictures"] {

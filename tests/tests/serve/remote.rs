@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
 use rethread_tests::binary::{Ran, Running, Scene};
+use rethread_tests::needs;
 use serde_json::{Value, json};
 
 use crate::http::Request;
@@ -149,8 +150,7 @@ fn a_person_at_a_terminal_watches_answers_and_walks_through_a_thread_that_a_serv
 #[test]
 fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
     let scene = Scene::new();
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no python3");
+    if !needs::program("python3") {
         return;
     }
     let server = scene.write("server.py", include_str!("../../src/mcp_server.py"));

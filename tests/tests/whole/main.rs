@@ -22,6 +22,7 @@ mod limits;
 mod long;
 mod moments;
 mod monitor;
+mod mounted;
 mod named;
 mod outputs;
 mod owners;

@@ -3,6 +3,8 @@
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod deny;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
