@@ -91,6 +91,33 @@ fn whoever_follows_the_whole_log_sees_every_position_once() {
 }
 
 #[test]
+fn a_slow_subscriber_holds_nobody_up_and_misses_nothing() {
+    block_on(async {
+        let world = World::new().await;
+        let call = "{tool_calls: [{name: look, arguments: {text: x}}]}, ";
+        let long = scripted("look", &format!("{}{{text: done}}", call.repeat(49)));
+        let mut slow = world.runtime.events(Position(0), &[]).unwrap();
+        let mut n_read = 0;
+        for _ in 0..20 {
+            let thread = world.start(&long, "go").await;
+            // It reads one event of each thread, and is far behind when the thread ends.
+            assert_eq!(slow.next().await.unwrap().unwrap().record.position, Position(n_read));
+            n_read += 1;
+            let last = thread.outcome().await.unwrap().state.last_seq().unwrap();
+            let seen = thread.events(Seq(0)).collect::<Vec<_>>().await;
+            assert_eq!(seen.len() as u64, last.0 + 1, "another subscriber has it all");
+        }
+        let n_events = world.store.next_position().0;
+        assert!(n_events > 4_000, "{n_events}");
+        while n_read < n_events {
+            assert_eq!(slow.next().await.unwrap().unwrap().record.position, Position(n_read));
+            n_read += 1;
+        }
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_filter_lets_through_what_it_names() {
     block_on(async {
         let world = World::new().await;
