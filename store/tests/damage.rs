@@ -153,7 +153,7 @@ fn try_each(clean: bool, damages: impl Fn(&[u8]) -> Vec<Option<Vec<u8>>>) -> (us
             let looker = std::thread::spawn(move || {
                 let _ = sender.send(look(&dir, &sound));
             });
-            match receiver.recv_timeout(Duration::from_secs(20)) {
+            match receiver.recv_timeout(Duration::from_secs(120)) {
                 Ok(Ok(found)) => n_noticed += usize::from(!found.is_empty()),
                 Ok(Err(wrong)) => panic!("{what}: {wrong}"),
                 Err(error) => panic!("{what}: {error}"),

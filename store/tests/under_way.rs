@@ -38,7 +38,7 @@ impl Gate {
     fn wait_until_held(&self) {
         let mut state = self.state.lock();
         while !state.held {
-            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(20));
+            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(120));
             assert!(!waited.timed_out(), "nobody came to the gate");
         }
     }
@@ -178,7 +178,7 @@ impl Slow {
     fn wait_until_sealer_came(&self, n: u32) {
         let mut state = self.state.lock();
         while state.n_came < n {
-            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(20));
+            let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(120));
             assert!(!waited.timed_out(), "the sealer came {} times", state.n_came);
         }
     }
@@ -195,7 +195,7 @@ impl Watcher for Slow {
             self.changed.notify_all();
             while state.n_came > state.n_pass {
                 // A test that failed is not to hang.
-                if self.changed.wait_for(&mut state, std::time::Duration::from_secs(60)).timed_out() {
+                if self.changed.wait_for(&mut state, std::time::Duration::from_secs(120)).timed_out() {
                     break;
                 }
             }

@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const WAIT_MS = 30_000;
+const WAIT_MS = 120_000;
 const POLL_MS = 25;
-const CLOSE_MS = 10_000;
+const CLOSE_MS = 60_000;
 
 export class Browser {
   #next = 0;

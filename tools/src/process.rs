@@ -46,6 +46,9 @@ pub struct ProcessOptions {
     pub output_bytes_max: usize,
     /// How long one may run, whatever the model asks for. 24 h unless set.
     pub lifetime_ms_max: u64,
+    /// How long `start_process` waits for a command that ends at once, to answer with its end and its output. 300 ms
+    /// unless set.
+    pub first_look_ms: u64,
 }
 
 impl Default for ProcessOptions {
@@ -55,6 +58,7 @@ impl Default for ProcessOptions {
             n_running_per_owner_max: 8,
             output_bytes_max: 1024 * 1024,
             lifetime_ms_max: 24 * 60 * 60 * 1000,
+            first_look_ms: 300,
         }
     }
 }
@@ -243,6 +247,10 @@ impl Processes {
 
     pub(crate) fn commands(&self) -> &CommandOptions {
         &self.0.commands
+    }
+
+    pub(crate) fn options(&self) -> &ProcessOptions {
+        &self.0.options
     }
 
     /// The process of this id, when the call may see it.

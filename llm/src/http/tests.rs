@@ -101,9 +101,15 @@ fn good() -> Does {
 fn profile(base: &str) -> Profile {
     let mut profile = Profile::new(Provider::OpenaiChat, "m");
     profile.base_url = Some(base.to_owned());
+    profile.retry = RetryPolicy { base_ms: 1, ..RetryPolicy::default() };
+    profile
+}
+
+/// The same, for servers that fall silent: given up soon.
+fn impatient(base: &str) -> Profile {
+    let mut profile = profile(base);
     profile.http.idle_ms = 200;
     profile.http.first_byte_ms = 200;
-    profile.retry = RetryPolicy { base_ms: 1, ..RetryPolicy::default() };
     profile
 }
 
@@ -178,7 +184,7 @@ async fn a_server_that_falls_silent_is_given_up_in_time() {
         (Does::Stalls(format!("{EVENTS}{HELLO}")), true),
     ] {
         let (base, _) = server(vec![does]).await;
-        let mut profile = profile(&base);
+        let mut profile = impatient(&base);
         profile.retry.attempts_max = 1;
         assert_eq!(ask(profile, stream).await.0.unwrap_err().kind, ErrorKind::Timeout);
     }
@@ -187,14 +193,14 @@ async fn a_server_that_falls_silent_is_given_up_in_time() {
 #[tokio::test]
 async fn a_stream_that_is_whole_and_stays_open_is_an_answer() {
     let (base, _) = server(vec![Does::Stalls(format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", "")))]).await;
-    assert_eq!(ask(profile(&base), true).await.0.unwrap().text(), "hello");
+    assert_eq!(ask(impatient(&base), true).await.0.unwrap().text(), "hello");
 }
 
 #[tokio::test]
 async fn a_stream_that_is_whole_and_is_kept_alive_is_an_answer() {
     let whole = format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", ""));
     let (base, seen) = server(vec![Does::Keeps(whole, ": keep-alive\n\n")]).await;
-    let mut profile = profile(&base);
+    let mut profile = impatient(&base);
     profile.http.try_ms = 20_000;
     assert_eq!(ask(profile, true).await.0.unwrap().text(), "hello");
     assert_eq!(seen.lock().len(), 1, "it is paid for once");

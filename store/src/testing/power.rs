@@ -153,7 +153,7 @@ pub fn wait_for_mark_after(log: &Path, group: u64) -> u64 {
 }
 
 fn wait_until_marked(log: &Path, is_enough: impl Fn(Position, u64) -> bool) -> u64 {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let reached = crate::disk::look::marked(log).unwrap();
         if let Some((position, group)) = reached

@@ -61,7 +61,7 @@ fn a_question_can_be_taken_back() {
 #[test]
 fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
     let scene = scene();
-    scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 2000\n      prompt: May"));
+    scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 6000\n      prompt: May"));
     scene.run("run asking.yaml --input Ada").code(4);
     let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().map(str::to_owned);
     let since = Instant::now();

@@ -127,7 +127,7 @@ impl Place {
     /// Asks again and again until the answer is as wanted, for a minute at most.
     #[track_caller]
     pub(crate) fn until(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) {
-        let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while !is_wanted(&self.get(path).is(200).value()) {
             assert!(std::time::Instant::now() < limit, "{path} does not come to be as wanted");
         }

@@ -98,7 +98,7 @@ fn a_runtime_that_could_not_start_lets_go_of_the_log() {
         assert!(processes.start().await.is_err());
         // Its thread is told to end, and takes a moment to.
         let mut started = builder().start().await;
-        for _ in 0..1_000 {
+        for _ in 0..12_000 {
             if started.is_ok() {
                 break;
             }

@@ -64,6 +64,7 @@ fn a_list_of_five_hundred_is_done_in_its_order() {
         let outcome = thread.outcome().await.unwrap();
         let output = outcome.output.unwrap();
         let words: Vec<_> = output.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+        assert_eq!(words.len(), input.len());
         assert!(words.iter().zip(&input).all(|(said, word)| said.contains(word.as_str())), "{words:?}");
         world.end().await;
     });
@@ -129,7 +130,7 @@ async fn until(thread: &ThreadHandle, status: Status) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), comes).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(120), comes).await.unwrap();
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn every_round_of_a_loop_begins_all_its_branches() {
              left: {{nodes: [{left}]}}, right: {{nodes: [{right}]}}}}}}}}]}}}}}}]"
         ));
         let ended = async { world.run(&rounds, "go").await.1 };
-        let outcome = tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.unwrap();
+        let outcome = tokio::time::timeout(std::time::Duration::from_secs(120), ended).await.unwrap();
         assert_eq!(outcome.status, Status::Completed);
         world.end().await;
     });

@@ -26,7 +26,7 @@ fn starts(file: &Path) -> String {
 }
 
 async fn number_in(file: &Path) -> u32 {
-    for _ in 0..2_000 {
+    for _ in 0..24_000 {
         if let Ok(text) = fs::read_to_string(file)
             && let Ok(number) = text.trim().parse()
         {
@@ -43,7 +43,7 @@ fn runs(number: u32) -> bool {
 }
 
 async fn ends(number: u32) {
-    for _ in 0..2_000 {
+    for _ in 0..24_000 {
         if !runs(number) {
             return;
         }

@@ -66,7 +66,7 @@ async fn world(monitors: Vec<Arc<dyn Monitor>>) -> World {
 }
 
 async fn until(done: impl Fn() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..24_000 {
         if done() {
             return;
         }
@@ -170,7 +170,7 @@ fn a_shutdown_waits_for_a_hook_no_longer_than_its_grace_time() {
         let runtime = world.runtime.clone();
         let began = std::time::Instant::now();
         world.end().await;
-        assert!(began.elapsed() < Duration::from_secs(20));
+        assert!(began.elapsed() < Duration::from_secs(120));
         assert!(runtime.monitor_stats()[0].behind > 0);
     });
 }

@@ -37,7 +37,7 @@ fn shop(recovery: Recovery) -> Tool {
         })
     })
     .recovery(recovery)
-    .timeout_ms(6_000)
+    .timeout_ms(60_000)
 }
 
 fn shopping() -> Arc<Workflow> {
@@ -56,7 +56,7 @@ async fn asked(world: &World) -> OpenInteraction {
 
 /// The same, passing over an old one.
 async fn asked_but(world: &World, old: Option<CallId>) -> OpenInteraction {
-    for _ in 0..2_000 {
+    for _ in 0..24_000 {
         let open = world.runtime.inbox().await.unwrap().open.into_iter().find(|open| Some(open.request.id) != old);
         if let Some(open) = open {
             return open;

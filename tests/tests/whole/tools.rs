@@ -214,7 +214,7 @@ fn a_tool_works_on_in_a_pause_within_its_own_time() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(60), stopped).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(120), stopped).await.unwrap();
         assert_eq!(thread.at_rest().await.unwrap().status, Status::Paused);
         thread.resume().await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().error.unwrap().kind, ErrorKind::Timeout);

@@ -21,8 +21,6 @@ pub use reading::read_process;
 const LIFETIME_MS_DEFAULT: u64 = 60 * 60 * 1000;
 /// How long a process may run at most; the application may allow less.
 const LIFETIME_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
-/// How long a new process is looked at, so that one that fails at once is told about at once.
-const FIRST_LOOK: Duration = Duration::from_millis(300);
 /// How much of the first output is shown.
 const FIRST_BYTES_MAX: usize = 4 * 1024;
 
@@ -71,8 +69,9 @@ pub fn start_process(processes: &Processes) -> Tool {
 async fn start(processes: &Processes, args: StartArgs, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let folder = command::folder(&args.folder, cx).await?;
     let entry = processes.start(&args.command, folder, Duration::from_millis(args.timeout_ms), cx).await?;
+    let look = Duration::from_millis(processes.options().first_look_ms);
     // Looked at, not read: read_process shows it all.
-    let (_, new, state) = entry.new_output("", FIRST_BYTES_MAX, FIRST_LOOK, |_| false).await;
+    let (_, new, state) = entry.new_output("", FIRST_BYTES_MAX, look, |_| false).await;
     let mut text = format!("[process {} is {}]\n", entry.id, state.words());
     let output = String::from_utf8_lossy(&new.bytes);
     if state != State::Running && !output.is_empty() {

@@ -148,14 +148,14 @@ async fn a_thread_that_ignores_its_end_keeps_its_place() {
                 }
                 Ok("ended")
             })
-            .timeout_ms(20)
+            .timeout_ms(500)
             .concurrency_max(1),
         )
         .unwrap();
     assert_eq!(registry.call("t", json!({}), cx.clone()).await.unwrap_err().kind, ErrorKind::Timeout);
     let error = registry.call("t", json!({}), cx.clone()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Overloaded, true));
-    assert_eq!(error.message, "`t` was not started: 1 calls of it were running for all of 20 ms");
+    assert_eq!(error.message, "`t` was not started: 1 calls of it were running for all of 500 ms");
     go_on.store(false, Ordering::Relaxed);
     let cx = cx.timeout(Duration::from_secs(60));
     assert_eq!(registry.call("t", json!({}), cx).await.unwrap().text, "ended");

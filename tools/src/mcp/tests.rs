@@ -55,7 +55,7 @@ async fn logged(f: &Fixture, needles: &[&str]) -> String {
         if let Some(line) = log.lines().find(|line| needles.iter().all(|needle| line.contains(needle))) {
             return line.to_owned();
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{needles:?} did not come");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{needles:?} did not come");
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -203,7 +203,7 @@ async fn a_server_that_stops_answering_is_replaced_when_nobody_else_waits_for_it
             std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| stat.contains(") T "))
         };
         while !has_stopped() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it did not stop");
+            assert!(begun.elapsed() < Duration::from_secs(120), "it did not stop");
             sleep(Duration::from_millis(10)).await;
         }
         cancel.cancel();
@@ -242,7 +242,7 @@ async fn a_list_that_changes_is_listed_again() {
     r.f.call("s__grow", json!({})).await;
     let begun = Instant::now();
     while r.f.registry.get("s__grown").is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the list was not read again");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the list was not read again");
         sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(r.f.call("s__grown", json!({})).await, "grown");
@@ -324,7 +324,7 @@ async fn a_server_sees_no_secrets_and_ends_with_its_group() {
     drop(r);
     let begun = Instant::now();
     while is_running() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it is still running");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it is still running");
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -348,7 +348,7 @@ async fn http(f: &Fixture) -> (Http, String) {
         if let Ok(port) = std::fs::read_to_string(f.path("port")) {
             return (server, format!("http://127.0.0.1:{port}/mcp"));
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "the server did not begin");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the server did not begin");
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -134,7 +134,7 @@ fn the_processes_go_with_the_runtime_they_were_started_on() {
     drop(runtime);
     let begun = std::time::Instant::now();
     while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(begun.elapsed() < Duration::from_secs(120));
         std::thread::sleep(Duration::from_millis(5));
     }
 }

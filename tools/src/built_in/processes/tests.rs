@@ -39,7 +39,7 @@ fn is_running(id: &str) -> bool {
 async fn is_gone(id: &str) {
     let begun = Instant::now();
     while is_running(id) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "process {id} is still running");
+        assert!(begun.elapsed() < Duration::from_secs(120), "process {id} is still running");
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -52,7 +52,7 @@ async fn ids(f: &Fixture, n: usize) -> Vec<String> {
         if ids.len() == n && text.ends_with('\n') {
             return ids;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "the ids did not come");
+        assert!(begun.elapsed() < Duration::from_secs(120), "the ids did not come");
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -75,7 +75,7 @@ async fn a_process_runs_on_and_is_read_piece_by_piece() {
 async fn ended(f: &Fixture, id: &str) {
     let begun = Instant::now();
     while f.call("list_processes", json!({})).await.contains("running") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{id} is still running");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{id} is still running");
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -106,7 +106,8 @@ async fn a_read_that_is_repeated_under_its_key_reads_the_same_again() {
 
 #[tokio::test]
 async fn a_process_that_fails_at_once_is_told_about_at_once() {
-    let (f, _) = fixture();
+    // As long as it takes, however busy the machine is.
+    let (f, _) = fixture_with(ProcessOptions { first_look_ms: 20_000, ..ProcessOptions::default() });
     let text = f.call("start_process", json!({ "command": "echo no such thing >&2; exit 7" })).await;
     assert!(text.ends_with(" is ended with exit code 7]\nno such thing\n"), "{text}");
 }
