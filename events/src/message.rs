@@ -3,9 +3,12 @@
 
 mod stored;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::json::Json;
@@ -26,6 +29,7 @@ pub enum Role {
 
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -56,7 +60,7 @@ impl Message {
 
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
     /// Plain text.
     Text {
@@ -107,6 +111,7 @@ impl Part {
 
 /// An image or a document: either inline or by reference.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Media {
     /// For example `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,6 +126,7 @@ pub struct Media {
 
 /// Reasoning of a model, with whatever its provider wants back on the next turn.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reasoning {
     /// The text, where the provider shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +151,7 @@ pub struct Reasoning {
 
 /// A model's wish to use a tool.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The provider's id, or one made up that is unique in the conversation.
     pub id: String,
@@ -163,6 +170,7 @@ pub struct ToolCall {
 
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolResult {
     /// The id of the call that is answered.
     pub tool_call_id: String,
@@ -177,7 +185,8 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// Tokens, as the provider reported them; absent where it gave no figure.
+/// Tokens, as the provider reported them; absent where it gave no figure. The same definition for every provider: the
+/// input is the whole prompt, what came from or went to the provider's cache included; the output includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the prompt.
@@ -209,6 +218,17 @@ impl Usage {
         sum(&mut self.cache_write_tokens, other.cache_write_tokens);
         sum(&mut self.reasoning_tokens, other.reasoning_tokens);
     }
+}
+
+/// Who counted the tokens of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageSource {
+    /// The provider reported them.
+    #[default]
+    Provider,
+    /// The provider reported none, or not all: what it left out was counted here.
+    Counted,
 }
 
 /// Prices in nano-dollars per million tokens, which keeps every published price an integer.
@@ -278,25 +298,41 @@ impl Serialize for ToolChoice {
 impl<'de> Deserialize<'de> for ToolChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Word(String),
-            Named { name: String },
+        #[serde(deny_unknown_fields)]
+        struct Named {
+            name: String,
         }
-        match Form::deserialize(deserializer)? {
-            Form::Word(word) => match word.as_str() {
-                "auto" => Ok(Self::Auto),
-                "none" => Ok(Self::None),
-                "required" => Ok(Self::Required),
-                _ => Err(serde::de::Error::unknown_variant(&word, &["auto", "none", "required", "{\"name\": …}"])),
-            },
-            Form::Named { name } => Ok(Self::Tool(name)),
+
+        struct Choice;
+
+        impl<'de> Visitor<'de> for Choice {
+            type Value = ToolChoice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`auto`, `none`, `required` or `{\"name\": …}`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<ToolChoice, E> {
+                match word {
+                    "auto" => Ok(ToolChoice::Auto),
+                    "none" => Ok(ToolChoice::None),
+                    "required" => Ok(ToolChoice::Required),
+                    _ => Err(E::unknown_variant(word, &["auto", "none", "required", "{\"name\": …}"])),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ToolChoice, A::Error> {
+                Named::deserialize(MapAccessDeserializer::new(map)).map(|named| ToolChoice::Tool(named.name))
+            }
         }
+
+        deserializer.deserialize_any(Choice)
     }
 }
 
 /// A tool as a model sees it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolSpec {
     /// Its name.
     pub name: String,
@@ -316,17 +352,30 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Reads a content: a bare string, a list of parts, or null. Written by hand so that an error names the key that does
+/// not fit.
 fn string_or_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Form {
-        Text(String),
-        Parts(Vec<Part>),
-        Nothing(()),
+    struct Content;
+
+    impl<'de> Visitor<'de> for Content {
+        type Value = Vec<Part>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a list of parts")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<Part>, E> {
+            Ok(vec![Part::text(text)])
+        }
+
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<Part>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, parts: A) -> Result<Vec<Part>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(parts))
+        }
     }
-    Ok(match Form::deserialize(deserializer)? {
-        Form::Text(text) => vec![Part::text(text)],
-        Form::Parts(parts) => parts,
-        Form::Nothing(()) => Vec::new(),
-    })
+
+    deserializer.deserialize_any(Content)
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use reqwest::header::HeaderMap;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
 use crate::client::{CallContext, Client, Health, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
+use crate::keys::KeySource;
 use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
@@ -89,15 +90,16 @@ fn client(
 }
 
 /// A redirect to another host would take the key there: only the headers that HTTP itself knows are dropped on the
-/// way, and some providers have headers of their own.
+/// way, and some providers have headers of their own. A redirect that turns a POST into a GET would lose its body.
 fn same_host_only() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
+        let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
         let same = attempt.previous().last().is_some_and(|from| {
             from.host_str() == attempt.url().host_str()
                 && from.port_or_known_default() == attempt.url().port_or_known_default()
                 && from.scheme() == attempt.url().scheme()
         });
-        if same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
+        if same && keeps_method && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
     })
 }
 
@@ -107,10 +109,41 @@ pub struct HttpClient {
     wire: Arc<dyn Wire>,
     http: reqwest::Client,
     base: Url,
-    key: Option<Key>,
+    key: KeySource,
+    key_header: KeyHeader,
+    /// What was put into headers from variables; it must not be seen in errors.
+    secrets: Vec<Key>,
+    /// What every request has in its head besides the key.
     headers: HeaderMap,
+    /// The headers that the profile sets, which win over everything.
+    own_headers: HeaderMap,
     limits: HttpLimits,
     default_model: Option<String>,
+}
+
+/// The header that shows the key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeyHeader {
+    /// `Authorization: Bearer …`.
+    Bearer,
+    /// A header of this name that holds the key alone.
+    Named(&'static str),
+}
+
+impl KeyHeader {
+    fn insert(self, key: &Key, headers: &mut HeaderMap) {
+        let text = match self {
+            Self::Bearer => format!("Bearer {}", key.expose()),
+            Self::Named(_) => key.expose().to_owned(),
+        };
+        if let Ok(mut value) = HeaderValue::from_str(&text) {
+            value.set_sensitive(true);
+            match self {
+                Self::Bearer => headers.insert(AUTHORIZATION, value),
+                Self::Named(name) => headers.insert(name, value),
+            };
+        }
+    }
 }
 
 /// What an [`HttpClient`] is made of.
@@ -119,7 +152,9 @@ pub(crate) struct HttpParts {
     pub(crate) wire: Arc<dyn Wire>,
     pub(crate) http: reqwest::Client,
     pub(crate) base: Url,
-    pub(crate) key: Option<Key>,
+    pub(crate) key: KeySource,
+    pub(crate) key_header: KeyHeader,
+    pub(crate) secrets: Vec<Key>,
     pub(crate) extra_headers: HeaderMap,
     pub(crate) limits: HttpLimits,
     pub(crate) default_model: Option<String>,
@@ -127,12 +162,22 @@ pub(crate) struct HttpParts {
 
 impl HttpClient {
     pub(crate) fn new(parts: HttpParts) -> Self {
-        let HttpParts { name, wire, http, base, key, extra_headers, limits, default_model } = parts;
+        let HttpParts { name, wire, http, base, key, key_header, secrets, extra_headers, limits, default_model } =
+            parts;
         let mut headers = HeaderMap::new();
-        wire.headers(key.as_ref(), &mut headers);
-        // What the profile says wins over what the protocol says.
-        headers.extend(extra_headers);
-        Self { name, wire, http, base, key, headers, limits, default_model }
+        wire.headers(&mut headers);
+        let own_headers = extra_headers;
+        Self { name, wire, http, base, key, key_header, secrets, headers, own_headers, limits, default_model }
+    }
+
+    /// The head of a request with this key. What the profile says wins over what the protocol says.
+    fn head_with(&self, key: Option<&Key>) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        if let Some(key) = key {
+            self.key_header.insert(key, &mut headers);
+        }
+        headers.extend(self.own_headers.clone());
+        headers
     }
 
     /// The exact body that a request is sent as.
@@ -176,8 +221,9 @@ impl HttpClient {
         LlmError::new(ErrorKind::Timeout, self.name, format!("waited {after_ms} ms for {what}"))
     }
 
-    fn clean(&self, mut error: LlmError) -> LlmError {
-        if let Some(key) = &self.key {
+    /// The error without the keys that were sent.
+    fn clean(&self, mut error: LlmError, key: Option<&Key>) -> LlmError {
+        for key in key.into_iter().chain(&self.secrets) {
             error.message = key.redact(error.message);
             error.code = error.code.map(|code| key.redact(code));
         }
@@ -195,7 +241,7 @@ impl Client for HttpClient {
             let limit = Duration::from_millis(self.limits.try_ms);
             let attempt = self.attempt(request, cx.listener, cx.key);
             match tokio::time::timeout(limit, attempt).await {
-                Ok(result) => result.map_err(|e| self.clean(e)),
+                Ok(result) => result,
                 Err(_) => Err(self.late("a whole answer", self.limits.try_ms)),
             }
         }
@@ -205,7 +251,7 @@ impl Client for HttpClient {
     fn check(&self) -> BoxFuture<'_, Health> {
         async move {
             let started = Instant::now();
-            let result = self.list_models().await.map_err(|e| self.clean(e));
+            let result = self.list_models().await;
             let mut health = Health::good(self.name, started.elapsed());
             match result {
                 Ok(models) => {
@@ -231,7 +277,7 @@ impl Client for HttpClient {
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        async move { self.list_models().await.map_err(|e| self.clean(e)) }.boxed()
+        self.list_models().boxed()
     }
 }
 

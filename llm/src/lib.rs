@@ -8,6 +8,7 @@ pub mod client;
 pub mod error;
 pub mod fallback;
 pub mod http;
+mod keys;
 pub mod limit;
 pub mod mock;
 pub mod prices;

@@ -15,7 +15,7 @@ use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
-use crate::tokens::Counter;
+use crate::tokens::{self, Counter};
 
 mod window;
 
@@ -119,7 +119,7 @@ impl Limited {
     }
 
     /// Waits until a call of `tokens` may go out.
-    async fn enter(&self, tokens: u64) -> Result<(), LlmError> {
+    async fn enter(&self, tokens: u64, patience: Instant) -> Result<(), LlmError> {
         let mut meters = self.meters.lock().await;
         loop {
             let now = Instant::now();
@@ -131,6 +131,13 @@ impl Limited {
             let wait = of(&mut meters.requests, 1).max(of(&mut meters.tokens, tokens));
             if wait.is_zero() {
                 break;
+            }
+            // Known now, said now: waiting for it in vain would help nobody.
+            if now.checked_add(wait).is_none_or(|end| end > patience) {
+                let s = wait.as_secs_f64();
+                return Err(
+                    self.refusal(format!("the next call may begin in {s:.1} s, for which this one has no time"))
+                );
             }
             tokio::time::sleep(wait).await;
         }
@@ -154,18 +161,20 @@ impl Limited {
             Some(limit) => self.counter.request(request).min(limit),
             None => 0,
         };
+        let began = Instant::now();
+        let wait_max = began + Duration::from_millis(self.limits.wait_max_ms);
+        let patience = cx.deadline.map_or(wait_max, |deadline| deadline.min(wait_max));
         let enter = async {
             let permit = match &self.concurrent {
                 Some(semaphore) => semaphore.acquire().await.ok(),
                 None => None,
             };
-            self.enter(tokens).await.map(|()| permit)
+            self.enter(tokens, patience).await.map(|()| permit)
         };
-        let wait_max = Duration::from_millis(self.limits.wait_max_ms);
-        let permit = match tokio::time::timeout(wait_max, enter).await {
+        let permit = match tokio::time::timeout_at(patience, enter).await {
             Ok(permit) => permit?,
             Err(_) => {
-                let why = format!("not let in within {} ms", self.limits.wait_max_ms);
+                let why = format!("not let in within {} ms", began.elapsed().as_millis());
                 return Err(self.refusal(why));
             }
         };
@@ -173,16 +182,15 @@ impl Limited {
         let result = self.inner.call(request, cx.reborrow()).await;
         drop(permit);
         if let (Some(_), Ok(response)) = (self.limits.tokens_per_minute, &result) {
-            self.settle(tokens, response);
+            self.settle(tokens, request, response);
         }
         result
     }
 
     /// Notes what the answer really came to.
-    fn settle(&self, estimated: u64, response: &Response) {
-        let usage = &response.usage;
-        let Some(input) = usage.input_tokens else { return };
-        let really = input.saturating_add(usage.output_tokens.unwrap_or(0));
+    fn settle(&self, estimated: u64, request: &Request, response: &Response) {
+        let (usage, _) = tokens::usage_or_count(&self.counter, request, response);
+        let really = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
         let mut corrections = self.corrections.lock();
         corrections.0 = corrections.0.saturating_add(estimated);
         corrections.1 = corrections.1.saturating_add(really);

@@ -114,6 +114,16 @@ impl PriceTable {
         })
     }
 
+    /// Whether a model of OpenAI reasons before it answers, under whatever address it is served: by the flag of the
+    /// table, and by the name's family when the table does not list the name.
+    pub fn reasons(&self, model: &str) -> bool {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        // A fine-tuned model is named `ft:BASE:ORGANISATION:…`.
+        let name = name.strip_prefix("ft:").map_or(name, |tuned| tuned.split(':').next().unwrap_or(tuned));
+        let flagged = |list: &str| Some(self.entry(list, name)?.can.iter().any(|known| known == "reasoning"));
+        flagged("openai").or_else(|| flagged("azure")).unwrap_or_else(|| is_of_reasoning_family(name))
+    }
+
     /// What is known of a model.
     pub fn model_info(&self, list: &str, model: &str) -> Option<ModelInfo> {
         let entry = self.entry(list, model)?;
@@ -131,6 +141,15 @@ impl PriceTable {
     }
 }
 
+/// Whether the name of an unlisted model belongs to a family of OpenAI that reasons: `o` and a number, `gpt-` and a
+/// number from 5 on, `codex-`, `gpt-oss`.
+fn is_of_reasoning_family(name: &str) -> bool {
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse::<u32>().ok());
+    let o_series = name.strip_prefix('o').and_then(number).is_some();
+    let gpt = name.strip_prefix("gpt-").and_then(number).is_some_and(|n| n >= 5);
+    o_series || gpt || name.starts_with("codex-") || name.starts_with("gpt-oss")
+}
+
 /// The name without a date or `-latest` at its end.
 fn without_date(model: &str) -> Option<&str> {
     if let Some(name) = model.strip_suffix("-latest") {
@@ -145,16 +164,14 @@ fn without_date(model: &str) -> Option<&str> {
     dated(b"-0000-00-00").or_else(|| dated(b"-00000000"))
 }
 
-/// What a call cost at these prices. None when the provider did not say how many tokens it was.
-///
-/// Anthropic counts what comes from and goes to its cache apart from the prompt; everybody else counts it in
-/// (`cache_apart`). Output includes reasoning.
-pub fn cost(prices: UnitPrices, usage: &Usage, cache_apart: bool) -> Option<Cost> {
+/// What a call cost at these prices. None when the number of tokens is not known. The input includes what came from
+/// and went to the provider's cache, the output includes reasoning.
+pub fn cost(prices: UnitPrices, usage: &Usage) -> Option<Cost> {
     let input = usage.input_tokens?;
     let output = usage.output_tokens?;
     let cached = usage.cached_input_tokens.unwrap_or(0);
     let written = usage.cache_write_tokens.unwrap_or(0);
-    let plain = if cache_apart { input } else { input.saturating_sub(cached).saturating_sub(written) };
+    let plain = input.saturating_sub(cached).saturating_sub(written);
     let thought = usage.reasoning_tokens.filter(|_| prices.reasoning.is_some()).unwrap_or(0).min(output);
     let sum: u128 = [
         (plain, prices.input),

@@ -54,13 +54,26 @@ pub struct Profile {
     /// A file that holds the key and nothing else; wins over variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_file: Option<PathBuf>,
+    /// A command that prints the key, program and arguments, run without a shell when a call needs the key; wins over
+    /// variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub api_key_command: Vec<String>,
+    /// How long a key of `api_key_command` is used before the command runs again, in milliseconds; 45 minutes when
+    /// absent. A key that the provider refuses is renewed at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_ttl_ms: Option<u64>,
     /// How the key is shown.
     #[serde(default)]
     pub auth: Auth,
     /// Azure's `api-version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Headers added to every request. Not for keys: this file is read by people.
+    /// Whether the model reasons before it answers; the price table tells when absent. Decides how OpenAI's protocols
+    /// are spoken, for example with Azure's deployments, whose names are free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_model: Option<bool>,
+    /// Headers added to every request. `${NAME}` in a value stands for a variable of the environment, `$${` for `${`.
+    /// Keys belong into variables: this file is read by people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The name under which an OpenAI-compatible server wants reasoning text back, such as `reasoning_content`.
@@ -119,7 +132,7 @@ pub enum Auth {
     Default,
     /// In a header `api-key`, as Azure wants it.
     ApiKey,
-    /// As a bearer token, where the protocol does it otherwise.
+    /// As a bearer token, with every provider.
     Bearer,
     /// Not at all, for a server of one's own.
     None,
@@ -170,8 +183,11 @@ impl Profile {
             base_url: None,
             api_key_env: None,
             api_key_file: None,
+            api_key_command: Vec::new(),
+            api_key_ttl_ms: None,
             auth: Auth::default(),
             api_version: None,
+            reasoning_model: None,
             headers: BTreeMap::new(),
             reasoning_field: None,
             params: Params::default(),

@@ -214,7 +214,7 @@ impl Profiles {
         let profile = self.get(name)?;
         let mut request = request.clone();
         profile.apply(&mut request);
-        make::body(profile, &self.base_url(profile), &request)
+        make::body(profile, &self.base_url(profile), &self.table, &request)
     }
 
     /// What the attempts of a profile came to so far; none when it was never used.

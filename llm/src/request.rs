@@ -62,7 +62,7 @@ pub struct Request {
 
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResponseFormat {
     /// Plain text, the default.
     Text,
@@ -171,3 +171,6 @@ where
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,12 @@
 
 use rethread_events::json::Json;
 pub use rethread_events::message::UnitPrices;
-use rethread_events::message::{FinishReason, Message, Part, Reasoning, ToolCall, Usage};
+use rethread_events::message::{FinishReason, Message, Part, Reasoning, ToolCall, Usage, UsageSource};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::request::Request;
+use crate::tokens::{self, Counter};
 
 /// One answer. Its JSON form is what `rethread llm call --json` prints; text, refusal, reasoning and tool calls in
 /// it are views of `message`.
@@ -33,6 +36,9 @@ pub struct Response {
     /// Whether the answer came from the answer cache; then it cost nothing this time.
     #[serde(default)]
     pub cached: bool,
+    /// The figures completed by counting, where the provider gave none or not all.
+    #[serde(default)]
+    pub usage_counted: Option<Usage>,
 }
 
 /// What a call cost, and the prices that say so.
@@ -45,6 +51,22 @@ pub struct Cost {
 }
 
 impl Response {
+    /// Counts what the provider did not report. Doing it twice changes nothing more.
+    pub fn complete_usage(&mut self, counter: &Counter, request: &Request) {
+        let (usage, source) = tokens::usage_or_count(counter, request, self);
+        self.usage_counted = (source == UsageSource::Counted).then_some(usage);
+    }
+
+    /// The tokens of the call, and who counted them. The total is at least the sum of input and output.
+    pub fn figures(&self) -> (Usage, UsageSource) {
+        if let Some(counted) = self.usage_counted {
+            return (counted, UsageSource::Counted);
+        }
+        let Usage { input_tokens, output_tokens, total_tokens, .. } = self.usage;
+        let parts = input_tokens.zip(output_tokens).map(|(input, output)| input.saturating_add(output));
+        (Usage { total_tokens: total_tokens.max(parts), ..self.usage }, UsageSource::Provider)
+    }
+
     /// The text parts joined.
     pub fn text(&self) -> String {
         self.message.joined_text()
@@ -95,7 +117,7 @@ impl Serialize for Response {
                 arguments_raw: call.arguments_raw.as_deref(),
             })
             .collect();
-        let mut out = serializer.serialize_struct("Response", 15)?;
+        let mut out = serializer.serialize_struct("Response", 17)?;
         out.serialize_field("text", &self.text())?;
         out.serialize_field("refusal", &self.refusal())?;
         out.serialize_field("reasoning", &self.reasoning().collect::<Vec<_>>())?;
@@ -103,6 +125,8 @@ impl Serialize for Response {
         out.serialize_field("finish_reason", &self.finish_reason)?;
         out.serialize_field("finish_reason_raw", &self.finish_reason_raw)?;
         out.serialize_field("usage", &self.usage)?;
+        out.serialize_field("usage_source", &self.figures().1)?;
+        out.serialize_field("usage_counted", &self.usage_counted)?;
         out.serialize_field("provider", &self.provider)?;
         out.serialize_field("model", &self.model)?;
         out.serialize_field("response_id", &self.response_id)?;

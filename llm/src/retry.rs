@@ -197,7 +197,9 @@ impl Retrying {
         let first = cx.attempt;
         let mut attempt = first;
         loop {
-            self.hold_back(deadline).await;
+            if let Some(error) = self.hold_back(patience).await {
+                return Err(error);
+            }
             let started = Instant::now();
             let left = deadline.saturating_duration_since(started);
             let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt, deadline: cx.deadline };
@@ -258,12 +260,20 @@ impl Retrying {
         }
     }
 
-    /// Waits as long as the provider asked any call of this client to wait.
-    async fn hold_back(&self, deadline: Instant) {
-        let until = self.shared.lock().not_before;
-        if let Some(until) = until {
-            tokio::time::sleep_until(until.min(deadline)).await;
+    /// Waits as long as the provider asked any call of this client to wait, or says at once that there is no time for
+    /// that.
+    async fn hold_back(&self, patience: Instant) -> Option<LlmError> {
+        let until = self.shared.lock().not_before?;
+        let wait = until.saturating_duration_since(Instant::now());
+        if until >= patience && !wait.is_zero() {
+            let s = wait.as_secs_f64();
+            let why = format!("the provider asked all calls to wait {s:.1} s more, for which this one has no time");
+            let mut error = LlmError::new(ErrorKind::RateLimit, self.provider(), why);
+            error.retryable = false;
+            return Some(error);
         }
+        tokio::time::sleep_until(until).await;
+        None
     }
 
     fn note(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {

@@ -1,6 +1,7 @@
 //! Keys of providers: held so that they do not print.
 
 use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
 /// So much of a key's beginning is taken for the key.
 const BEGIN_BYTES: usize = 8;
@@ -49,6 +50,16 @@ impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
     }
+}
+
+/// An address without user, password, query and fragment, which may hold keys.
+pub(crate) fn without_secrets(mut url: Url) -> String {
+    // An address that can have no user has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
 }
 
 #[cfg(test)]

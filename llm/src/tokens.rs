@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rethread_events::message::{Message, Part, ToolSpec, Usage};
+use rethread_events::message::{Message, Part, ToolSpec, Usage, UsageSource};
 use serde_json::Value;
 
 use crate::request::Request;
@@ -43,7 +43,7 @@ pub struct Counter {
 impl Counter {
     /// The counter for a model; an unknown model is counted with the newest encoding.
     pub fn for_model(model: &str) -> Self {
-        let thinks = crate::wire::openai_chat::is_reasoning_model(model);
+        let thinks = crate::prices::PriceTable::built_in().reasons(model);
         Self::new(Encoding::of_model(model), thinks)
     }
 
@@ -181,13 +181,39 @@ impl Conversation {
     }
 }
 
-/// The provider's figures, completed by counting where it gave none.
-pub fn usage_or_count(counter: &Counter, request: &Request, response: &Response) -> Usage {
-    let mut usage = response.usage;
-    let input = *usage.input_tokens.get_or_insert_with(|| counter.request(request));
-    let output = *usage.output_tokens.get_or_insert_with(|| counter.parts(&response.message.content));
-    usage.total_tokens.get_or_insert(input + output);
-    usage
+/// The figures that the provider reported: of the prompt, and of the answer. A prompt of no tokens, or none for an
+/// answer that says something, is no figure.
+fn reported(response: &Response) -> (Option<u64>, Option<u64>) {
+    let Usage { input_tokens, output_tokens, .. } = response.usage;
+    let is_empty = response.message.content.is_empty();
+    (input_tokens.filter(|n| *n > 0), output_tokens.filter(|n| *n > 0 || is_empty))
+}
+
+/// The provider's figures, completed by counting where it gave none, and who counted. The total is at least the sum of
+/// prompt and answer: one that is larger holds tokens that no part names, such as hidden reasoning.
+pub fn usage_or_count(counter: &Counter, request: &Request, response: &Response) -> (Usage, UsageSource) {
+    let (said_input, said_output) = reported(response);
+    let input = said_input.unwrap_or_else(|| counter.request(request));
+    let output = said_output.unwrap_or_else(|| counter.parts(&response.message.content));
+    let is_reported = said_input.is_some() && said_output.is_some();
+    let source = if is_reported { UsageSource::Provider } else { UsageSource::Counted };
+    let total = response.usage.total_tokens.unwrap_or(0).max(input.saturating_add(output));
+    let (input, output, total) = (Some(input), Some(output), Some(total));
+    (Usage { input_tokens: input, output_tokens: output, total_tokens: total, ..response.usage }, source)
+}
+
+/// The response with what the provider did not report counted. A long conversation takes a while to count, so that it
+/// is done beside the tasks that wait for IO.
+pub async fn complete(counter: Arc<Counter>, request: &Request, response: Response) -> Response {
+    if let (Some(_), Some(_)) = reported(&response) {
+        return response;
+    }
+    let (request, mut copy) = (request.clone(), response.clone());
+    let counting = tokio::task::spawn_blocking(move || {
+        copy.complete_usage(&counter, &request);
+        copy
+    });
+    counting.await.unwrap_or(response)
 }
 
 #[cfg(test)]

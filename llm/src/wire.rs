@@ -15,7 +15,6 @@ use crate::client::{Listener, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
-use crate::secret::Key;
 use crate::sse::Event;
 
 /// What an answer is read with, besides its bytes.
@@ -43,14 +42,22 @@ pub(crate) trait Wire: Send + Sync {
     /// The path that is added to the base URL, and the query.
     fn call_path(&self, request: &Request) -> String;
 
-    /// The key and whatever else the protocol wants in the head of every request.
-    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap);
+    /// What the protocol wants in the head of every request besides the key.
+    fn headers(&self, headers: &mut HeaderMap) {
+        let _ = headers;
+    }
 
     /// The body of a call.
     fn body(&self, request: &Request) -> Result<Value, LlmError>;
 
     /// Reads a whole answer.
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError>;
+
+    /// Where an answer that is not ready yet can be asked for again; none when it is ready.
+    fn unfinished(&self, body: &Value) -> Option<Background> {
+        let _ = body;
+        None
+    }
 
     /// Begins to read an answer in pieces.
     fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler>;
@@ -60,6 +67,15 @@ pub(crate) trait Wire: Send + Sync {
 
     /// Reads the list of models, and the query that asks for its next page.
     fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>);
+}
+
+/// An answer that the provider writes in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Background {
+    /// The path to GET it from.
+    pub(crate) poll: String,
+    /// The path to POST to, so that it is not written any further.
+    pub(crate) cancel: String,
 }
 
 /// How far a stream has come.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -13,6 +13,7 @@ use crate::client::{Listener, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
+use crate::secret::{Key, without_secrets};
 use crate::wire::{AnswerContext, Progress, fault};
 
 /// How long a stream may still take to end after the answer is whole: only figures can follow.
@@ -23,6 +24,9 @@ const DRAIN: Duration = Duration::from_millis(50);
 const ERROR_BYTES_MAX: usize = 256 << 10;
 /// How long an error body may take; the status already says most.
 const ERROR_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait before an answer that is written in the background is asked for, at first and at most.
+const POLL_FIRST: Duration = Duration::from_millis(500);
+const POLL_MAX: Duration = Duration::from_secs(5);
 /// The most pages of a list of models that are fetched.
 const MODEL_PAGES_MAX: usize = 20;
 
@@ -31,8 +35,9 @@ impl HttpClient {
         &self,
         request: &Request,
         listener: &mut dyn Listener,
-        key: &str,
+        id: &str,
     ) -> Result<Response, LlmError> {
+        let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
         let body = serde_json::to_vec(&self.body(request)?)
             .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
         if body.len() > self.limits.request_bytes_max {
@@ -42,27 +47,25 @@ impl HttpClient {
                 format!("the request has {} bytes, the limit is {}", body.len(), self.limits.request_bytes_max),
             ));
         }
-        let mut headers = self.headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Ok(value) = HeaderValue::from_str(key)
-            && !key.is_empty()
-        {
-            headers.insert(HeaderName::from_static("x-client-request-id"), value);
-        }
-        let send = self.http.post(self.url(&self.wire.call_path(request))).headers(headers).body(body).send();
-        let mut answer = self.head(send).await?;
-        let status = answer.status().as_u16();
+        let body = Bytes::from(body);
+        let url = self.url(&self.wire.call_path(request));
+        let (answer, key) = self
+            .open(|mut headers| {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                if let Ok(value) = HeaderValue::from_str(id)
+                    && !id.is_empty()
+                {
+                    headers.insert(HeaderName::from_static("x-client-request-id"), value);
+                }
+                self.http.post(url.clone()).headers(headers).body(body.clone())
+            })
+            .await?;
         let request_id = fault::request_id(answer.headers());
-        if !answer.status().is_success() {
-            let headers = std::mem::take(answer.headers_mut());
-            let body = self.error_body(&mut answer).await;
-            return Err(fault::from_answer(self.name, status, &headers, &body, SystemTime::now()));
-        }
         let cx = AnswerContext { provider: self.name, n_answers: request.n_answers() };
         let read = if request.stream {
             self.read_stream(answer, cx, listener).await
         } else {
-            self.read_whole(answer, cx, listener).await
+            self.read_whole(request, answer, cx, until, listener).await
         };
         match read {
             Ok(mut response) => {
@@ -71,9 +74,54 @@ impl HttpClient {
             }
             Err(mut error) => {
                 error.request_id = error.request_id.or(request_id);
-                Err(error)
+                Err(self.clean(error, key.as_ref()))
             }
         }
+    }
+
+    /// Sends a request and waits for the head of a successful answer. A key that is refused is renewed once: nothing
+    /// was done with the refused one.
+    async fn open(
+        &self,
+        request: impl Fn(HeaderMap) -> reqwest::RequestBuilder,
+    ) -> Result<(reqwest::Response, Option<Key>), LlmError> {
+        let mut key = self.key.current(self.name).await?;
+        let mut is_renewed = false;
+        loop {
+            let sent = self.head(request(self.head_with(key.as_ref())).send()).await;
+            let opened = match sent {
+                Ok(answer) if answer.status().is_success() => return Ok((answer, key)),
+                Ok(answer) => self.refused(answer).await,
+                Err(error) => error,
+            };
+            let error = self.clean(opened, key.as_ref());
+            let refused = key.as_ref().filter(|_| error.kind == ErrorKind::Authentication && !is_renewed);
+            let Some(refused) = refused else { return Err(error) };
+            match self.key.renewed(self.name, refused).await? {
+                Some(other) => key = Some(other),
+                None => return Err(error),
+            }
+            is_renewed = true;
+        }
+    }
+
+    /// The error of an answer that is not a success.
+    async fn refused(&self, mut answer: reqwest::Response) -> LlmError {
+        let status = answer.status();
+        let headers = std::mem::take(answer.headers_mut());
+        let target = headers.get(LOCATION).filter(|_| status.is_redirection()).and_then(|to| to.to_str().ok());
+        let target = target.and_then(|to| answer.url().join(to).ok());
+        let body = self.error_body(&mut answer).await;
+        let mut error = fault::from_answer(self.name, status.as_u16(), &headers, &body, SystemTime::now());
+        if let Some(target) = target {
+            let why = format!(
+                "the server redirects to {}, which is not followed: a key is not sent to another server, and a call is \
+                 not turned into a GET; set base_url to the address that answers",
+                without_secrets(target)
+            );
+            error = LlmError { message: why, retryable: false, ..error };
+        }
+        error
     }
 
     async fn head(
@@ -89,18 +137,49 @@ impl HttpClient {
 
     async fn read_whole(
         &self,
+        request: &Request,
         answer: reqwest::Response,
         cx: AnswerContext,
+        until: Instant,
         listener: &mut dyn Listener,
     ) -> Result<Response, LlmError> {
-        let body = self.whole_body(answer).await.map_err(|mut error| {
-            // Its head has come: it began, and is paid for.
-            if error.kind == ErrorKind::Connection {
-                error.kind = ErrorKind::StreamInterrupted;
-            }
-            error
-        })?;
+        let body = self.whole_body(answer).await.map_err(begun)?;
+        let body = self.finished(request, body, until).await?;
         Reading::new(&*self.wire, cx, &self.limits).whole(&body, listener)
+    }
+
+    /// The answer itself, where the provider was asked to write it in the background and says that it is not ready:
+    /// it is asked for until it is, or until the attempt has no time left.
+    async fn finished(&self, request: &Request, mut body: Vec<u8>, until: Instant) -> Result<Vec<u8>, LlmError> {
+        if request.extra.get("background").and_then(Value::as_bool) != Some(true) {
+            return Ok(body);
+        }
+        let mut wait = POLL_FIRST;
+        while let Some(job) = serde_json::from_slice(&body).ok().and_then(|value| self.wire.unfinished(&value)) {
+            if Instant::now() + wait + POLL_FIRST >= until {
+                let cancel = self.url(&job.cancel);
+                let cancelled = self.open(|headers| self.http.post(cancel.clone()).headers(headers));
+                // Whether it could be cancelled or not: nobody waits for the answer any more.
+                let _ = tokio::time::timeout(POLL_FIRST, cancelled).await;
+                let mut error = self.late("an answer that is written in the background", self.limits.try_ms);
+                error.retryable = false;
+                return Err(error);
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(POLL_MAX);
+            let poll = self.url(&job.poll);
+            let polled = async {
+                let (answer, key) = self.open(|headers| self.http.get(poll.clone()).headers(headers)).await?;
+                self.whole_body(answer).await.map_err(|error| self.clean(error, key.as_ref()))
+            };
+            match polled.await {
+                Ok(polled) => body = polled,
+                // The answer is written all the same: asking for it again costs nothing, a new request does.
+                Err(error) if error.retryable => wait = error.retry_after().unwrap_or(wait).max(wait),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(body)
     }
 
     async fn whole_body(&self, mut answer: reqwest::Response) -> Result<Vec<u8>, LlmError> {
@@ -189,14 +268,8 @@ impl HttpClient {
         let mut query = String::new();
         for _ in 0..MODEL_PAGES_MAX {
             let path = format!("{}{query}", self.wire.models_path());
-            let send = self.http.get(self.url(&path)).headers(self.headers.clone()).send();
-            let mut answer = self.head(send).await?;
-            let status = answer.status().as_u16();
-            if !answer.status().is_success() {
-                let headers = std::mem::take(answer.headers_mut());
-                let body = self.error_body(&mut answer).await;
-                return Err(fault::from_answer(self.name, status, &headers, &body, SystemTime::now()));
-            }
+            let url = self.url(&path);
+            let (answer, _) = self.open(|headers| self.http.get(url.clone()).headers(headers)).await?;
             let body = self.whole_body(answer).await?;
             let value: Value = serde_json::from_slice(&body)
                 .map_err(|e| LlmError::new(ErrorKind::MalformedResponse, self.name, not_json(&body, &e.to_string())))?;
@@ -209,4 +282,12 @@ impl HttpClient {
         }
         Ok(out)
     }
+}
+
+/// The error of an answer whose head has come: it began, and is paid for.
+fn begun(mut error: LlmError) -> LlmError {
+    if error.kind == ErrorKind::Connection {
+        error.kind = ErrorKind::StreamInterrupted;
+    }
+    error
 }

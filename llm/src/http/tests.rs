@@ -22,6 +22,8 @@ enum Does {
     Stalls(String),
     /// Answers the first bytes, then the others every 20 ms, until nobody listens.
     Keeps(String, &'static str),
+    /// Answers an event stream in this encoding and keeps the connection open without a word.
+    Compressed(&'static str, &'static str),
     /// Closes at once.
     Closes,
     /// Answers these bytes again and again, until nobody listens.
@@ -76,6 +78,13 @@ async fn serve(mut stream: TcpStream, does: Does, log: Arc<parking_lot::Mutex<Ve
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 sent = stream.write_all(alive.as_bytes()).await;
             }
+        }
+        Does::Compressed(encoding, body) => {
+            use base64::Engine as _;
+            let body = base64::engine::general_purpose::STANDARD.decode(body).unwrap();
+            let head = EVENTS.replace("\r\n\r\n", &format!("\r\ncontent-encoding: {encoding}\r\n\r\n"));
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+            std::future::pending::<()>().await;
         }
         Does::Closes => {}
         Does::Floods(text) => while stream.write_all(text.as_bytes()).await.is_ok() {},
@@ -258,6 +267,175 @@ async fn a_redirect_to_another_host_is_not_followed() {
         server(vec![json("307 Temporary Redirect", &format!("location: {elsewhere}/chat/completions\r\n"), "")]).await;
     let error = ask(profile(&base), false).await.0.unwrap_err();
     assert_eq!((error.status, stolen.lock().len()), (Some(307), 0));
+    let target = format!("the server redirects to {elsewhere}/chat/completions, which is not followed");
+    assert!(error.message.starts_with(&target), "{error}");
+}
+
+#[tokio::test]
+async fn a_redirect_that_would_drop_the_body_is_not_followed() {
+    let (base, seen) = server(vec![json("302 Found", "location: /v2/chat?key=sk-secret-key\r\n", ""), good()]).await;
+    let error = ask(profile(&base), false).await.0.unwrap_err();
+    assert_eq!((error.status, error.retryable, seen.lock().len()), (Some(302), false, 1));
+    assert!(error.message.contains("/v2/chat,") && !error.message.contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn compressed_answers_are_read_while_they_come() {
+    let first = [
+        (
+            "gzip",
+            "H4sIAAAAAAACA0pJLEm0UqhWykxRslJKNlTSUcrNT0nNAXJygezkjPzM5NRiJavoaiWgaEmiklW1UnJ+XklqXglQSUZqTk6+Um1tbC0XFwAAAP//",
+        ),
+        ("br", "CyQAIC0K7Ab5hJN3aeEcfUeDEGKESm+RvS2dqdDVl2NpbanD0tcgIjFkwCEH7BeNo6wtECosDTqhYjgjDQm+2GQYHstNGOGDV98Y"),
+        (
+            "zstd",
+            "KLUv/QBYBAIAkgQPFaClLQZB8ZDYrPS1+V8VMh7hRCV4HkIkQUprJpbrHXAHtVFNNvFGgXqAZrTY43OdeHoeA+z6zEgosuQCAA==",
+        ),
+    ];
+    let whole = [
+        (
+            "gzip",
+            "H4sIAAAAAAACA22MMQ4CIRREe05hpqbZllpbPcCGbAh8hQj8jXwrwt2XRGNlNzOZ94ITZ04dKcDAL9AoHCjPUmb2kZOnBrN2zFUcTIfnKlRlXiLlzBjDDqXCV/QPGRr3VFOL24tc4zrRJrxjWI13cw/6aMueSRLXTfhJdSqW8ROv59v1YpU6AB/Q/pawAAAA",
+        ),
+        (
+            "br",
+            "G68AoKwKeDLc1KUZFlbH0bsgrBF9Ta0VWLr6tMjeVswcS2trHZG9vgVC1iJfOnO/sbG/cjAWjmHZnmcd73Mb47t7Spj+YD6TwkgiMLCKxVfSk+IZutD9Bp2d4VcGJcMUjpYnRw6VQO604+xhQfo3xRoA",
+        ),
+        (
+            "zstd",
+            "KLUv/SCwzQMAUggaGnBp29yjwDHZj0AL3Ea2fXcA5hA3+cbV0UMNxiDBgBAwurhv4kH5SGWMTUnQkDbxg/qK8v6eugkRB7IsWeGnjWnUfW0Nkd85kVPVl3vihuuLcV9UTBH18+T3hkuTnxfq98W+AC5xWgEEALkoIVoYyCq1hHnDGQ==",
+        ),
+    ];
+    for ((encoding, first), (_, whole)) in first.into_iter().zip(whole) {
+        let (base, seen) = server(vec![Does::Compressed(encoding, first), Does::Compressed(encoding, whole)]).await;
+        let (result, deltas) = ask(profile(&base), true).await;
+        assert_eq!(result.unwrap().text(), "hello", "{encoding}");
+        let hello = Delta::Text("hello".into());
+        assert_eq!(deltas, [hello.clone(), Delta::Restarted { attempt: 2 }, hello], "{encoding}");
+        assert!(seen.lock()[0].contains("accept-encoding: zstd,gzip,br\r\n"), "{:?}", seen.lock());
+    }
+}
+
+#[tokio::test]
+async fn a_refused_key_is_read_anew_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    std::fs::write(&path, "sk-old-key").unwrap();
+    let refuse = || json("401 Unauthorized", "", r#"{"error":{"message":"expired: sk-old-key"}}"#);
+    let (base, seen) = server(vec![refuse(), refuse(), good(), refuse(), refuse()]).await;
+    let mut profile = profile(&base);
+    profile.api_key_file = Some(path.clone());
+    let mut profiles = Profiles::empty();
+    profiles.insert("p", profile);
+    let client = profiles.client("p").unwrap();
+    let request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
+    // Of the same length and time: only the refusal tells that it changed.
+    let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let write = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    let shown = || -> Vec<String> {
+        let seen = seen.lock();
+        seen.iter()
+            .map(|head| head.split("authorization: Bearer ").nth(1).unwrap().split("\r\n").next().unwrap().into())
+            .collect()
+    };
+    let warm = client.models().await;
+    assert_eq!(warm.unwrap_err().kind, ErrorKind::Authentication);
+    write("sk-new-key");
+    client.call(&request, CallContext::new("", &mut ())).await.unwrap();
+    write("sk-bad-key");
+    let error = client.call(&request, CallContext::new("", &mut ())).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Authentication);
+    assert_eq!(shown(), ["sk-old-key", "sk-old-key", "sk-new-key", "sk-new-key", "sk-bad-key"]);
+}
+
+#[tokio::test]
+async fn a_bearer_token_and_variables_in_headers_are_honoured_by_every_provider() {
+    for provider in
+        [Provider::OpenaiChat, Provider::OpenaiResponses, Provider::Anthropic, Provider::Gemini, Provider::GeminiOpenai]
+    {
+        let (base, seen) =
+            server(vec![json("403 Forbidden", "", r#"{"error":{"message":"not for tenant-77 of sk-secret-key"}}"#)])
+                .await;
+        let mut profile = profile(&base);
+        profile.provider = provider;
+        profile.auth = crate::profile::Auth::Bearer;
+        profile.api_key_env = Some("MY_KEY".into());
+        profile.headers = [("x-tenant".to_owned(), "id ${TENANT} $${TENANT}".to_owned())].into();
+        let env = |name: &str| match name {
+            "MY_KEY" => Some("sk-secret-key".to_owned()),
+            "TENANT" => Some("tenant-77".to_owned()),
+            _ => None,
+        };
+        let mut profiles = Profiles::empty().with_env(env);
+        profiles.insert("p", profile.clone());
+        let request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
+        let error = profiles.client("p").unwrap().call(&request, CallContext::new("", &mut ())).await.unwrap_err();
+        assert_eq!(error.message, "not for [key] of [key]", "{provider}");
+        let head = seen.lock()[0].to_lowercase();
+        assert!(head.contains("authorization: bearer sk-secret-key\r\n"), "{provider}: {head}");
+        assert!(head.contains("x-tenant: id tenant-77 ${tenant}\r\n"), "{provider}: {head}");
+        assert!(!head.contains("x-api-key") && !head.contains("x-goog-api-key"), "{provider}: {head}");
+        profile.headers = [("x-tenant".to_owned(), "${NOBODY}".to_owned())].into();
+        profiles.insert("p", profile);
+        let error = profiles.client("p").err().unwrap().to_string();
+        assert_eq!(error, "profile `p`: headers `x-tenant`: the variable NOBODY is not set");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_the_background_is_asked_for_until_it_is_there() {
+    let waits = |status: &str| json("200 OK", "", &format!(r#"{{"id":"resp_1","status":"{status}","output":[]}}"#));
+    let done = r#"{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"hello"}]}]}"#;
+    let busy = json("503 Service Unavailable", "", "{}");
+    let (base, seen) = server(vec![waits("queued"), busy, waits("in_progress"), json("200 OK", "", done)]).await;
+    let mut profile = profile(&base);
+    profile.provider = Provider::OpenaiResponses;
+    profile.params.extra = [("background".to_owned(), Value::Bool(true))].into_iter().collect();
+    assert_eq!(ask(profile.clone(), false).await.0.unwrap().text(), "hello");
+    let asked: Vec<_> = seen.lock().iter().map(|head| head.split(" HTTP").next().unwrap().to_owned()).collect();
+    let poll = "GET /v1/responses/resp_1";
+    assert_eq!(asked, ["POST /v1/responses", poll, poll, poll]);
+    // One that does not end is given up in time, cancelled, and not paid for again.
+    let (base, seen) = server(vec![waits("queued")]).await;
+    profile.base_url = Some(base);
+    profile.http.try_ms = 1_200;
+    let error = ask(profile.clone(), false).await.0.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, false));
+    let asked: Vec<_> = seen.lock().iter().map(|head| head.split(" HTTP").next().unwrap().to_owned()).collect();
+    assert_eq!(asked.last().unwrap(), "POST /v1/responses/resp_1/cancel");
+    assert_eq!(asked.iter().filter(|line| *line == "POST /v1/responses").count(), 1, "{asked:?}");
+    // Without being asked for it is no answer.
+    let (base, seen) = server(vec![waits("queued")]).await;
+    profile.base_url = Some(base);
+    profile.params.extra.clear();
+    let error = ask(profile, false).await.0.unwrap_err();
+    assert_eq!((error.kind, error.retryable, seen.lock().len()), (ErrorKind::MalformedResponse, false, 1));
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_report_is_counted_and_priced() {
+    for usage in ["", r#","usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#] {
+        let whole = format!(
+            r#"{{"id":"c1","model":"m","choices":[{{"message":{{"content":"hello"}},"finish_reason":"stop"}}]{usage}}}"#
+        );
+        let (base, _) = server(vec![json("200 OK", "", &whole)]).await;
+        let mut profile = profile(&base);
+        profile.prices =
+            Some(crate::UnitPrices { input: 1_000_000, output: 1_000_000, ..crate::UnitPrices::default() });
+        let response = ask(profile, false).await.0.unwrap();
+        let (figures, source) = response.figures();
+        assert_eq!(source, rethread_events::message::UsageSource::Counted);
+        assert_eq!((figures.input_tokens, figures.output_tokens, figures.total_tokens), (Some(8), Some(1), Some(9)));
+        assert_eq!(response.cost.unwrap().nanousd, 9);
+        let printed = serde_json::to_value(&response).unwrap();
+        assert_eq!(
+            (&printed["usage_source"], &printed["usage_counted"]["total_tokens"]),
+            (&"counted".into(), &9.into())
+        );
+    }
 }
 
 #[tokio::test]

@@ -69,14 +69,29 @@ async fn a_call_that_was_dropped_in_line_costs_nobody_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn the_line_and_the_wait_are_limited() {
-    let limits = RateLimits { requests_per_minute: Some(1), wait_max_ms: 5_000, queue_max: 1, ..RateLimits::default() };
+    let limits = RateLimits { requests_per_minute: Some(1), queue_max: 1, ..RateLimits::default() };
     let client = limited(limits);
     ask(&client).await.unwrap();
     let (waited, refused) = tokio::join!(ask(&client), ask(&client));
-    let (waited, refused) = (waited.unwrap_err(), refused.unwrap_err());
-    assert_eq!((waited.kind, waited.retryable), (ErrorKind::RateLimit, false));
-    assert!(waited.message.contains("not let in within 5000 ms"), "{waited}");
+    assert!(waited.is_ok());
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.kind, refused.retryable), (ErrorKind::RateLimit, false));
     assert!(refused.message.contains("1 calls are waiting already"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_beyond_the_caller_s_patience_is_refused_at_once() {
+    let limits = RateLimits { requests_per_minute: Some(1), ..RateLimits::default() };
+    let client = limited(limits.clone());
+    ask(&client).await.unwrap();
+    let started = Instant::now();
+    let deadline = Some(started + Duration::from_secs(59));
+    let refused = client.call(&request("hi"), CallContext::new("", &mut ()).until(deadline)).await.unwrap_err();
+    assert!(refused.message.contains("the next call may begin in 60.0 s, for which this one has no time"), "{refused}");
+    let client = limited(RateLimits { wait_max_ms: 5_000, ..limits });
+    ask(&client).await.unwrap();
+    assert!(ask(&client).await.unwrap_err().message.contains("no time"));
+    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[test]

@@ -117,6 +117,8 @@ fn tool_calls_have_ids_that_are_the_same_after_a_restart() {
             "cache_write_tokens": null,
             "reasoning_tokens": null
           },
+          "usage_source": "provider",
+          "usage_counted": null,
           "provider": "mock",
           "model": "mock-1",
           "response_id": "mock-0",

@@ -30,14 +30,38 @@ fn a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none() {
 }
 
 #[test]
+fn a_model_reasons_by_the_flag_of_the_table() {
+    let table = PriceTable::built_in();
+    for (model, reasons) in [
+        ("gpt-6-sol", true),
+        ("gpt-6.1-terra-2031-01-01", true),
+        ("openai/o3-mini", true),
+        ("ft:o4-mini-2025-04-16:me::1", true),
+        ("chat-latest", true),
+        ("gpt-5-search-api", false),
+        ("gpt-4.1", false),
+        ("ft:gpt-4o-2024-08-06:me::1", false),
+        // Not in the table: by the family.
+        ("gpt-7.5-unheard-of", true),
+        ("o9", true),
+        ("gpt-4.9", false),
+        ("qwen3", false),
+        ("deepseek-reasoner", false),
+        ("olympus", false),
+    ] {
+        assert_eq!(table.reasons(model), reasons, "{model}");
+    }
+}
+
+#[test]
 fn a_cost_is_rounded_up_to_the_nano_dollar() {
     let prices = UnitPrices { input: 2_500_000_000, output: 10_000_000_000, ..UnitPrices::default() };
-    assert_eq!(cost(prices, &usage(1_000, 10), false).unwrap().nanousd, 2_500_000 + 100_000);
+    assert_eq!(cost(prices, &usage(1_000, 10)).unwrap().nanousd, 2_500_000 + 100_000);
     let tiny = UnitPrices { input: 1, output: 1, ..UnitPrices::default() };
-    assert_eq!(cost(tiny, &usage(1, 0), false).unwrap().nanousd, 1);
-    assert_eq!(cost(tiny, &Usage::default(), false), None, "no figures, no cost");
+    assert_eq!(cost(tiny, &usage(1, 0)).unwrap().nanousd, 1);
+    assert_eq!(cost(tiny, &Usage::default()), None, "no figures, no cost");
     let huge = UnitPrices { input: u64::MAX, output: u64::MAX, ..UnitPrices::default() };
-    assert_eq!(cost(huge, &usage(u64::MAX, 1), false).unwrap().nanousd, u64::MAX);
+    assert_eq!(cost(huge, &usage(u64::MAX, 1)).unwrap().nanousd, u64::MAX);
 }
 
 #[test]
@@ -55,8 +79,7 @@ fn cached_and_reasoning_tokens_have_their_own_prices() {
         reasoning_tokens: Some(5),
         ..usage(1_000, 20)
     };
-    assert_eq!(cost(prices, &usage, false).unwrap().nanousd, 500 + 40 + 200 + 150 + 100);
-    assert_eq!(cost(prices, &usage, true).unwrap().nanousd, 1_000 + 40 + 200 + 150 + 100);
+    assert_eq!(cost(prices, &usage).unwrap().nanousd, 500 + 40 + 200 + 150 + 100);
 }
 
 #[test]

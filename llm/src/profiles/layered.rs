@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use rethread_events::message::Usage;
+use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;
 
 use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
@@ -15,6 +15,7 @@ use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::{Response, UnitPrices};
+use crate::tokens::{self, Counter};
 
 /// A client that knows its profile.
 pub(super) struct Profiled {
@@ -67,6 +68,9 @@ pub(super) struct Priced {
     own_prices: Option<UnitPrices>,
     context_tokens_max: Option<u64>,
     provider: Provider,
+    /// Counts what the provider does not report.
+    counter: Arc<Counter>,
+    model: String,
     totals: Mutex<Totals>,
 }
 
@@ -79,7 +83,9 @@ pub struct Totals {
     pub answers_without_cost: u64,
     /// Money, in thousand-millionths of a US dollar.
     pub nanousd: u64,
-    /// Tokens, as the provider reported them.
+    /// Answers whose tokens the provider did not report, or not all: they were counted here.
+    pub answers_counted: u64,
+    /// Tokens.
     pub usage: Usage,
 }
 
@@ -97,6 +103,8 @@ impl Priced {
             own_prices: profile.prices,
             context_tokens_max: profile.context_tokens_max,
             provider: profile.provider,
+            counter: Arc::new(Counter::for_model(&profile.model)),
+            model: profile.model.clone(),
             totals: Mutex::default(),
         }
     }
@@ -106,15 +114,16 @@ impl Priced {
     }
 
     fn price(&self, request: &Request, response: &mut Response) {
-        let input = response.usage.input_tokens.unwrap_or(0);
+        let (usage, source) = response.figures();
+        let input = usage.input_tokens.unwrap_or(0);
         let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
         let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
-        let billed = billed(self.provider, response.usage);
-        // Anthropic counts cached tokens apart.
-        response.cost = prices.and_then(|p| prices::cost(p, &billed, self.provider == Provider::Anthropic));
+        let billed = billed(self.provider, usage);
+        response.cost = prices.and_then(|p| prices::cost(p, &billed));
         let mut totals = self.totals.lock();
         totals.answers += 1;
-        totals.usage.add(&response.usage);
+        totals.answers_counted += u64::from(source == UsageSource::Counted);
+        totals.usage.add(&usage);
         match response.cost {
             Some(cost) => totals.nanousd = totals.nanousd.saturating_add(cost.nanousd),
             None => totals.answers_without_cost += 1,
@@ -139,7 +148,10 @@ impl Client for Priced {
 
     fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
-            let mut response = self.inner.call(request, cx).await?;
+            let response = self.inner.call(request, cx).await?;
+            let is_own = request.model.is_empty() || request.model == self.model;
+            let counter = if is_own { Arc::clone(&self.counter) } else { Arc::new(Counter::for_model(&request.model)) };
+            let mut response = tokens::complete(counter, request, response).await;
             self.price(request, &mut response);
             Ok(response)
         }

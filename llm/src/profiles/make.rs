@@ -11,16 +11,18 @@ use super::{ProfileError, Profiles, layered, read_small};
 use crate::answers::{AnswerStore, Cached};
 use crate::client::Client;
 use crate::fallback::Fallback;
-use crate::http::{self, HttpClient, HttpParts};
+use crate::http::{self, HttpClient, HttpParts, KeyHeader};
+use crate::keys::{self, KeySource};
 use crate::limit::Limited;
 use crate::mock::{Mock, MockScript};
-use crate::prices;
+use crate::prices::{self, PriceTable};
 use crate::profile::{Auth, CacheProfile, Profile};
 use crate::provider::Provider;
 use crate::relay::HumanRelay;
 use crate::request::Request;
 use crate::retry::Retrying;
 use crate::secret::Key;
+use crate::wire::openai_chat::Reasoning;
 use crate::wire::{self, Wire};
 
 /// How long a connection may take to open.
@@ -147,17 +149,24 @@ impl Profiles {
         }
         let key = self.key(name, profile, &base)?;
         let mut extra_headers = HeaderMap::new();
+        let mut secrets = Vec::new();
         for (name, value) in &profile.headers {
-            let name = HeaderName::try_from(name).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            let value = HeaderValue::try_from(value).map_err(|e| fault("headers", format!("`{name}`: {e}")))?;
-            extra_headers.insert(name, value);
+            let wrong = |why: String| fault("headers", format!("`{name}`: {why}"));
+            let header = HeaderName::try_from(name).map_err(|e| wrong(e.to_string()))?;
+            let (text, values) = expand(value, &*self.env).map_err(wrong)?;
+            let mut value = HeaderValue::try_from(text).map_err(|e| wrong(e.to_string()))?;
+            value.set_sensitive(!values.is_empty());
+            secrets.extend(values.iter().map(|value| Key::new(value)));
+            extra_headers.insert(header, value);
         }
         Ok(HttpClient::new(HttpParts {
             name: profile.provider.name(),
-            wire: wire_of(profile, &base),
+            wire: wire_of(profile, &base, &self.table),
             http: self.http()?,
+            key_header: key_header(profile, &base),
             base,
             key,
+            secrets,
             extra_headers,
             limits: profile.http,
             default_model: Some(profile.model.clone()).filter(|m| !m.is_empty()),
@@ -184,12 +193,22 @@ impl Profiles {
         names.iter().find_map(|name| (self.env)(name).filter(|v| !v.trim().is_empty()))
     }
 
-    fn key(&self, name: &str, profile: &Profile, base: &Url) -> Result<Option<Key>, ProfileError> {
+    fn key(&self, name: &str, profile: &Profile, base: &Url) -> Result<KeySource, ProfileError> {
+        let fault = |field, why: String| ProfileError::Value { profile: name.into(), field, why };
         if profile.auth == Auth::None {
-            return Ok(None);
+            return Ok(KeySource::None);
         }
         if let Some(path) = &profile.api_key_file {
-            return Ok(Some(Key::new(&read_small(path)?)));
+            if !profile.api_key_command.is_empty() {
+                return Err(fault("api_key_command", "and api_key_file exclude each other".into()));
+            }
+            // What cannot be read is said at once; each call reads the file again when it changed.
+            keys::key_of(&read_small(path)?, &path.display().to_string()).map_err(|why| fault("api_key_file", why))?;
+            return Ok(KeySource::file(path.clone()));
+        }
+        if !profile.api_key_command.is_empty() {
+            let ttl = profile.api_key_ttl_ms.map(Duration::from_millis);
+            return Ok(KeySource::command(profile.api_key_command.clone(), ttl));
         }
         let usual = profile.provider.key_env();
         let variables: Vec<&str> = match &profile.api_key_env {
@@ -197,55 +216,85 @@ impl Profiles {
             None => usual.to_vec(),
         };
         if let Some(key) = self.first_set(&variables) {
-            let key = Key::new(&key);
-            if HeaderValue::from_str(key.expose()).is_err() {
-                return Err(ProfileError::Value {
-                    profile: name.into(),
-                    field: "the key",
-                    why: format!("in {} cannot stand in a header", variables.join(" or ")),
-                });
-            }
-            return Ok(Some(key));
+            let key = keys::key_of(&key, &variables.join(" or ")).map_err(|why| fault("api_key_env", why))?;
+            return Ok(KeySource::Fixed(key));
         }
         // A server of one's own may want none; the provider's own address always does.
         let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
         if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str()) {
             return Err(ProfileError::NoKey { provider: profile.provider, variables: variables.join(" or ") });
         }
-        Ok(None)
+        Ok(KeySource::None)
     }
+}
+
+/// A header's value with `${NAME}` replaced by variables, and the values that were put in.
+fn expand(text: &str, env: &super::Env) -> Result<(String, Vec<String>), String> {
+    let (mut out, mut values, mut rest) = (String::with_capacity(text.len()), Vec::new(), text);
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            out.push_str(&rest[..at - 1]);
+            out.push_str("${");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        out.push_str(&rest[..at]);
+        let (name, tail) = rest[at + 2..].split_once('}').ok_or("`${` without `}`; write `$${` for the characters")?;
+        let value = env(name).filter(|value| !value.trim().is_empty());
+        let value = value.ok_or_else(|| format!("the variable {name} is not set"))?;
+        out.push_str(value.trim());
+        values.push(value);
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok((out, values))
 }
 
 /// Where the answers of a profile come from: all that it sends beside the request, in one line. Only its hash is kept.
 fn origin(profile: &Profile, base: &str) -> String {
-    let Profile { provider, headers, api_version, reasoning_field, .. } = profile;
+    let Profile { provider, headers, api_version, reasoning_field, reasoning_model, .. } = profile;
     let mut origin = format!("{provider} {base}");
     if !headers.is_empty() || api_version.is_some() || reasoning_field.is_some() {
         origin += &format!(" {headers:?} {api_version:?} {reasoning_field:?}");
     }
+    if let Some(reasons) = reasoning_model {
+        origin += &format!(" {reasons}");
+    }
     origin
 }
 
-/// The protocol of a profile.
-fn wire_of(profile: &Profile, base: &Url) -> Arc<dyn Wire> {
+/// How the key of a profile is shown.
+fn key_header(profile: &Profile, base: &Url) -> KeyHeader {
     let azure = base.host_str().is_some_and(|host| host.ends_with(".azure.com"));
-    let api_key_header = profile.auth == Auth::ApiKey || azure;
+    match (profile.auth, profile.provider) {
+        (Auth::Bearer, _) => KeyHeader::Bearer,
+        (Auth::ApiKey, _) => KeyHeader::Named("api-key"),
+        (Auth::Default | Auth::None, Provider::Anthropic) => KeyHeader::Named("x-api-key"),
+        (Auth::Default | Auth::None, Provider::Gemini) => KeyHeader::Named("x-goog-api-key"),
+        (Auth::Default | Auth::None, _) if azure => KeyHeader::Named("api-key"),
+        (Auth::Default | Auth::None, _) => KeyHeader::Bearer,
+    }
+}
+
+/// The protocol of a profile.
+fn wire_of(profile: &Profile, base: &Url, table: &Arc<PriceTable>) -> Arc<dyn Wire> {
     let api_version = profile.api_version.clone();
+    let reasoning = Reasoning { said: profile.reasoning_model, table: Arc::clone(table) };
     match profile.provider {
-        Provider::OpenaiResponses => Arc::new(wire::openai_responses::OpenaiResponses { api_key_header, api_version }),
-        Provider::Anthropic => Arc::new(wire::anthropic::Anthropic { bearer: profile.auth == Auth::Bearer }),
+        Provider::OpenaiResponses => Arc::new(wire::openai_responses::OpenaiResponses { api_version, reasoning }),
+        Provider::Anthropic => Arc::new(wire::anthropic::Anthropic),
         Provider::Gemini => Arc::new(wire::gemini::Gemini),
         Provider::GeminiOpenai => Arc::new(wire::openai_chat::OpenaiChat {
             gemini: true,
-            api_key_header,
             api_version,
             reasoning_field: profile.reasoning_field.clone(),
+            reasoning,
         }),
         Provider::OpenaiChat | Provider::Mock | Provider::Human => Arc::new(wire::openai_chat::OpenaiChat {
             gemini: false,
-            api_key_header,
             api_version,
             reasoning_field: profile.reasoning_field.clone().or_else(|| reasoning_field(base)),
+            reasoning,
         }),
     }
 }
@@ -260,9 +309,14 @@ fn reasoning_field(base: &Url) -> Option<String> {
 }
 
 /// The body of a request, without a client.
-pub(super) fn body(profile: &Profile, base: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
+pub(super) fn body(
+    profile: &Profile,
+    base: &str,
+    table: &Arc<PriceTable>,
+    request: &Request,
+) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
     let fault = |error| ProfileError::Request(Box::new(error));
     request.validate(profile.provider.name()).map_err(fault)?;
-    wire_of(profile, &base).body(request).map(Some).map_err(fault)
+    wire_of(profile, &base, table).body(request).map(Some).map_err(fault)
 }

@@ -1,14 +1,19 @@
 //! What decides the body of a request, without keys: kept beside a call, the body can be built again later, whatever the
 //! configuration says by then.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
 use super::{ProfileError, Profiles, make};
+use crate::prices::PriceTable;
 use crate::profile::{Auth, Params, Profile};
 use crate::provider::Provider;
 use crate::request::Request;
+use crate::secret::without_secrets;
+use crate::wire::openai_chat::Reasoning;
 
 /// A profile as far as it decides what is sent. Holds no key, no header, no script, and of the address only what is no
 /// secret.
@@ -28,6 +33,9 @@ pub struct RecordedProfile {
     api_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning_field: Option<String>,
+    /// Whether the model was known to reason. Absent in what was kept before this was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning_model: Option<bool>,
     params: Params,
     /// The profiles that are turned to when it stays down, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,12 +52,14 @@ impl RecordedProfile {
             auth: self.auth,
             api_version: self.api_version.clone(),
             reasoning_field: self.reasoning_field.clone(),
+            // What was known holds for the profile's own model.
+            reasoning_model: self.reasoning_model.filter(|_| request.model.is_empty() || request.model == self.model),
             params: self.params.clone(),
             ..Profile::new(self.provider, self.model.clone())
         };
         let mut request = request.clone();
         profile.apply(&mut request);
-        let body = make::body(&profile, &self.base_url, &request)?;
+        let body = make::body(&profile, &self.base_url, &PriceTable::built_in(), &request)?;
         body.ok_or_else(|| ProfileError::Value {
             profile: self.name.clone().unwrap_or_default(),
             field: "base_url",
@@ -86,36 +96,27 @@ impl Profiles {
     }
 
     fn record(&self, name: Option<&str>, profile: &Profile) -> Option<RecordedProfile> {
-        match profile.provider {
+        let reasoning_model = match profile.provider {
             Provider::Mock | Provider::Human => return None,
-            Provider::OpenaiChat
-            | Provider::OpenaiResponses
-            | Provider::Anthropic
-            | Provider::Gemini
-            | Provider::GeminiOpenai => {}
-        }
+            Provider::OpenaiChat | Provider::OpenaiResponses | Provider::GeminiOpenai => {
+                let table = Arc::clone(&self.table);
+                Reasoning { said: profile.reasoning_model, table }.settled(&profile.model)
+            }
+            Provider::Anthropic | Provider::Gemini => None,
+        };
         Some(RecordedProfile {
             name: name.map(str::to_owned),
             provider: profile.provider,
             model: profile.model.clone(),
-            base_url: without_secrets(&self.base_url(profile)),
+            base_url: Url::parse(&self.base_url(profile)).map(without_secrets).unwrap_or_default(),
             auth: profile.auth,
             api_version: profile.api_version.clone(),
             reasoning_field: profile.reasoning_field.clone(),
+            reasoning_model,
             params: profile.params.clone(),
             fallback: Vec::new(),
         })
     }
-}
-
-fn without_secrets(address: &str) -> String {
-    let Ok(mut url) = Url::parse(address) else { return String::new() };
-    // An address that can have no user has none.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.set_query(None);
-    url.set_fragment(None);
-    url.to_string()
 }
 
 #[cfg(test)]

@@ -94,8 +94,18 @@ fn the_provider_s_own_figures_are_preferred() {
     let call = crate::Client::call(&mock, &request, crate::CallContext::new("", &mut ())).boxed_result();
     let mut response = call;
     response.usage = Usage { output_tokens: Some(99), ..Usage::default() };
-    let usage = usage_or_count(&counter, &request, &response);
+    let (usage, source) = usage_or_count(&counter, &request, &response);
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.total_tokens), (Some(13), Some(99), Some(112)));
+    assert_eq!(source, UsageSource::Counted);
+    // Zeros of a server that does not count are no figures.
+    response.usage = Usage { input_tokens: Some(0), output_tokens: Some(0), ..Usage::default() };
+    response.complete_usage(&counter, &request);
+    let (usage, source) = response.figures();
+    assert_eq!((usage.input_tokens, usage.output_tokens, source), (Some(13), Some(2), UsageSource::Counted));
+    // A sum that is larger than its parts is the figure.
+    let usage = Usage { input_tokens: Some(13), output_tokens: Some(2), total_tokens: Some(40), ..Usage::default() };
+    response.usage = usage;
+    assert_eq!(usage_or_count(&counter, &request, &response), (usage, UsageSource::Provider));
 }
 
 trait BoxedResult {

@@ -4,7 +4,7 @@ mod read;
 mod stream;
 mod write;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::{AnswerContext, Assembler, Wire, json};
@@ -12,7 +12,6 @@ use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::secret::Key;
 
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "anthropic";
@@ -22,32 +21,19 @@ const VERSION: &str = "2023-06-01";
 
 /// The protocol.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Anthropic {
-    /// Gateways take the key as a bearer token instead of in `x-api-key`.
-    pub(crate) bearer: bool,
-}
+pub(crate) struct Anthropic;
 
 impl Wire for Anthropic {
     fn call_path(&self, _: &Request) -> String {
         "/v1/messages".into()
     }
 
-    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
+    fn headers(&self, headers: &mut HeaderMap) {
         headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
-        let Some(key) = key else { return };
-        let text = if self.bearer { format!("Bearer {}", key.expose()) } else { key.expose().to_owned() };
-        if let Ok(mut value) = HeaderValue::from_str(&text) {
-            value.set_sensitive(true);
-            if self.bearer {
-                headers.insert(AUTHORIZATION, value);
-            } else {
-                headers.insert("x-api-key", value);
-            }
-        }
     }
 
     fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        Ok(write::body(request))
+        write::body(request)
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

@@ -81,6 +81,7 @@ pub(crate) fn response(
         request_id: None,
         cost: None,
         cached: false,
+        usage_counted: None,
     }
 }
 

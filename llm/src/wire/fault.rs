@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::json;
 use crate::error::{ErrorKind, LlmError};
 
+mod waits;
+
 /// How much of an answer that is not JSON (a gateway's page) an error carries, in bytes.
 const PAGE_BYTES_MAX: usize = 500;
 
@@ -26,7 +28,10 @@ pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body
     };
     error.status = Some(status);
     error.request_id = request_id(headers).or(error.request_id);
-    error.retry_after_ms = retry_after_ms(headers, now).or(error.retry_after_ms);
+    error.retry_after_ms = waits::asked(headers, now).or(error.retry_after_ms);
+    if error.kind == ErrorKind::RateLimit {
+        error.retry_after_ms = error.retry_after_ms.or_else(|| waits::until_reset(headers, now));
+    }
     if let Some(word) = headers.get("x-should-retry").and_then(|v| v.to_str().ok()) {
         // The provider knows better than its status, but money and keys do not come back by waiting.
         match word {
@@ -67,7 +72,7 @@ pub(crate) fn from_value(provider: &str, status: Option<u16>, value: &Value) -> 
     let mut error = LlmError::new(kind, provider, message);
     error.status = status;
     error.code = code;
-    error.retry_after_ms = retry_delay_ms(inner);
+    error.retry_after_ms = waits::in_body(inner);
     error.request_id = json::owned(value, "request_id").or_else(|| json::owned(inner, "request_id"));
     error
 }
@@ -78,7 +83,8 @@ pub(crate) fn is_error(value: &Value) -> bool {
         Value::Array(list) => list.first().unwrap_or(&Value::Null),
         other => other,
     };
-    matches!(value.get("error"), Some(Value::Object(_) | Value::String(_)))
+    let is_named = |key| json::text(value, key) == Some("error");
+    matches!(value.get("error"), Some(Value::Object(_) | Value::String(_))) || is_named("object") || is_named("type")
 }
 
 fn message_of(inner: &Value, outer: &Value) -> String {
@@ -208,38 +214,6 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .iter()
         .find_map(|name| headers.get(*name)?.to_str().ok())
         .map(|id| crate::error::excerpt(id, 200))
-}
-
-/// The wait that the head of an answer asks for: `retry-after-ms` is finer and wins, `retry-after` is seconds or a
-/// date.
-fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
-    let word = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(ms) = word("retry-after-ms").and_then(|w| w.parse::<f64>().ok()) {
-        return millis(ms);
-    }
-    let after = word("retry-after")?;
-    if let Ok(seconds) = after.parse::<f64>() {
-        return millis(seconds * 1000.0);
-    }
-    let at = jiff::fmt::rfc2822::parse(after).ok()?.timestamp().as_millisecond();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
-    let at = u128::try_from(at).ok()?;
-    u64::try_from(at.saturating_sub(now)).ok()
-}
-
-/// The wait that a Google error asks for, such as `{"@type": "…RetryInfo", "retryDelay": "48s"}`.
-fn retry_delay_ms(inner: &Value) -> Option<u64> {
-    json::list(inner, "details")
-        .iter()
-        .find_map(|detail| json::text(detail, "retryDelay"))
-        .and_then(|delay| delay.strip_suffix('s')?.parse::<f64>().ok())
-        .and_then(|seconds| millis(seconds * 1000.0))
-}
-
-fn millis(ms: f64) -> Option<u64> {
-    // A wait beyond a year is no wait; below 0 is none.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    (ms.is_finite() && (0.0..3.2e10).contains(&ms)).then_some(ms.ceil() as u64)
 }
 
 #[cfg(test)]

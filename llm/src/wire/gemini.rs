@@ -5,7 +5,6 @@ mod schema;
 mod stream;
 mod write;
 
-use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::{AnswerContext, Assembler, Wire, json};
@@ -13,7 +12,6 @@ use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::secret::Key;
 
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "gemini";
@@ -32,14 +30,6 @@ impl Wire for Gemini {
             format!("/v1beta/{prefix}{model}:streamGenerateContent?alt=sse")
         } else {
             format!("/v1beta/{prefix}{model}:generateContent")
-        }
-    }
-
-    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
-        let Some(key) = key else { return };
-        if let Ok(mut value) = HeaderValue::from_str(key.expose()) {
-            value.set_sensitive(true);
-            headers.insert("x-goog-api-key", value);
         }
     }
 

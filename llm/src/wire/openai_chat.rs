@@ -6,15 +6,16 @@ mod read;
 mod stream;
 mod write;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{AnswerContext, Assembler, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
+use crate::prices::PriceTable;
 use crate::request::Request;
 use crate::response::Response;
-use crate::secret::Key;
 
 /// The `provider` of opaque parts of this protocol: fields of an assistant message that go back as they came.
 pub(crate) const OPAQUE: &str = "openai_chat";
@@ -24,21 +25,17 @@ pub(crate) const OPAQUE: &str = "openai_chat";
 pub(crate) struct OpenaiChat {
     /// Gemini's compatible endpoint: signatures ride in `extra_content`.
     pub(crate) gemini: bool,
-    /// Azure and others take the key in a header `api-key`.
-    pub(crate) api_key_header: bool,
     /// Azure's `api-version` query.
     pub(crate) api_version: Option<String>,
     /// The name under which reasoning text goes back, for servers that want it back.
     pub(crate) reasoning_field: Option<String>,
+    /// Which models reason.
+    pub(crate) reasoning: Reasoning,
 }
 
 impl Wire for OpenaiChat {
     fn call_path(&self, _: &Request) -> String {
         with_version("/chat/completions", self.api_version.as_deref())
-    }
-
-    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
-        key_header(key, self.api_key_header, headers);
     }
 
     fn body(&self, request: &Request) -> Result<Value, LlmError> {
@@ -59,20 +56,6 @@ impl Wire for OpenaiChat {
 
     fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>) {
         models(body)
-    }
-}
-
-/// `Authorization: Bearer …`, or Azure's `api-key: …`.
-pub(crate) fn key_header(key: Option<&Key>, api_key_header: bool, headers: &mut HeaderMap) {
-    let Some(key) = key else { return };
-    let text = if api_key_header { key.expose().to_owned() } else { format!("Bearer {}", key.expose()) };
-    if let Ok(mut value) = HeaderValue::from_str(&text) {
-        value.set_sensitive(true);
-        if api_key_header {
-            headers.insert("api-key", value);
-        } else {
-            headers.insert(AUTHORIZATION, value);
-        }
     }
 }
 
@@ -101,10 +84,39 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
     (entries.collect(), None)
 }
 
-/// Whether a model thinks before it answers, by its name; such models take `max_completion_tokens` and refuse
-/// `max_tokens`.
-pub(crate) fn is_reasoning_model(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    let o_series = name.strip_prefix('o').is_some_and(|rest| rest.starts_with(['1', '3', '4']));
-    o_series || name.starts_with("gpt-5") || name.starts_with("codex-") || name.starts_with("gpt-oss")
+/// Which models reason before they answer: they take `max_completion_tokens` and refuse `max_tokens`.
+#[derive(Debug, Clone)]
+pub(crate) struct Reasoning {
+    /// What the profile says.
+    pub(crate) said: Option<bool>,
+    /// The table that tells otherwise.
+    pub(crate) table: Arc<PriceTable>,
+}
+
+impl Default for Reasoning {
+    fn default() -> Self {
+        Self { said: None, table: PriceTable::built_in() }
+    }
+}
+
+impl Reasoning {
+    /// Whether this model reasons.
+    pub(crate) fn of(&self, model: &str) -> bool {
+        self.said.unwrap_or_else(|| self.table.reasons(model))
+    }
+
+    /// Whether this model's reasoning can be asked for in encrypted form. A chat model of a reasoning family refuses
+    /// the wish.
+    pub(crate) fn is_encrypted_for(&self, model: &str) -> bool {
+        self.of(model) && (self.said.is_some() || !is_chat_model(model))
+    }
+
+    /// What a profile without a table has to say to come to the same for this model.
+    pub(crate) fn settled(&self, model: &str) -> Option<bool> {
+        self.said.or_else(|| (!is_chat_model(model)).then(|| self.of(model)))
+    }
+}
+
+fn is_chat_model(model: &str) -> bool {
+    model.contains("-chat") || model.starts_with("chat-")
 }

@@ -4,16 +4,14 @@ mod read;
 mod stream;
 mod write;
 
-use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::openai_chat;
-use super::{AnswerContext, Assembler, Wire};
+use super::openai_chat::{self, Reasoning};
+use super::{AnswerContext, Assembler, Background, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::request::Request;
 use crate::response::Response;
-use crate::secret::Key;
 
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "openai_responses";
@@ -21,10 +19,10 @@ pub(crate) const NAME: &str = "openai_responses";
 /// The protocol, with what differs between those who speak it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenaiResponses {
-    /// Azure takes the key in a header `api-key`.
-    pub(crate) api_key_header: bool,
     /// Azure's `api-version` query.
     pub(crate) api_version: Option<String>,
+    /// Which models reason.
+    pub(crate) reasoning: Reasoning,
 }
 
 impl Wire for OpenaiResponses {
@@ -32,16 +30,24 @@ impl Wire for OpenaiResponses {
         openai_chat::with_version("/responses", self.api_version.as_deref())
     }
 
-    fn headers(&self, key: Option<&Key>, headers: &mut HeaderMap) {
-        openai_chat::key_header(key, self.api_key_header, headers);
-    }
-
     fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        Ok(write::body(request))
+        Ok(write::body(self, request))
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
         read::answer(body, &[], cx)
+    }
+
+    fn unfinished(&self, body: &Value) -> Option<Background> {
+        let waits = matches!(json::text(body, "status"), Some("queued" | "in_progress"));
+        let id = json::filled(body, "id").filter(|_| waits)?;
+        // An id is a word; anything else would be another path.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let path = |path: String| openai_chat::with_version(&path, self.api_version.as_deref());
+        id.chars().all(plain).then(|| Background {
+            poll: path(format!("/responses/{id}")),
+            cancel: path(format!("/responses/{id}/cancel")),
+        })
     }
 
     fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler> {

@@ -72,7 +72,7 @@ fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) 
     let mut printed = serde_json::to_value(&one).unwrap();
     let fields = printed.as_object_mut().unwrap();
     fields.retain(|key, value| {
-        !value.is_null() && !matches!(key.as_str(), "reasoning" | "tool_calls" | "cached" | "provider")
+        !value.is_null() && !matches!(key.as_str(), "reasoning" | "tool_calls" | "cached" | "provider" | "usage_source")
     });
     fields["usage"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
     expected.assert_eq(&serde_json::to_string_pretty(&printed).unwrap());

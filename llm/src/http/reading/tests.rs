@@ -14,7 +14,7 @@ fn wires() -> Vec<(&'static str, Box<dyn Wire>)> {
     vec![
         ("openai_chat", Box::new(OpenaiChat::default())),
         ("openai_responses", Box::new(OpenaiResponses::default())),
-        ("anthropic", Box::new(Anthropic::default())),
+        ("anthropic", Box::new(Anthropic)),
         ("gemini", Box::new(Gemini)),
     ]
 }

@@ -17,12 +17,12 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
         );
     };
     let content = blocks.iter().map(|block| part(block, None)).collect();
-    let mut figures = Usage::default();
-    add_usage(json::object(body, "usage"), &mut figures);
+    let mut figures = Figures::default();
+    figures.add(json::object(body, "usage"));
     Ok(respond(
         content,
         json::text(body, "stop_reason"),
-        figures,
+        figures.usage(),
         json::owned(body, "model"),
         json::owned(body, "id"),
         cx,
@@ -99,13 +99,29 @@ fn with_input(block: &Value, input: Option<&str>) -> Value {
     block
 }
 
-/// Figures are cumulative: what is stated replaces what was known.
-pub(super) fn add_usage(figures: &Value, usage: &mut Usage) {
-    let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
-    put(&mut usage.input_tokens, json::count(figures, "input_tokens"));
-    put(&mut usage.output_tokens, json::count(figures, "output_tokens"));
-    put(&mut usage.cached_input_tokens, json::count(figures, "cache_read_input_tokens"));
-    put(&mut usage.cache_write_tokens, json::count(figures, "cache_creation_input_tokens"));
-    let details = json::object(figures, "output_tokens_details");
-    put(&mut usage.reasoning_tokens, json::count(details, "thinking_tokens"));
+/// The figures as Anthropic gives them: what came from and went to its cache is not part of the input.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Figures(Usage);
+
+impl Figures {
+    /// Figures are cumulative: what is stated replaces what was known.
+    pub(super) fn add(&mut self, figures: &Value) {
+        let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
+        let Self(usage) = self;
+        put(&mut usage.input_tokens, json::count(figures, "input_tokens"));
+        put(&mut usage.output_tokens, json::count(figures, "output_tokens"));
+        put(&mut usage.cached_input_tokens, json::count(figures, "cache_read_input_tokens"));
+        put(&mut usage.cache_write_tokens, json::count(figures, "cache_creation_input_tokens"));
+        let details = json::object(figures, "output_tokens_details");
+        put(&mut usage.reasoning_tokens, json::count(details, "thinking_tokens"));
+    }
+
+    /// The neutral figures: the input is the whole prompt, its cached part included, as with every other provider.
+    pub(super) fn usage(self) -> Usage {
+        let Self(usage) = self;
+        let cache = [usage.cached_input_tokens, usage.cache_write_tokens].into_iter().flatten();
+        let input_tokens = usage.input_tokens.map(|input| cache.fold(input, u64::saturating_add));
+        let total_tokens = input_tokens.zip(usage.output_tokens).map(|(input, output)| input.saturating_add(output));
+        Usage { input_tokens, total_tokens, ..usage }
+    }
 }

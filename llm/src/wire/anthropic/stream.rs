@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rethread_events::message::Usage;
 use serde_json::Value;
 
-use super::read;
+use super::read::{self, Figures};
 use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
@@ -28,7 +27,7 @@ pub(super) struct MessageStream {
     cx: AnswerContext,
     id: Option<String>,
     model: Option<String>,
-    usage: Usage,
+    figures: Figures,
     stop_reason: Option<String>,
     blocks: BTreeMap<u64, Block>,
     n_calls: usize,
@@ -41,7 +40,7 @@ impl MessageStream {
             cx,
             id: None,
             model: None,
-            usage: Usage::default(),
+            figures: Figures::default(),
             stop_reason: None,
             blocks: BTreeMap::new(),
             n_calls: 0,
@@ -118,7 +117,7 @@ impl Assembler for MessageStream {
                 let message = json::object(&value, "message");
                 self.id = json::owned(message, "id");
                 self.model = json::owned(message, "model");
-                read::add_usage(json::object(message, "usage"), &mut self.usage);
+                self.figures.add(json::object(message, "usage"));
             }
             "content_block_start" => self.start_block(&value, listener),
             "content_block_delta" => self.continue_block(&value, listener),
@@ -126,7 +125,7 @@ impl Assembler for MessageStream {
                 if let Some(reason) = json::filled(json::object(&value, "delta"), "stop_reason") {
                     self.stop_reason = Some(reason.to_owned());
                 }
-                read::add_usage(json::object(&value, "usage"), &mut self.usage);
+                self.figures.add(json::object(&value, "usage"));
             }
             "message_stop" => {
                 self.ended = true;
@@ -161,6 +160,6 @@ impl Assembler for MessageStream {
         });
         let content = parts.collect();
         let reason = self.stop_reason.as_deref();
-        Ok(read::respond(content, reason, self.usage, self.model, self.id, self.cx))
+        Ok(read::respond(content, reason, self.figures.usage(), self.model, self.id, self.cx))
     }
 }

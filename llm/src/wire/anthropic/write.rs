@@ -6,6 +6,7 @@ use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice
 use serde_json::{Map, Value, json};
 
 use super::NAME;
+use crate::error::{ErrorKind, LlmError};
 use crate::request::{Request, ResponseFormat};
 use crate::wire::{draft, merge_extra};
 
@@ -17,7 +18,7 @@ const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The room for the answer beside the thoughts, when the request does not say.
 const BESIDE_THOUGHTS: u64 = 4_096;
 
-pub(super) fn body(request: &Request) -> Value {
+pub(super) fn body(request: &Request) -> Result<Value, LlmError> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let system: Vec<Value> = request
@@ -25,13 +26,12 @@ pub(super) fn body(request: &Request) -> Value {
         .iter()
         .filter(|m| m.role == Role::System)
         .flat_map(|m| m.content.iter().filter_map(Part::as_text))
-        .filter(|text| !text.is_empty())
-        .map(|text| json!({ "type": "text", "text": text }))
+        .filter_map(text_block)
         .collect();
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
-    body.insert("messages".into(), messages(&request.messages).into());
+    body.insert("messages".into(), messages(&request.messages)?.into());
     tools(request, &mut body);
     parameters(request, &mut body);
     if request.stream {
@@ -39,7 +39,7 @@ pub(super) fn body(request: &Request) -> Value {
     }
     merge_extra(&mut body, &request.extra);
     settle(request, &mut body);
-    Value::Object(body)
+    Ok(Value::Object(body))
 }
 
 /// One turn: roles alternate, and results of tools come first in a user's turn.
@@ -49,9 +49,9 @@ struct Turn {
     blocks: Vec<Value>,
 }
 
-fn messages(messages: &[std::sync::Arc<Message>]) -> Vec<Value> {
+fn messages(messages: &[std::sync::Arc<Message>]) -> Result<Vec<Value>, LlmError> {
     let mut turns: Vec<Turn> = Vec::new();
-    for message in messages {
+    for (i, message) in messages.iter().enumerate() {
         let assistant = match message.role {
             Role::System => continue,
             Role::User | Role::Tool => false,
@@ -59,11 +59,20 @@ fn messages(messages: &[std::sync::Arc<Message>]) -> Vec<Value> {
         };
         let mut results = Vec::new();
         let mut blocks = Vec::new();
+        let has_calls = message.tool_calls().next().is_some();
         for part in &message.content {
             match part {
                 Part::ToolResult(result) => results.push(tool_result(result)),
+                // What the model wrote before its calls goes back as it came, blank or not.
+                Part::Text { text, .. } if assistant && has_calls && !text.is_empty() => {
+                    blocks.push(json!({ "type": "text", "text": text }));
+                }
                 part => blocks.extend(if assistant { answer_block(part) } else { block(part) }),
             }
+        }
+        if message.role == Role::User && results.is_empty() && blocks.is_empty() {
+            let why = format!("messages[{i}]: the message of the user holds no text, and Anthropic takes no empty one");
+            return Err(LlmError::new(ErrorKind::InvalidRequest, NAME, why));
         }
         match turns.last_mut() {
             Some(turn) if turn.assistant == assistant => {
@@ -91,7 +100,7 @@ fn messages(messages: &[std::sync::Arc<Message>]) -> Vec<Value> {
         out.push(json!({ "role": role, "content": content }));
     }
     trim_prefill(&mut out);
-    out
+    Ok(out)
 }
 
 /// A conversation may end with the beginning of the answer, but not with a blank.
@@ -134,9 +143,9 @@ fn answer_block(part: &Part) -> Option<Value> {
     }
 }
 
-/// Empty text is refused.
+/// A text of nothing but blanks is refused.
 fn text_block(text: &str) -> Option<Value> {
-    (!text.is_empty()).then(|| json!({ "type": "text", "text": text }))
+    (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
 }
 
 /// Thoughts go back with their signature, unchanged, or not at all: thoughts of another provider have none that

@@ -147,3 +147,45 @@ fn an_excerpt_is_bounded_and_cut_between_characters() {
     assert_eq!(error.message.len(), crate::error::MESSAGE_BYTES_MAX);
     assert!(error.message.chars().all(|c| c == 'é'));
 }
+
+#[test]
+fn a_reset_of_a_limit_is_a_wait() {
+    let after = |headers: &[(&'static str, &str)]| {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000);
+        from_answer("p", 429, &map, b"{}", now).retry_after_ms
+    };
+    for (text, ms) in [
+        ("1s", 1_000),
+        ("6m0s", 360_000),
+        ("20ms", 20),
+        ("1h2m3.5s", 3_723_500),
+        ("7", 7_000),
+        ("1800000012", 12_000),
+        ("1800000012500", 12_500),
+        ("2027-01-15T08:00:30Z", 30_000),
+    ] {
+        assert_eq!(after(&[("x-ratelimit-reset-tokens", text)]), Some(ms), "{text}");
+    }
+    for text in ["", "soon", "5x", "1.2.3s", "-5"] {
+        assert_eq!(after(&[("x-ratelimit-reset-tokens", text)]), None, "{text}");
+    }
+    let both = [("x-ratelimit-reset-requests", "1s"), ("x-ratelimit-reset-tokens", "9s")];
+    assert_eq!(after(&both), Some(1_000), "the first that is filled up, when none says that it is empty");
+    let left = [("x-ratelimit-remaining-requests", "3"), ("x-ratelimit-remaining-tokens", "0")];
+    assert_eq!(after(&[both, left].concat()), Some(9_000), "the one that is empty");
+    assert_eq!(after(&[("retry-after", "4"), both[1]]), Some(4_000), "what is asked for wins");
+    let anthropic = [
+        ("anthropic-ratelimit-requests-remaining", "5"),
+        ("anthropic-ratelimit-requests-reset", "2027-01-15T08:00:01Z"),
+        ("anthropic-ratelimit-input-tokens-remaining", "0"),
+        ("anthropic-ratelimit-input-tokens-reset", "2027-01-15T08:00:20Z"),
+    ];
+    assert_eq!(after(&anthropic), Some(20_000));
+    let mut map = HeaderMap::new();
+    map.insert("x-ratelimit-reset-tokens", HeaderValue::from_static("9s"));
+    assert_eq!(from_answer("p", 500, &map, b"{}", SystemTime::UNIX_EPOCH).retry_after_ms, None, "no limit was hit");
+}

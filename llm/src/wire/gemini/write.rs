@@ -60,8 +60,13 @@ fn contents(request: &Request) -> Vec<Value> {
                         push_result(result, &names, &mut results);
                     }
                 }
+                let mut parts: Vec<Value> = message.content.iter().filter_map(part).collect();
+                // What a person said is never left out; an empty text is taken.
+                if parts.is_empty() && results.is_empty() && message.role == Role::User {
+                    parts.push(json!({ "text": "" }));
+                }
                 push(true, "user", results);
-                push(false, "user", message.content.iter().filter_map(part).collect());
+                push(false, "user", parts);
             }
         }
     }

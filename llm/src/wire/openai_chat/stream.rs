@@ -35,8 +35,9 @@ impl ChatStream {
                 });
             }
         });
+        let since = self.answer.calls.len();
         for piece in json::list(delta, "tool_calls") {
-            let place = self.place(piece);
+            let place = self.place(piece, since);
             let Some(call) = self.answer.calls.get_mut(place) else { continue };
             let (named, known) = (!call.name.is_empty(), call.arguments.len());
             read::fill_call(call, piece);
@@ -67,26 +68,35 @@ impl ChatStream {
         }
     }
 
-    /// Which call a piece belongs to. By `index`, unless the piece plainly begins another call under the same
-    /// index; without one, a new id or a name begins a call and anything else continues the last.
-    fn place(&mut self, piece: &Value) -> usize {
+    /// Which call a piece belongs to: the one of its id, otherwise the one of its index, otherwise the last. A piece
+    /// that names a tool opens a new call when it cannot continue that one: some servers give every call the index 0,
+    /// some give no ids or the same to all, and some repeat id and name with every piece. `since` is the number of
+    /// calls before the chunk: no chunk holds two pieces with a name for one call.
+    fn place(&mut self, piece: &Value, since: usize) -> usize {
         let calls = &mut self.answer.calls;
         let index = json::count(piece, "index");
         let id = json::filled(piece, "id");
-        let names = json::filled(json::object(piece, "function"), "name").is_some();
-        let found = match index {
-            Some(index) => calls.iter().rposition(|call| call.index == Some(index)),
-            None => match id {
-                Some(id) => calls.iter().rposition(|call| call.id == id),
-                None => calls.len().checked_sub(1).filter(|_| !names),
-            },
+        let function = json::object(piece, "function");
+        let name = json::filled(function, "name");
+        let by_id = || calls.iter().rposition(|call| Some(call.id.as_str()) == id);
+        let by_index = || calls.iter().rposition(|call| call.index == index);
+        let found = match (id, index) {
+            (Some(_), Some(_)) => by_id().or_else(by_index),
+            (Some(_), None) => by_id(),
+            (None, Some(_)) => by_index(),
+            (None, None) => calls.len().checked_sub(1),
         };
-        let begins_another = |call: &Call| {
-            names && id.is_some_and(|id| !call.id.is_empty() && call.id != id)
-                || index.is_none() && names && whole(&call.arguments)
+        let begins_another = |place: usize, call: &Call| {
+            let Some(name) = name else { return false };
+            let is_other = !call.name.is_empty() && call.name != name;
+            let has_other_id = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
+            let has_no_mark = id.is_none() && index.is_none();
+            let is_in_chunk = place >= since && !call.name.is_empty();
+            let is_over = whole(&call.arguments) && says_something(function);
+            is_other || has_other_id || has_no_mark || is_in_chunk || is_over
         };
         match found {
-            Some(place) if !begins_another(&calls[place]) => place,
+            Some(place) if !begins_another(place, &calls[place]) => place,
             _ => {
                 calls.push(Call { index, ..Call::default() });
                 calls.len() - 1
@@ -104,7 +114,15 @@ fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
     }
 }
 
-/// Whether arguments are complete, so that a piece with a name and no index cannot belong to them.
+/// Whether a piece of a function brings arguments.
+fn says_something(function: &Value) -> bool {
+    match function.get("arguments") {
+        Some(Value::String(text)) => !text.trim().is_empty(),
+        other => other.is_some_and(Value::is_object),
+    }
+}
+
+/// Whether arguments are complete, so that a piece with a name and more arguments cannot belong to them.
 fn whole(arguments: &str) -> bool {
     !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }

@@ -16,7 +16,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     }
     body.insert("messages".into(), settle_attachments(messages));
     tools(request, &mut body);
-    parameters(request, &mut body);
+    parameters(wire, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({ "include_usage": true }));
@@ -61,9 +61,9 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     }
 }
 
-fn parameters(request: &Request, body: &mut Map<String, Value>) {
+fn parameters(wire: &OpenaiChat, request: &Request, body: &mut Map<String, Value>) {
     if let Some(max) = request.max_tokens {
-        let key = if super::is_reasoning_model(&request.model) { "max_completion_tokens" } else { "max_tokens" };
+        let key = if wire.reasoning.of(&request.model) { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), max.into());
     }
     let mut put = |key: &str, value: Option<Value>| {

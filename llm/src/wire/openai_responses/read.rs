@@ -4,7 +4,7 @@ use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
 use serde_json::{Map, Value};
 
 use super::NAME;
-use crate::error::LlmError;
+use crate::error::{ErrorKind, LlmError};
 use crate::response::Response;
 use crate::wire::{AnswerContext, draft, fault, json};
 
@@ -14,6 +14,21 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     let status = json::text(body, "status");
     if status == Some("failed") || json::object(body, "error").is_object() {
         return Err(fault::from_value(cx.provider, None, json::object(body, "error")));
+    }
+    if let Some(status @ ("queued" | "in_progress")) = status {
+        let why = format!(
+            "the answer is not finished (status `{status}`); an answer that is written in the background is waited for \
+             when `extra` says `\"background\": true`"
+        );
+        // The provider goes on writing it: asking again would pay for a second one.
+        return Err(LlmError { retryable: false, ..cx.malformed(why) });
+    }
+    if status == Some("cancelled") {
+        return Err(LlmError::new(
+            ErrorKind::Cancelled,
+            cx.provider,
+            "the provider says that the answer was cancelled",
+        ));
     }
     let output = json::list(body, "output");
     if body.get("output").is_none_or(|o| !o.is_array()) && items.is_empty() {

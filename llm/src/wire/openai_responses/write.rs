@@ -3,12 +3,11 @@
 use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::NAME;
+use super::{NAME, OpenaiResponses};
 use crate::request::{Request, ResponseFormat};
-use crate::wire::openai_chat::is_reasoning_model;
 use crate::wire::{draft, merge_extra};
 
-pub(super) fn body(request: &Request) -> Value {
+pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
@@ -23,7 +22,7 @@ pub(super) fn body(request: &Request) -> Value {
     }
     body.insert("input".into(), input.into());
     tools(request, &mut body);
-    parameters(request, &mut body);
+    parameters(wire, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
     }
@@ -69,7 +68,7 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
 }
 
 /// `stop`, `top_k` and `seed` are unknown here and left out, as is a thinking budget in tokens.
-fn parameters(request: &Request, body: &mut Map<String, Value>) {
+fn parameters(wire: &OpenaiResponses, request: &Request, body: &mut Map<String, Value>) {
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             body.insert(key.into(), value);
@@ -91,8 +90,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
         put("reasoning", (!reasoning.is_empty()).then_some(Value::Object(reasoning)));
     }
     // The next turn has to bring the reasoning back; only what is asked for comes in a form that can be brought.
-    // A chat model of a thinking family does not think and refuses the wish.
-    if is_reasoning_model(&request.model) && !request.model.contains("-chat") {
+    if wire.reasoning.is_encrypted_for(&request.model) {
         put("include", Some(json!(["reasoning.encrypted_content"])));
     }
 }
@@ -120,6 +118,7 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
             input.push(json!({ "role": "developer", "content": message.joined_text() }));
         }
         Role::User | Role::Tool => {
+            let n_before = input.len();
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
                 Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
@@ -127,9 +126,12 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
                 }
                 _ => None,
             }));
-            let content = content(&message.content);
-            if !content.is_null() {
-                input.push(json!({ "role": "user", "content": content }));
+            let is_new = input.len() == n_before && message.role == Role::User;
+            match content(&message.content) {
+                // What a person said is never left out; an empty text is taken.
+                Value::Null if is_new => input.push(json!({ "role": "user", "content": "" })),
+                Value::Null => {}
+                content => input.push(json!({ "role": "user", "content": content })),
             }
         }
         Role::Assistant => push_answer(message, input),

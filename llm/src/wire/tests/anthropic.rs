@@ -6,7 +6,7 @@ use crate::wire::anthropic::Anthropic;
 #[test]
 fn a_request_with_everything() {
     check_body(
-        &Anthropic::default(),
+        &Anthropic,
         &everything(),
         expect![[r#"
         {
@@ -152,7 +152,7 @@ fn thinking_excludes_forced_tools_and_temperature() {
     let mut request = everything();
     request.max_tokens = None;
     request.reasoning = serde_json::from_str(r#"{"budget_tokens":2000}"#).unwrap();
-    let body = Anthropic::default().body(&request).unwrap();
+    let body = Anthropic.body(&request).unwrap();
     assert_eq!(body["thinking"], serde_json::json!({ "type": "enabled", "budget_tokens": 2000 }));
     assert_eq!(body["tool_choice"], serde_json::json!({ "type": "auto", "disable_parallel_tool_use": true }));
     assert_eq!((body["max_tokens"].as_u64(), body.get("temperature")), (Some(6096), None));
@@ -164,7 +164,7 @@ fn effort_is_said_in_words_where_the_model_knows_them() {
     request.reasoning = serde_json::from_str(r#"{"effort":"high"}"#).unwrap();
     let mut with = |model: &str| {
         request.model = model.into();
-        let body = Anthropic::default().body(&request).unwrap();
+        let body = Anthropic.body(&request).unwrap();
         format!("{} {}", body["output_config"]["effort"], body["thinking"]["type"])
     };
     assert_eq!(with("claude-opus-4-5-20251101"), "\"high\" null");
@@ -178,7 +178,7 @@ fn tools_that_were_used_are_declared_where_none_is_offered() {
     let mut request = everything();
     request.tools = [].into();
     request.tool_choice = None;
-    let body = Anthropic::default().body(&request).unwrap();
+    let body = Anthropic.body(&request).unwrap();
     let declared: Vec<_> = body["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     let used: std::collections::BTreeSet<_> =
         request.messages.iter().flat_map(|m| m.tool_calls()).map(|call| call.name.as_str()).collect();
@@ -186,7 +186,7 @@ fn tools_that_were_used_are_declared_where_none_is_offered() {
     assert!(!declared.is_empty());
     assert_eq!(body["tool_choice"], serde_json::json!({ "type": "none" }));
     request.messages.retain(|message| message.tool_calls().next().is_none());
-    assert!(Anthropic::default().body(&request).unwrap().get("tools").is_none());
+    assert!(Anthropic.body(&request).unwrap().get("tools").is_none());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn turns_alternate_and_nothing_empty_is_sent() {
         { "role": "assistant", "content": "prefill \n" },
     ]}))
     .unwrap();
-    let body = Anthropic::default().body(&request).unwrap();
+    let body = Anthropic.body(&request).unwrap();
     expect![[r#"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":[{"type":"text","text":"prefill"}]}]"#]].assert_eq(&body["messages"].to_string());
 }
 
@@ -236,7 +236,7 @@ fn an_answer_with_everything() {
         "data: {\"type\":\"message_stop\"}\n\n",
     );
     check_answer(
-        &Anthropic::default(),
+        &Anthropic,
         whole,
         streamed,
         expect![[r#"
@@ -245,8 +245,9 @@ fn an_answer_with_everything() {
           "finish_reason": "tool_calls",
           "finish_reason_raw": "tool_use",
           "usage": {
-            "input_tokens": 10,
+            "input_tokens": 17,
             "output_tokens": 20,
+            "total_tokens": 37,
             "cached_input_tokens": 4,
             "cache_write_tokens": 3
           },
@@ -317,7 +318,36 @@ fn reasons_to_finish() {
         ("odd", "other"),
     ] {
         let whole = format!(r#"{{"content":[],"stop_reason":"{word}"}}"#);
-        assert_eq!(finish(&Anthropic::default(), &whole), is);
+        assert_eq!(finish(&Anthropic, &whole), is);
     }
-    assert_eq!(finish(&Anthropic::default(), "{}"), "error: malformed_response");
+    assert_eq!(finish(&Anthropic, "{}"), "error: malformed_response");
+}
+
+#[test]
+fn blank_texts_are_not_sent_and_an_empty_prompt_is_refused() {
+    let body = |messages: Value| {
+        let request = serde_json::json!({ "model": "m", "messages": messages });
+        Anthropic
+            .body(&serde_json::from_value(request).unwrap())
+            .map_err(|error| format!("{}: {}", error.kind, error.message))
+    };
+    let sent = body(serde_json::json!([
+        { "role": "system", "content": " \n" },
+        { "role": "user", "content": [{ "type": "text", "text": " \n" }, { "type": "text", "text": "a" }] },
+        { "role": "assistant", "content": " " },
+    ]));
+    let sent = sent.unwrap();
+    assert_eq!(sent["messages"], serde_json::json!([{ "role": "user", "content": [{ "type": "text", "text": "a" }] }]));
+    assert_eq!(sent.get("system"), None);
+    for blank in ["", " \n"] {
+        let refused = body(serde_json::json!([
+            { "role": "user", "content": "a" },
+            { "role": "assistant", "content": "b" },
+            { "role": "user", "content": blank },
+        ]));
+        expect![
+            "invalid_request: messages[2]: the message of the user holds no text, and Anthropic takes no empty one"
+        ]
+        .assert_eq(&refused.unwrap_err());
+    }
 }

@@ -286,3 +286,12 @@ fn reasons_to_finish() {
     assert_eq!(finish(&Gemini, r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#), "content_filter");
     assert_eq!(finish(&Gemini, "{}"), "error: malformed_response");
 }
+
+#[test]
+fn an_empty_prompt_is_sent_as_one() {
+    for content in [serde_json::json!(""), serde_json::json!([])] {
+        let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
+        let body = Gemini.body(&serde_json::from_value(request).unwrap()).unwrap();
+        assert_eq!(body["contents"], serde_json::json!([{ "role": "user", "parts": [{ "text": "" }] }]));
+    }
+}

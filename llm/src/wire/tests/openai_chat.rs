@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::wire::openai_chat::OpenaiChat;
+use crate::wire::openai_chat::{OpenaiChat, Reasoning};
 
 #[test]
 fn a_request_with_everything() {
@@ -149,6 +149,9 @@ fn what_differs_between_those_who_speak_it() {
     thinks.model = "openai/gpt-5-mini".into();
     let body = OpenaiChat::default().body(&thinks).unwrap();
     assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None));
+    let reasoning = Reasoning { said: Some(true), ..Reasoning::default() };
+    let body = OpenaiChat { reasoning, ..OpenaiChat::default() }.body(&everything()).unwrap();
+    assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None), "by the profile");
     let azure = OpenaiChat { api_version: Some("2026-01-01".into()), ..OpenaiChat::default() };
     assert_eq!(azure.call_path(&everything()), "/chat/completions?api-version=2026-01-01");
 }
@@ -274,6 +277,104 @@ fn calls_without_an_index_are_told_apart() {
         rethread_events::message::FinishReason::ToolCalls,
         "whatever word the provider used"
     );
+}
+
+/// The calls that the pieces of a stream come to, each `id name arguments`.
+fn calls(chunks: &[&str]) -> Vec<String> {
+    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let wire = OpenaiChat::default();
+    let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
+    for pieces in chunks {
+        let chunk = format!("data: {{\"id\":\"c\",\"choices\":[{{\"delta\":{{\"tool_calls\":[{pieces}]}}}}]}}\n\n");
+        reading.push(chunk.as_bytes(), &mut ()).unwrap();
+    }
+    reading.push(b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n", &mut ()).unwrap();
+    let response = reading.finish(&mut ()).unwrap();
+    response.tool_calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments.0)).collect()
+}
+
+/// A piece of a call.
+fn piece(index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: &str) -> String {
+    let mut piece = serde_json::json!({ "function": { "arguments": arguments } });
+    if let Some(index) = index {
+        piece["index"] = index.into();
+    }
+    if let Some(id) = id {
+        piece["id"] = id.into();
+    }
+    if let Some(name) = name {
+        piece["function"]["name"] = name.into();
+    }
+    piece.to_string()
+}
+
+#[test]
+fn an_index_that_changes_under_one_id_continues_the_call() {
+    let calls = calls(&[
+        &piece(Some(0), Some("a"), Some("f"), "{\"x\":"),
+        &piece(Some(1), Some("a"), None, "1}"),
+        &piece(Some(1), Some("b"), Some("g"), "{\"y\":"),
+        &piece(Some(2), Some("b"), Some("g"), "2}"),
+    ]);
+    assert_eq!(calls, ["a f {\"x\":1}", "b g {\"y\":2}"]);
+}
+
+#[test]
+fn parallel_calls_with_one_index_and_no_or_equal_ids_stay_apart() {
+    for (id, first, second) in
+        [(None, "made_0_0", "made_0_1"), (Some(""), "made_0_0", "made_0_1"), (Some("a"), "a", "made_0_1")]
+    {
+        let expected =
+            |second_name: &str| [format!("{first} f {{\"x\":1}}"), format!("{second} {second_name} {{\"x\":2}}")];
+        for name in ["f", "g"] {
+            let (one, two) = (piece(Some(0), id, Some("f"), "{\"x\":1}"), piece(Some(0), id, Some(name), "{\"x\":2}"));
+            assert_eq!(calls(&[&one, &two]), expected(name), "in two chunks, {id:?}");
+            assert_eq!(calls(&[&format!("{one},{two}")]), expected(name), "in one chunk, {id:?}");
+        }
+        // In pieces that come one after the other.
+        let pieces = [
+            piece(Some(0), id, Some("f"), ""),
+            piece(Some(0), None, None, "{\"x\":"),
+            piece(Some(0), None, None, "1}"),
+            piece(Some(0), id, Some("g"), ""),
+            piece(Some(0), None, None, "{\"x\":"),
+            piece(Some(0), None, None, "2}"),
+        ];
+        assert_eq!(calls(&pieces.each_ref().map(String::as_str)), expected("g"), "{id:?}");
+    }
+    // Without arguments a name is all there is.
+    let (one, two) = (piece(Some(0), None, Some("f"), ""), piece(Some(0), None, Some("f"), ""));
+    assert_eq!(calls(&[&format!("{one},{two}")]), ["made_0_0 f {}", "made_0_1 f {}"]);
+}
+
+#[test]
+fn id_and_name_repeated_with_every_piece_continue_the_call() {
+    let calls = calls(&[
+        &piece(Some(0), Some("a"), Some("f"), "{\"x\":"),
+        &piece(Some(0), Some("a"), Some("f"), "1}"),
+        &piece(Some(0), Some("a"), Some("f"), ""),
+        &piece(Some(1), Some("b"), Some("f"), "{\"x\":2}"),
+        &piece(Some(0), None, None, " "),
+    ]);
+    assert_eq!(calls, ["a f {\"x\":1}", "b f {\"x\":2}"]);
+}
+
+#[test]
+fn an_error_object_in_a_stream_is_an_error() {
+    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let wire = OpenaiChat::default();
+    for (event, kind) in [
+        (r#"{"object":"error","message":"out of memory","type":"InternalServerError","code":500}"#, "server"),
+        (r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#, "invalid_request"),
+        (r#"{"object":"error","message":"no reason"}"#, "server"),
+    ] {
+        let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
+        let text = "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"content\":\"hal\"}}]}\n\n";
+        reading.push(text.as_bytes(), &mut ()).unwrap();
+        let error = reading.push(format!("data: {event}\n\ndata: [DONE]\n\n").as_bytes(), &mut ()).unwrap_err();
+        assert_eq!(error.kind.name(), kind, "{event}");
+    }
+    assert_eq!(finish(&wire, r#"{"object":"error","message":"no"}"#), "error: server");
 }
 
 #[test]

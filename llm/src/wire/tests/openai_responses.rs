@@ -1,6 +1,7 @@
 use expect_test::expect;
 
 use super::*;
+use crate::wire::openai_chat::Reasoning;
 use crate::wire::openai_responses::OpenaiResponses;
 
 #[test]
@@ -286,7 +287,9 @@ fn reasons_to_finish() {
     assert_eq!(with("completed", ""), "stop");
     assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"max_output_tokens"}"#), "length");
     assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"content_filter"}"#), "content_filter");
-    assert_eq!(with("queued", ""), "other");
+    assert_eq!(with("queued", ""), "error: malformed_response");
+    assert_eq!(with("in_progress", ""), "error: malformed_response");
+    assert_eq!(with("cancelled", ""), "error: cancelled");
     assert_eq!(with("failed", r#","error":{"code":"server_error","message":"x"}"#), "error: server");
     assert_eq!(with("failed", r#","error":{"code":"rate_limit_exceeded","message":"x"}"#), "error: rate_limit");
 }
@@ -306,4 +309,30 @@ fn reasoning_that_led_to_nothing_and_thoughts_of_others_stay_behind() {
     let body = OpenaiResponses::default().body(&request).unwrap();
     expect![[r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#]]
         .assert_eq(&body["input"].to_string());
+}
+
+#[test]
+fn reasoning_is_asked_for_in_encrypted_form_where_the_model_reasons() {
+    let include = |model: &str, said: Option<bool>| {
+        let wire =
+            OpenaiResponses { reasoning: Reasoning { said, ..Reasoning::default() }, ..OpenaiResponses::default() };
+        let body = wire.body(&Request { model: model.into(), ..everything() }).unwrap();
+        body.get("include").is_some()
+    };
+    for (model, reasons) in
+        [("gpt-6.1-sol", true), ("gpt-5-chat-latest", false), ("chat-latest", false), ("gpt-4o", false)]
+    {
+        assert_eq!(include(model, None), reasons, "{model}");
+    }
+    assert!(include("a-deployment", Some(true)));
+    assert!(!include("gpt-6.1-sol", Some(false)));
+}
+
+#[test]
+fn an_empty_prompt_is_sent_as_one() {
+    for content in [serde_json::json!(""), serde_json::json!([])] {
+        let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
+        let body = OpenaiResponses::default().body(&serde_json::from_value(request).unwrap()).unwrap();
+        assert_eq!(body["input"], serde_json::json!([{ "role": "user", "content": "" }]));
+    }
 }
