@@ -69,7 +69,7 @@ fn a_command_does_not_read_the_environment_of_the_program() {
     let line = "tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/$PPID/status | grep Name";
     let arguments = json!({ "command": line }).to_string();
     // The folder of the build may be one that another user cannot enter.
-    let copy = scene.file("program");
+    let copy = scene.file("rethread");
     std::fs::copy(program(), &copy).unwrap();
     let mut command = Command::new(copy);
     command.args(["tools", "call", "run_command", "--arguments", &arguments]).current_dir(scene.path()).env_clear();
