@@ -17,8 +17,8 @@ pub struct ToolOutput {
     pub parts: Vec<Part>,
     /// How many bytes the output limit took away; 0 when it is whole.
     pub bytes_cut: u64,
-    /// All of the text, when `text` is only its head and tail; at most [`FULL_BYTES_MAX`] bytes, beyond which it is
-    /// head and tail itself. Who calls keeps it under `Hash::of` its bytes: that is the id by which the model asks
+    /// All of the text, when `text`, or what `value` has of it, is only its head and tail; at most [`FULL_BYTES_MAX`]
+    /// bytes, beyond which it is head and tail itself. Who calls keeps it under `Hash::of` its bytes: that is the id by which the model asks
     /// `read_output` for more.
     pub full: Option<String>,
 }
@@ -80,6 +80,7 @@ impl ToolOutput {
         if let Some(bytes) = self.value.as_ref().map(json_bytes).filter(|bytes| *bytes > rest_max) {
             self.value = None;
             self.bytes_cut += bytes as u64;
+            self.text.push_str(&format!("\n[the value is left out: {bytes} bytes, the limit is {rest_max}]"));
         }
         let mut room = rest_max;
         let mut n_dropped = 0;

@@ -1,5 +1,7 @@
 //! `read_file`: some lines of a text file.
 
+mod raw;
+
 use std::io::{BufRead, BufReader, Read};
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
@@ -32,27 +34,28 @@ struct Args {
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     offset: u64,
-    /// How many lines to read.
-    #[serde(default = "n_lines_default")]
+    /// How many lines to read; 2000 when left out, with `raw` all of them.
+    #[serde(default)]
     #[schemars(range(min = 1, max = N_LINES_MAX))]
-    limit: u64,
+    limit: Option<u64>,
+    /// The text exactly as it is in the file, without line numbers and notes. It is an error when it is longer than
+    /// 1 MiB or not UTF-8.
+    #[serde(default)]
+    raw: bool,
 }
 
 fn one() -> u64 {
     1
 }
 
-fn n_lines_default() -> u64 {
-    N_LINES_DEFAULT
-}
-
-/// The tool `read_file`: lines of a text file with their numbers. Reads no more of the file than it shows and what
-/// comes before it, at most 256 MiB.
+/// The tool `read_file`: lines of a text file with their numbers, or as they are in the file (`raw`). Reads no more of
+/// the file than it shows and what comes before it, at most 256 MiB.
 pub fn read_file() -> Tool {
     Tool::from_blocking_fn(
         "read_file",
         "Reads a text file of the workspace. Every line is shown as its number, a tab and its text. Long files are \
-         read in pieces: the last line of the answer says where to go on.",
+         read in pieces: the last line of the answer says where to go on. With `raw` the text is as in the file, without \
+         numbers.",
         |args: Args, cx| read(&args, &cx),
     )
     .recovery(Recovery::Safe)
@@ -67,7 +70,7 @@ pub(crate) fn read_file_of(
     limit: u64,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ExecutionError> {
-    read(&Args { path: path.to_owned(), offset, limit }, cx)
+    read(&Args { path: path.to_owned(), offset, limit: Some(limit), raw: false }, cx)
 }
 
 fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
@@ -77,7 +80,8 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let failed =
         |error: std::io::Error| ExecutionError::new(ErrorKind::Failed, format!("`{path}` cannot be read: {error}"));
     let mut file = BufReader::with_capacity(64 * 1024, file.take(SCAN_BYTES_MAX));
-    if metadata.len() == 0 && file.fill_buf().map_err(failed)?.is_empty() {
+    let is_empty = metadata.len() == 0 && file.fill_buf().map_err(failed)?.is_empty();
+    if is_empty && !args.raw {
         return Ok(ToolOutput::text("[the file is empty]"));
     }
     let beginning = file.fill_buf().map_err(failed)?;
@@ -88,6 +92,15 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         ));
     }
 
+    if args.raw {
+        let answer = raw::read(args, &mut file, &path, cx);
+        if file.get_ref().limit() == 0 {
+            let message = format!("`{path}` goes on after {SCAN_BYTES_MAX} bytes, which is as far as this tool goes");
+            return Err(ExecutionError::new(ErrorKind::TooLarge, message));
+        }
+        return answer;
+    }
+    let limit = args.limit.unwrap_or(N_LINES_DEFAULT);
     let mut answer = Answer::default();
     let mut line = Line::default();
     let mut number = 0;
@@ -100,7 +113,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         if number < args.offset {
             continue;
         }
-        if number - args.offset == args.limit || !answer.add(number, &line) {
+        if number - args.offset == limit || !answer.add(number, &line) {
             break End::OfAnswer;
         }
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::tool::Recovery;
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use crate::command::{self, CommandOptions};
 use crate::process::Group;
 use crate::tool::typed;
-use crate::{Tool, ToolContext, ToolOutput, schema_of};
+use crate::{FULL_BYTES_MAX, Tool, ToolContext, ToolOutput, head_and_tail, schema_of};
 use output::Captured;
 
 /// How long a command may take at most, whatever the model asks for.
@@ -33,6 +34,11 @@ const TERM: Duration = Duration::from_millis(200);
 const DRAIN: Duration = Duration::from_millis(200);
 /// The bytes of output that are kept, standard output and error each; the model sees less of it.
 const STREAM_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The bytes of each stream in the answer's value, for a workflow; the whole is kept as the full output.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of the answer's text before the registry cuts it for the model. A text of this size is kept whole, so its
+/// hash is the id of the full output.
+const WHOLE_BYTES_MAX: usize = FULL_BYTES_MAX - 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +60,10 @@ fn timeout_ms_default() -> u64 {
 }
 
 /// The tool `run_command`: a shell command in the foreground, with its output, its exit code and a time limit.
+///
+/// The answer's value, which a workflow reads, is `{exit_code, signal, stdout, stderr, stdout_bytes, stderr_bytes,
+/// is_cut, full_output}`. `stdout` and `stderr` have at most 64 KiB each, head and tail. `is_cut` is true when one of
+/// them is longer; `full_output` is then the id by which `read_output` reads the whole text, and null otherwise.
 ///
 /// The command is a process group of its own. The whole group is killed when its time is up, when the call is called
 /// off or dropped, and when the command itself has ended: nothing it started stays behind. What leaves the group on
@@ -144,8 +154,8 @@ async fn reap(child: &mut Child) -> Result<ExitStatus, ExecutionError> {
 
 fn answer(stdout: &Captured, stderr: &Captured, status: ExitStatus, end: &End, limit: Duration) -> ToolOutput {
     use std::os::unix::process::ExitStatusExt;
-    let mut text = stdout.text();
-    let stderr_text = stderr.text();
+    let mut text = stdout.lines();
+    let stderr_text = stderr.lines();
     if !stderr_text.is_empty() {
         text.push_str("[standard error]\n");
         text.push_str(&stderr_text);
@@ -157,13 +167,23 @@ fn answer(stdout: &Captured, stderr: &Captured, status: ExitStatus, end: &End, l
         (End::ByItself, None, Some(signal)) => format!("[killed by signal {signal}]\n"),
         (End::ByItself, None, None) => "[ended]\n".to_owned(),
     });
+    let text = head_and_tail(&text, WHOLE_BYTES_MAX);
+    let (stdout_text, stderr_text) = (stdout.text(), stderr.text());
+    let is_cut = [(stdout, &stdout_text), (stderr, &stderr_text)]
+        .iter()
+        .any(|(stream, text)| stream.n_bytes() > STREAM_BYTES_MAX as u64 || text.len() > VALUE_BYTES_MAX);
     let value = json!({
         "exit_code": status.code(),
         "signal": status.signal(),
+        "stdout": head_and_tail(&stdout_text, VALUE_BYTES_MAX),
+        "stderr": head_and_tail(&stderr_text, VALUE_BYTES_MAX),
         "stdout_bytes": stdout.n_bytes(),
         "stderr_bytes": stderr.n_bytes(),
+        "is_cut": is_cut,
+        "full_output": is_cut.then(|| Hash::of(text.as_bytes())),
     });
-    ToolOutput { text, value: Some(Json::from(value)), ..ToolOutput::default() }
+    let full = is_cut.then(|| text.clone());
+    ToolOutput { text, value: Some(Json::from(value)), full, ..ToolOutput::default() }
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
 use rethread_events::message::{Media, Part};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
 
 use crate::ToolOutput;
 use crate::schema::Arguments;
 use crate::tool::Answer;
 
-/// The answer: texts one below the other, pictures behind them, the structured content as value.
+/// The answer: texts one below the other, then pictures. Its value is the structured content; without any, a text that
+/// is a JSON object or list, which is how older servers answer with data.
 pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer {
     let mut answer = ToolOutput::default();
     for block in result.content {
@@ -29,6 +31,10 @@ pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer
         } else {
             line(&mut answer.text, "[the structured answer does not fit the schema that the server gave for it]");
         }
+    } else if answer.parts.is_empty() {
+        // A text such as `5` stays one: nobody said that it is a number.
+        let data = serde_json::from_str(&answer.text).ok().filter(|data: &Value| data.is_object() || data.is_array());
+        answer.value = data.map(Json::from);
     }
     Ok(answer)
 }

@@ -377,3 +377,16 @@ async fn an_http_server_that_goes_away_is_a_retryable_error() {
         assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
     }
 }
+
+#[test]
+fn a_text_that_is_a_json_object_or_list_is_the_value() {
+    let value = |text: &str| {
+        let result = json!({ "content": [{ "type": "text", "text": text }] });
+        let result = serde_json::from_value(result).unwrap();
+        super::answer::from(result, None).unwrap().value.map(|value| value.0)
+    };
+    assert_eq!(value(r#"{"n": 1}"#), Some(json!({ "n": 1 })));
+    assert_eq!(value("[1, 2]"), Some(json!([1, 2])));
+    assert_eq!(value("5"), None);
+    assert_eq!(value("{not json}"), None);
+}

@@ -20,7 +20,7 @@ async fn read(f: &Fixture, path: &str) -> String {
 
 #[test]
 fn the_schema_is_what_models_get() {
-    expect![[r#"{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"The file, relative to the workspace."},"offset":{"type":"integer","format":"uint64","minimum":1,"description":"The first line to read; 1 is the first of the file.","default":1},"limit":{"type":"integer","format":"uint64","minimum":1,"description":"How many lines to read.","maximum":20000,"default":2000}},"required":["path"]}"#]]
+    expect![[r#"{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"The file, relative to the workspace."},"offset":{"type":"integer","format":"uint64","minimum":1,"description":"The first line to read; 1 is the first of the file.","default":1},"limit":{"type":["integer","null"],"format":"uint64","minimum":1,"description":"How many lines to read; 2000 when left out, with `raw` all of them.","maximum":20000,"default":null},"raw":{"type":"boolean","description":"The text exactly as it is in the file, without line numbers and notes. It is an error when it is longer than\n1 MiB or not UTF-8.","default":false}},"required":["path"]}"#]]
         .assert_eq(&read_file().spec().parameters.0.to_string());
 }
 
@@ -167,4 +167,42 @@ async fn arguments_that_make_no_sense_are_refused() {
     }
     let far = f.call("read_file", json!({ "path": "a", "offset": u64::MAX, "limit": 20_000 })).await;
     assert!(far.contains("behind its end"), "{far}");
+}
+
+#[tokio::test]
+async fn raw_text_is_exactly_that_of_the_file() {
+    let f = fixture();
+    f.write("a", "one\ntwo\r\n\nfour");
+    f.write("empty", "");
+    for (arguments, text) in [
+        (json!({ "path": "a", "raw": true }), "one\ntwo\r\n\nfour"),
+        (json!({ "path": "a", "raw": true, "offset": 2, "limit": 1 }), "two\r\n"),
+        (json!({ "path": "a", "raw": true, "offset": 4 }), "four"),
+        (json!({ "path": "empty", "raw": true }), ""),
+    ] {
+        let output = f.registry.call("read_file", arguments.clone(), f.cx()).await.unwrap();
+        assert_eq!(output.text, text, "{arguments}");
+        assert_eq!(output.value, Some(text.into()), "{arguments}");
+    }
+    assert_eq!(
+        f.call("read_file", json!({ "path": "a", "raw": true, "offset": 5 })).await,
+        "invalid_arguments: `a` has 4 lines; offset 5 is behind its end"
+    );
+}
+
+#[tokio::test]
+async fn raw_text_is_whole_or_an_error() {
+    let f = fixture();
+    // Longer than what is shown to a model, and one line of it longer than what is shown of a line.
+    let long = format!("{}\n{}", "x".repeat(10_000), "y\n".repeat(100_000));
+    f.write("long", &long);
+    let output = f.registry.call("read_file", json!({ "path": "long", "raw": true }), f.cx()).await.unwrap();
+    assert_eq!(output.value, Some(long.as_str().into()));
+    assert!(output.text.len() < long.len() && output.full.as_deref() == Some(&long));
+    f.write("huge", "z".repeat(1024 * 1024 + 1));
+    let answer = f.call("read_file", json!({ "path": "huge", "raw": true })).await;
+    assert!(answer.starts_with("too_large: the raw text of `huge` from line 1 on is longer"), "{answer}");
+    File::create(f.path("latin")).unwrap().write_all(b"caf\xe9\n").unwrap();
+    let answer = f.call("read_file", json!({ "path": "latin", "raw": true })).await;
+    assert!(answer.starts_with("invalid_arguments: `latin` is not valid UTF-8 at byte 3"), "{answer}");
 }

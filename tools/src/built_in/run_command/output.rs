@@ -66,7 +66,16 @@ impl Captured {
         self.n_bytes
     }
 
-    /// All that was kept, with a line that says how much was not; it ends with a line end unless it is empty.
+    /// [`Captured::text`] with a line end at its end, unless it is empty.
+    pub(super) fn lines(&self) -> String {
+        let mut text = self.text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// All that was kept, with a line that says how much was not.
     pub(super) fn text(&self) -> String {
         let n_kept = (self.head.len() + self.tail.len()) as u64;
         let mut bytes = self.head.clone();
@@ -78,10 +87,6 @@ impl Captured {
             bytes.extend_from_slice(note.as_bytes());
         }
         bytes.extend(&self.tail);
-        let mut text = String::from_utf8_lossy(&bytes).into_owned();
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }

@@ -66,8 +66,22 @@ async fn a_command_answers_with_its_output_and_its_exit_code() {
     .assert_eq(&run_it(&f, "kill -KILL $$").await);
     let arguments = json!({ "command": "printf 123; exit 1" });
     let output = f.registry.call("run_command", arguments, f.cx()).await.unwrap();
-    expect![[r#"{"exit_code":1,"signal":null,"stdout_bytes":3,"stderr_bytes":0}"#]]
-        .assert_eq(&output.value.unwrap().0.to_string());
+    expect![[r#"{"exit_code":1,"signal":null,"stdout":"123","stderr":"","stdout_bytes":3,"stderr_bytes":0,"is_cut":false,"full_output":null}"#]]
+    .assert_eq(&output.value.unwrap().0.to_string());
+}
+
+#[tokio::test]
+async fn long_output_is_cut_in_the_value_and_named_by_its_id() {
+    let f = fixture();
+    let arguments = json!({ "command": "yes | head -c 200000; echo err >&2" });
+    let output = f.registry.call("run_command", arguments, f.cx()).await.unwrap();
+    let value = output.value.unwrap().0;
+    assert_eq!(value["is_cut"], true);
+    assert!(value["stdout"].as_str().unwrap().len() < VALUE_BYTES_MAX + 100);
+    assert_eq!((&value["stderr"], &value["stdout_bytes"]), (&json!("err\n"), &json!(200_000)));
+    let full = output.full.unwrap();
+    assert_eq!(value["full_output"], Hash::of(full.as_bytes()).to_string());
+    assert!(full.len() > 200_000 && full.ends_with("[standard error]\nerr\n[exit code 0]\n"));
 }
 
 #[tokio::test]
@@ -267,9 +281,10 @@ fn output_that_just_fits_is_whole() {
     for part in ["abc", "def", "ghi"] {
         captured.take(part.as_bytes());
     }
-    assert_eq!(captured.text(), "abcdefghi\n");
+    assert_eq!(captured.text(), "abcdefghi");
+    assert_eq!(captured.lines(), "abcdefghi\n");
     captured.take(b"j\n");
-    assert_eq!(captured.text(), "abcdef\n[2 of 11 bytes left out here]\nij\n");
+    assert_eq!(captured.lines(), "abcdef\n[2 of 11 bytes left out here]\nij\n");
     captured.take("é".repeat(100).as_bytes());
     assert!(captured.text().starts_with("abcdef\n[202 of 211 bytes left out here]\n"));
 }
