@@ -38,7 +38,7 @@ pub(crate) struct PauseArgs {
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
-    match open.server().await? {
+    match open.holder() {
         Some(server) => server.cancel(thread.id(), args.reason).await?,
         None => thread.cancel(args.reason).await?,
     }
@@ -48,7 +48,7 @@ pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode
 pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
-    match open.server().await? {
+    match open.holder() {
         Some(server) => server.pause(thread.id(), args.reason).await?,
         None => thread.pause(args.reason).await?,
     }

@@ -46,6 +46,7 @@ pub(crate) async fn drive(
     form: Form,
 ) -> Result<Driven, Failure> {
     let server = open.server().await?;
+    open.driven.add(thread.id());
     // What the person would not decide now.
     let mut put_off = HashSet::new();
     loop {
@@ -215,6 +216,7 @@ pub(crate) async fn finish(
         }
         _ => Vec::new(),
     };
+    open.answer_no_more().await;
     let closed = open::close(runtime).await;
     let outcome = match driven? {
         Driven::AtRest(outcome) => outcome,

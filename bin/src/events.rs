@@ -62,6 +62,7 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
                 "the thread has not ended and nothing runs it: `rethread resume {id}` goes on with it"
             ));
         }
+        open.answer_while_reading(&runtime).await;
         follow(events, &args.form).await
     } else {
         let last = thread.summary().await?.last_seq;
@@ -71,6 +72,7 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
             until(events, &args.form, |event| event.record.seq >= last).await
         }
     };
+    open.answer_no_more().await;
     open::close(runtime).await?;
     code
 }
@@ -84,6 +86,7 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
     let next = runtime.store().next_position();
     let from = args.from.map_or(Position(next.0.saturating_sub(20)), Position);
     let code = if args.form.follow {
+        open.answer_while_reading(&runtime).await;
         follow(runtime.events(from, &[])?, &args.form).await
     } else if from >= next {
         Ok(ExitCode::SUCCESS)
@@ -91,6 +94,7 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
         let events = runtime.events(from, &[])?;
         until(events, &args.form, |event| event.record.position.next() >= next).await
     };
+    open.answer_no_more().await;
     open::close(runtime).await?;
     code
 }

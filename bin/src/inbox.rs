@@ -141,7 +141,7 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
     let answer = answer(&args)?;
     let runtime = open.look().await?;
     let handle = runtime.thread(thread);
-    let done = tell(open.server().await?, &handle, interaction, answer).await;
+    let done = tell(open.holder(), &handle, interaction, answer).await;
     let root = match &done {
         Ok(()) => family::root_of(&runtime, &handle).await.map(|root| root.id()),
         Err(_) => Ok(thread),
@@ -154,7 +154,7 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
     } else {
         output::print(format!("{} {status}", args.id))?;
         if open.talks() {
-            match open.server().await? {
+            match open.holder() {
                 Some(server) => output::say(&format!("it goes on at {}", server.address())),
                 None => output::say(&format!("go on with it: rethread resume {}", root?)),
             }

@@ -42,6 +42,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Failure;
 use crate::open::OpenArgs;
+use crate::remote::Client;
 
 /// Runs LLM agents as event-sourced threads: they survive a crash at any instant, replay to any moment and fork from
 /// any moment.
@@ -133,8 +134,13 @@ enum Command {
 fn main() -> ExitCode {
     keep_to_oneself();
     let matches = Cli::command().get_matches();
-    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    cli.open.command = matches.subcommand_name().unwrap_or_default().to_owned();
+    let command = matches.subcommand_name().unwrap_or_default();
+    let parsed = || {
+        let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        cli.open.command = command.to_owned();
+        cli
+    };
+    let mut cli = parsed();
     output::set_color(cli.open.color);
     open::log_to_stderr();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() {
@@ -142,9 +148,16 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),
     };
     let done = runtime.block_on(async {
-        let done = dispatch(&cli.open, cli.command).await;
-        cli.open.stop().await;
-        done
+        loop {
+            let done = dispatch(&cli.open, cli.command).await;
+            cli.open.stop().await;
+            // What it read through has ended, and the log is free, or answered for by another process.
+            let is_cut_off = done.is_err() && cli.open.holder().is_some_and(Client::is_gone);
+            if !is_cut_off || !open::READING.contains(&command) || output::has_printed() {
+                break done;
+            }
+            cli = parsed();
+        }
     });
     let code = match done {
         Ok(code) => code,

@@ -2,22 +2,35 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
+use rethread::store::StoreError;
 use rethread::tools::Reserved;
-use rethread::{Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, MoreArgs, ToolArgs};
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
+use crate::serve::local::{Driven, Local};
 
 /// The configuration file, where none is named.
 const CONFIG: &str = "rethread.toml";
 /// The folder of the log, where none is named.
 const DATA_DIR: &str = ".rethread";
+/// How long a command waits for another one that holds the log only for a moment, or does not answer for it yet.
+const HELD_MAX: Duration = Duration::from_secs(40);
+/// How often it looks.
+const HELD_POLL: Duration = Duration::from_millis(20);
+/// Commands that only read: they hold a log for a moment, and begin anew when the process that they read through ends.
+pub(crate) const READING: [&str; 10] =
+    ["threads", "show", "events", "tail", "replay", "explain", "diff", "bisect", "tree", "inbox"];
+/// How long a command that is to write waits for those.
+const READERS_MAX: Duration = Duration::from_secs(5);
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -32,6 +45,15 @@ pub(crate) struct OpenArgs {
     /// The server, once it was looked for
     #[arg(skip)]
     pub(crate) found: OnceCell<Option<Client>>,
+    /// What the log is read through, once [`OpenArgs::look`] has settled that: a server, or a command that holds it
+    #[arg(skip)]
+    pub(crate) holder: OnceCell<Client>,
+    /// The API on a socket, while this command holds the log
+    #[arg(skip)]
+    pub(crate) local: Mutex<Option<Local>>,
+    /// The threads that this command runs
+    #[arg(skip)]
+    pub(crate) driven: Driven,
     /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; the one that holds
     /// the log on this machine is found by itself
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
@@ -123,13 +145,11 @@ impl OpenArgs {
         Runtime::builder().data_dir(&self.data_dir).label(format!("rethread {}", self.command)).recover(false)
     }
 
-    /// A runtime that only looks: it needs a log to look at, and begins nothing.
+    /// A runtime that only looks: it needs a log to look at, and begins nothing. It reads through the process that holds
+    /// the log, where that is a server or a command.
     pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
-        if let Some(client) = self.server().await? {
-            let store = RemoteStore::connect(client.clone()).await?;
-            let runs = store.runs;
-            let builder = Runtime::builder().store(Arc::new(store)).arbiters(1);
-            return Ok(if runs { builder.run_elsewhere() } else { builder.observing() }.start().await?);
+        if let Some(server) = self.server().await? {
+            return self.through(server.clone()).await;
         }
         if !self.data_dir.is_dir() {
             let message = format!(
@@ -138,7 +158,56 @@ impl OpenArgs {
             );
             return Err(Failure::new(NOT_FOUND, message));
         }
-        Ok(self.builder().arbiters(1).observing().start().await?)
+        let deadline = Instant::now() + HELD_MAX;
+        loop {
+            if let Some(command) = remote::find_command(&self.data_dir).await? {
+                return self.through(command).await;
+            }
+            match self.builder().arbiters(1).observing().start().await {
+                // It ends soon, or answers soon.
+                Err(error) if holder(&error).is_some_and(is_command) && Instant::now() < deadline => {
+                    tokio::time::sleep(HELD_POLL).await;
+                }
+                opened => return Ok(opened?),
+            }
+        }
+    }
+
+    /// A runtime that reads through a server or a command.
+    async fn through(&self, client: Client) -> Result<Runtime, Failure> {
+        let store = RemoteStore::connect(client.clone()).await?;
+        let _ = self.holder.set(client);
+        let runs = store.runs;
+        let builder = Runtime::builder().store(Arc::new(store)).arbiters(1);
+        Ok(if runs { builder.run_elsewhere() } else { builder.observing() }.start().await?)
+    }
+
+    /// The process that [`OpenArgs::look`] reads through; none where the log was opened by this one.
+    pub(crate) fn holder(&self) -> Option<&Client> {
+        self.holder.get()
+    }
+
+    /// Answers for the log on a socket from now on, for commands that read it and for those about threads that run here.
+    /// Where there can be none, the others find the log locked.
+    pub(crate) async fn answer_for(&self, runtime: &Runtime) {
+        match Local::start(runtime, &self.data_dir, self.driven.clone()) {
+            Ok(local) => *self.local.lock().await = Some(local),
+            Err(error) => tracing::warn!(%error, "other commands cannot read the log while this one runs"),
+        }
+    }
+
+    /// The same for a command that reads for long, unless it reads through another process itself.
+    pub(crate) async fn answer_while_reading(&self, runtime: &Runtime) {
+        if self.holder().is_none() {
+            self.answer_for(runtime).await;
+        }
+    }
+
+    /// Ends what [`OpenArgs::answer_for`] began. Called before the runtime is stopped.
+    pub(crate) async fn answer_no_more(&self) {
+        if let Some(local) = self.local.lock().await.take() {
+            local.stop().await;
+        }
     }
 
     /// As [`OpenArgs::look`], and at what is left of a log that is too damaged to be opened, which is said.
@@ -156,23 +225,45 @@ impl OpenArgs {
 
     /// A runtime that begins nothing, on a log that is made when there is none.
     pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
-        Ok(self.builder().arbiters(1).observing().start().await?)
+        self.after_readers(|| Ok(self.builder().arbiters(1).observing())).await
+    }
+
+    /// Starts a runtime, after commands that hold the log only to read it.
+    async fn after_readers(&self, make: impl Fn() -> Result<RuntimeBuilder, Failure>) -> Result<Runtime, Failure> {
+        let deadline = Instant::now() + READERS_MAX;
+        loop {
+            match make()?.start().await {
+                Err(error) if holder(&error).is_some_and(is_reading) && Instant::now() < deadline => {
+                    tokio::time::sleep(HELD_POLL).await;
+                }
+                started => return Ok(started?),
+            }
+        }
     }
 
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        self.equipped(args, self.builder()).await
+        let runtime = self.equipped(args, |builder| builder).await?;
+        self.answer_for(&runtime).await;
+        Ok(runtime)
     }
 
     /// A runtime that could run threads, and does not.
     pub(crate) async fn observe(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        self.equipped(args, self.builder().observing()).await
+        self.equipped(args, RuntimeBuilder::observing).await
     }
 
-    async fn equipped(&self, args: &ToolArgs, builder: RuntimeBuilder) -> Result<Runtime, Failure> {
-        // Answers that a profile wants kept lie beside the log.
-        let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
-        let runtime = kit::equip(self, builder.profiles(profiles), args)?.start().await?;
+    async fn equipped(
+        &self,
+        args: &ToolArgs,
+        build: impl Fn(RuntimeBuilder) -> RuntimeBuilder,
+    ) -> Result<Runtime, Failure> {
+        let make = || {
+            // Answers that a profile wants kept lie beside the log.
+            let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
+            kit::equip(self, build(self.builder().profiles(profiles)), args)
+        };
+        let runtime = self.after_readers(make).await?;
         *self.equipped.lock().await = Some(runtime.clone());
         kit::tell(runtime.mcp_reports());
         Ok(runtime)
@@ -181,17 +272,46 @@ impl OpenArgs {
     /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
     pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
         // Whoever finds the log locked finds the server by this.
-        let builder = self.builder().label(format!("rethread serve at {url}")).recover(true);
-        self.equipped(args, if read_only { builder.observing() } else { builder }).await
+        let label = format!("rethread serve at {url}");
+        let build = |builder: RuntimeBuilder| {
+            let builder = builder.label(label.clone()).recover(true);
+            if read_only { builder.observing() } else { builder }
+        };
+        self.equipped(args, build).await
     }
 
     /// Stops the runtime whose command did not get as far as that: what runs behind its tools must end.
     pub(crate) async fn stop(&self) {
+        self.answer_no_more().await;
         if let Some(runtime) = self.equipped.lock().await.take() {
             // Why the command failed is told already.
             let _ = runtime.shutdown().await;
         }
     }
+}
+
+/// Who holds the log that could not be opened.
+fn holder(error: &StartError) -> Option<&str> {
+    match error {
+        StartError::Store(StoreError::Locked { holder, .. }) => Some(holder),
+        _ => None,
+    }
+}
+
+/// Whether the log is held by a command of this program, which ends or answers. A server is found by its address.
+fn is_command(holder: &str) -> bool {
+    holder.starts_with("rethread ") && !holder.starts_with("rethread serve ") || has_just_begun(holder)
+}
+
+/// Whether the holder has not written its name yet.
+fn has_just_begun(holder: &str) -> bool {
+    holder.starts_with("unknown")
+}
+
+/// Whether the log is held by a command that only reads it.
+fn is_reading(holder: &str) -> bool {
+    let command = holder.strip_prefix("rethread ").and_then(|rest| rest.split_once(',')).map(|(command, _)| command);
+    has_just_begun(holder) || command.is_some_and(|command| READING.contains(&command))
 }
 
 /// The thread that a person named: by its id, by a part of it that only one thread has, or

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
@@ -73,8 +74,16 @@ pub(crate) fn say(text: &str) {
 /// Told when nobody reads stdout any more.
 static READER_GONE: Notify = Notify::const_new();
 
+static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether any data was printed.
+pub(crate) fn has_printed() -> bool {
+    HAS_PRINTED.load(Ordering::Relaxed)
+}
+
 /// A line of data. A reader that went away, as `head` does, ends the command without a word.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    HAS_PRINTED.store(true, Ordering::Relaxed);
     match writeln!(io::stdout(), "{text}").and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             READER_GONE.notify_one();

@@ -3,9 +3,11 @@
 mod client;
 mod find;
 mod offer;
+mod socket;
 mod store;
 mod tell;
 
 pub(crate) use self::client::{Client, without_user};
-pub(crate) use self::find::find;
+pub(crate) use self::find::{find, find_command};
+pub(crate) use self::socket::Socket;
 pub(crate) use self::store::RemoteStore;

@@ -32,10 +32,12 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await;
     if args.step {
+        open.answer_while_reading(&runtime).await;
         let walked = match thread {
             Ok(thread) => walk(&thread, args.to.as_deref()).await,
             Err(failure) => Err(failure),
         };
+        open.answer_no_more().await;
         open::close(runtime).await?;
         return walked;
     }

@@ -29,7 +29,7 @@ pub(crate) struct ResumeArgs {
     #[arg(long, conflicts_with = "thread")]
     all: bool,
     /// Raise the budget to so many tokens in all
-    #[arg(long, value_name = "N", conflicts_with = "all")]
+    #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(1..))]
     budget_tokens: Option<u64>,
     /// Raise the budget to so many US dollars in all, such as 0.25
     #[arg(long, value_name = "AMOUNT", conflicts_with = "all", value_parser = amount)]
@@ -89,6 +89,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let roots = unfinished.into_iter().filter(|summary| summary.branch_of.is_none());
     let all = stream::iter(roots).map(|summary| {
         let thread = runtime.thread(summary.thread_id);
+        open.driven.add(summary.thread_id);
         async move {
             if summary.status == Status::Paused {
                 go_on(server, &thread, &LimitRaised::default()).await?;
@@ -105,11 +106,13 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let outcomes = tokio::select! {
         outcomes = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>() => outcomes,
         () = interrupted() => {
+            open.answer_no_more().await;
             open::close(runtime).await?;
             output::say("interrupted; go on with: rethread resume --all");
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
+    open.answer_no_more().await;
     open::close(runtime).await?;
     let mut done = Vec::new();
     let mut failure = None;

@@ -17,6 +17,7 @@ mod hub;
 mod idempotency;
 mod interactions;
 mod large;
+pub(crate) mod local;
 mod log;
 mod metrics;
 mod moments;
@@ -33,7 +34,7 @@ mod surroundings;
 mod threads;
 pub(crate) mod tokens;
 mod wanted;
-mod webhook;
+pub(crate) mod webhook;
 mod workflows;
 mod written;
 
@@ -132,6 +133,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         address,
         needs_token: args.require_token || !address.ip().is_loopback(),
         read_only: args.read_only,
+        driven: None,
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
         workspace: args.tools.folder(),

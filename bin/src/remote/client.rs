@@ -1,5 +1,6 @@
 //! Requests to a server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
 
+use super::socket::Socket;
 use crate::exit::{CONFLICT, DAMAGED, FAILED, Failure, INVALID, NOT_FOUND};
 use crate::output;
 
@@ -95,6 +97,17 @@ pub(crate) struct Client {
     base: Url,
     token: Option<Arc<SecretString>>,
     http: reqwest::Client,
+    /// The command that is reached over a socket, in place of a server.
+    command: Option<Arc<Command>>,
+}
+
+/// A command that holds a log.
+#[derive(Debug)]
+struct Command {
+    name: String,
+    _socket: Socket,
+    /// Whether it did not answer any more.
+    is_gone: AtomicBool,
 }
 
 impl Client {
@@ -117,7 +130,20 @@ impl Client {
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         let token = token.map(|token| Arc::new(SecretString::from(token)));
         let http = rethread_llm::http::shared(CONNECT_MAX).map_err(Failure::other)?;
-        Ok(Self { base, token, http })
+        Ok(Self { base, token, http, command: None })
+    }
+
+    /// For a command that answers on a socket. No token is sent: whoever reaches the socket may use it.
+    pub(super) fn at_socket(socket: Socket, name: String) -> Result<Self, Failure> {
+        let base = Url::parse("http://localhost/").map_err(Failure::other)?;
+        let http = reqwest::Client::builder().unix_socket(socket.path()).build().map_err(Failure::other)?;
+        let command = Some(Arc::new(Command { name, _socket: socket, is_gone: AtomicBool::new(false) }));
+        Ok(Self { base, token: None, http, command })
+    }
+
+    /// Whether the command that was asked over a socket has ended meanwhile.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.command.as_ref().is_some_and(|command| command.is_gone.load(Ordering::Relaxed))
     }
 
     /// The same for whoever is not known to be the server: no token is sent.
@@ -125,8 +151,11 @@ impl Client {
         Self { token: None, ..self.clone() }
     }
 
-    /// Where the server is.
+    /// Where the server is; the name of a command that is reached over a socket.
     pub(crate) fn address(&self) -> &str {
+        if let Some(command) = &self.command {
+            return &command.name;
+        }
         self.base.as_str().trim_end_matches('/')
     }
 
@@ -155,7 +184,13 @@ impl Client {
                 text = cause.to_string();
                 source = cause.source();
             }
-            RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}"))
+            match &self.command {
+                Some(command) => {
+                    command.is_gone.store(true, Ordering::Relaxed);
+                    RemoteError::unreachable(format!("{at} held the log and has ended: try again"))
+                }
+                None => RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}")),
+            }
         };
         let url = self.base.join(&path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
         let limit = if LONG.iter().any(|end| path.ends_with(end)) { LONG_ANSWER_MAX } else { ANSWER_MAX };
@@ -179,6 +214,12 @@ impl Client {
         }
         if status.is_success() {
             return Ok(bytes);
+        }
+        if status == reqwest::StatusCode::SERVICE_UNAVAILABLE
+            && let Some(command) = &self.command
+        {
+            // It is stopping.
+            command.is_gone.store(true, Ordering::Relaxed);
         }
         Err(RemoteError::of(&serde_json::from_slice(&bytes).unwrap_or_default(), status.as_u16()))
     }

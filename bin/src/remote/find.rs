@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::client::Client;
+use super::socket::Socket;
 use crate::exit::Failure;
 
 /// How much of the lock is read.
@@ -24,13 +25,34 @@ pub(crate) async fn find(data_dir: &Path) -> Result<Option<Client>, Failure> {
     }
 }
 
+/// The command that holds the log in this folder now and answers on a socket, when one does. What answers there must be
+/// the process that wrote the lock.
+pub(crate) async fn find_command(data_dir: &Path) -> Result<Option<Client>, Failure> {
+    let Some((file, text)) = lock(data_dir) else { return Ok(None) };
+    let Some((name, pid)) = text.lines().next().and_then(|line| line.split_once(", pid ")) else { return Ok(None) };
+    let (Ok(pid), Some(socket)) = (pid.trim().parse::<u64>(), Socket::find(data_dir)) else { return Ok(None) };
+    if !is_held(&file) {
+        return Ok(None);
+    }
+    let client = Client::at_socket(socket, format!("{name}, pid {pid}"))?;
+    match client.get("/health/live").await {
+        Ok(health) if health["pid"].as_u64() == Some(pid) => Ok(Some(client)),
+        _ => Ok(None),
+    }
+}
+
 /// What the lock says while it is held: the address, and the process.
 fn named(data_dir: &Path) -> Option<(String, u64)> {
+    let (file, text) = lock(data_dir)?;
+    // Others that are not named here need not be asked whether they hold it.
+    parse(&text).filter(|_| is_held(&file))
+}
+
+fn lock(data_dir: &Path) -> Option<(File, String)> {
     let file = File::open(data_dir.join("lock")).ok()?;
     let mut text = String::new();
     (&file).take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
-    // Others that are not named here need not be asked whether they hold it.
-    parse(&text).filter(|_| is_held(&file))
+    Some((file, text))
 }
 
 /// Whether another process holds the lock. Where none does it is taken for an instant, beside others who look: whoever

@@ -11,6 +11,7 @@ use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
 
+use super::local;
 use super::problem::{Kind, Problem};
 use super::routes::{self, Access};
 use super::server::{Server, Shared};
@@ -45,7 +46,13 @@ pub(crate) async fn guard(
     let method = request.method().clone();
     let name = route.map_or("none", |route| route.path);
     let foreign = foreign(&server, request.headers());
-    let answered = match admit(&server, &request, access) {
+    let admitted = match (admit(&server, &request, access), &server.settings.driven) {
+        (Ok(allowed), Some(driven)) if matches!(access, Access::Operate | Access::Admin) => {
+            local::check_change(&server, &request, driven).await.map(|()| allowed)
+        }
+        (admitted, _) => admitted,
+    };
+    let answered = match admitted {
         // A browser asks before it sends what a form could not; nothing is told here that needs a token.
         Ok(_) if foreign.is_some() && is_preflight(&request) => Ok(request.into_response(preflight())),
         Ok(allowed) => {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::counters::Counters;
 use super::hub::Hub;
 use super::idempotency::Keys;
+use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
 use super::webhook::Deeds;
@@ -29,6 +30,9 @@ pub(crate) struct Settings {
     pub(crate) needs_token: bool,
     /// Whether it only shows.
     pub(crate) read_only: bool,
+    /// Set where a command serves while it holds the log: the threads that it runs, which are the only ones that a
+    /// request may change.
+    pub(crate) driven: Option<Driven>,
     /// Names under which it may be reached, besides its addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.

@@ -15,6 +15,7 @@ mod families;
 mod gates;
 mod gc;
 mod guide;
+mod held;
 mod inbox;
 mod limits;
 mod people;
