@@ -66,7 +66,7 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
 }
 
 /// The error and all that caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -169,7 +169,7 @@ fn skills(args: &MoreArgs) -> Skills {
 }
 
 /// The MCP servers of these files and of rethread.toml.
-fn servers(open: &OpenArgs, files: &[PathBuf]) -> Result<McpConfig, Failure> {
+pub(crate) fn servers(open: &OpenArgs, files: &[PathBuf]) -> Result<McpConfig, Failure> {
     let mut all = McpConfig::default();
     for (file, config) in configs(open, files)? {
         for warning in config.warnings {
@@ -198,7 +198,7 @@ pub(crate) fn tell(reports: &[ServerReport]) {
     }
 }
 
-fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig)>, Failure> {
+pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig)>, Failure> {
     let mut configs = Vec::new();
     let invalid =
         |file: &Path, error: &dyn std::fmt::Display| Failure::new(INVALID, format!("{}: {error}", file.display()));
@@ -213,7 +213,12 @@ fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig
         let mut table: toml::Table = toml::from_str(&text).map_err(|error| invalid(file, &error))?;
         if let Some(servers) = table.remove("mcpServers").or_else(|| table.remove("mcp_servers")) {
             let value = json!({ "mcpServers": servers });
-            configs.push((file.to_owned(), McpConfig::from_value(value).map_err(|error| invalid(file, &error))?));
+            let config = McpConfig::from_value(value).map_err(|error| invalid(file, &error))?;
+            // This file is ours: what is not known in it is a slip.
+            if let Some(warning) = config.warnings.first() {
+                return Err(invalid(file, &format!("mcpServers: {warning}")));
+            }
+            configs.push((file.to_owned(), config));
         }
     }
     Ok(configs)

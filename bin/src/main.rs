@@ -7,6 +7,7 @@ mod branches;
 mod control;
 mod definition;
 mod diff;
+mod doctor;
 mod drive;
 mod events;
 mod exit;
@@ -16,6 +17,7 @@ mod fork;
 mod gc;
 mod graph;
 mod inbox;
+mod init;
 mod interrupt;
 mod kit;
 mod live;
@@ -113,6 +115,10 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
+    /// Write a commented rethread.toml
+    Init(init::InitArgs),
+    /// Check keys, providers, MCP servers, folders and disk
+    Doctor(doctor::DoctorArgs),
     /// Check a workflow file
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
@@ -203,6 +209,8 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),
+        Command::Init(args) => init::run(open, &args),
+        Command::Doctor(args) => doctor::run(open, args).await,
         Command::Validate(args) => definition::validate(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),

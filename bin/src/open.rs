@@ -12,14 +12,15 @@ use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
-use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::exit::{self, DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, MoreArgs, ToolArgs};
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
+use crate::serve::webhook;
 
 /// The configuration file, where none is named.
-const CONFIG: &str = "rethread.toml";
+pub(crate) const CONFIG: &str = "rethread.toml";
 /// The folder of the log, where none is named.
 const DATA_DIR: &str = ".rethread";
 /// How long a command waits for another one that holds the log only for a moment, or does not answer for it yet.
@@ -136,9 +137,17 @@ impl OpenArgs {
         }
     }
 
-    fn profiles(&self) -> Result<Profiles, Failure> {
+    /// The profiles of the configuration, all of which is checked.
+    ///
+    /// # Errors
+    /// For a key or table of rethread.toml that is not known, and a value that cannot be meant (exit code 3).
+    pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
         let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
-        Profiles::from_file(file).map_err(|error| Failure::new(INVALID, format!("{}: {error}", file.display())))
+        let profiles = Profiles::from_file(file)
+            .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), exit::chain(&error))))?;
+        kit::configs(self, &[])?;
+        webhook::check(file)?;
+        Ok(profiles)
     }
 
     fn builder(&self) -> RuntimeBuilder {

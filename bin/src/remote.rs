@@ -8,6 +8,6 @@ mod store;
 mod tell;
 
 pub(crate) use self::client::{Client, without_user};
-pub(crate) use self::find::{find, find_command};
+pub(crate) use self::find::{find, find_command, holder_of};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::store::RemoteStore;

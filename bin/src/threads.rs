@@ -20,8 +20,8 @@ pub(crate) struct ThreadsArgs {
     #[arg(long, value_parser = status, value_delimiter = ',')]
     status: Vec<Status>,
     /// At most so many, the newest
-    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
-    limit: usize,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// The branches of threads, too
     #[arg(long)]
     all: bool,
@@ -60,8 +60,10 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
         threads.retain(|thread| thread.branch_of.is_none());
     }
     let n_branches = n_all - threads.len();
-    if args.limit > 0 && threads.len() > args.limit {
-        threads.drain(..threads.len() - args.limit);
+    if let Some(limit) = args.limit.map(|limit| limit as usize)
+        && threads.len() > limit
+    {
+        threads.drain(..threads.len() - limit);
     }
     if args.json {
         output::print_json(&threads.iter().map(ThreadSummary::to_json).collect())?;

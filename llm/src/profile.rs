@@ -95,7 +95,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheProfile>,
     /// What the model costs, in nano-dollars per million tokens; wins over the price table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::profiles::check::prices")]
     pub prices: Option<UnitPrices>,
     /// The longest conversation the model takes, in tokens; wins over the table of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::answers::{AnswerStore, StoreError};
@@ -19,10 +20,12 @@ use crate::relay::Relay;
 use crate::request::Request;
 use crate::retry::{RetryStats, Retrying};
 
+pub(crate) mod check;
 mod layered;
 mod make;
 mod recorded;
 
+pub use check::with_nearest;
 pub use layered::Totals;
 pub use recorded::RecordedProfile;
 
@@ -120,13 +123,20 @@ pub struct Profiles {
     table: Arc<PriceTable>,
 }
 
-/// The part of `rethread.toml` that is read here; other tables belong to others.
+/// A `rethread.toml`: the part that is read here, and the names of the tables that belong to others.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     default_profile: Option<String>,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
+    #[serde(default, rename = "mcpServers")]
+    _mcp_servers: IgnoredAny,
+    #[serde(default, rename = "mcp_servers")]
+    _mcp_servers_too: IgnoredAny,
+    #[serde(default, rename = "webhooks")]
+    _webhooks: IgnoredAny,
 }
 
 impl Profiles {
@@ -156,10 +166,14 @@ impl Profiles {
     /// The profiles of a `rethread.toml`.
     ///
     /// # Errors
-    /// [`ProfileError::Syntax`] with the line and column, [`ProfileError::Unknown`] for a fallback or default that
-    /// does not exist.
+    /// [`ProfileError::Syntax`] with the line and column, also for a key or a table that is not known;
+    /// [`ProfileError::Value`] for a number that cannot be meant; [`ProfileError::Unknown`] for a fallback or default
+    /// that does not exist.
     pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
-        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
+        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(with_nearest(e.to_string())))?;
+        for (name, profile) in &file.profiles {
+            check::numbers(name, profile)?;
+        }
         let profiles = Self::new(file.profiles, file.default_profile);
         let named = profiles.profiles.values().flat_map(|p| &p.fallback).chain(&profiles.default);
         for name in named {

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+/// The models on its list, for providers that speak as OpenAI's.
+const MODELS: [&str; 3] = ["some-model", "qwen3:8b", "gpt-5-mini"];
+
 /// How a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
@@ -166,6 +169,10 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
             None => break,
         }
     }
+    if path == "/v1/models" {
+        let models: Vec<_> = MODELS.iter().map(|id| json!({ "id": id, "object": "model" })).collect();
+        return send(reader.get_mut(), &json!({ "object": "list", "data": models }).to_string());
+    }
     let mut body = vec![0; n_bytes];
     reader.read_exact(&mut body)?;
     let request: Value = serde_json::from_slice(&body).unwrap();
@@ -175,7 +182,10 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
         kept.push(body);
         kept.len() - 1
     };
-    let answer = wire.answer(number, &says(number, &request)).to_string();
+    send(reader.get_mut(), &wire.answer(number, &says(number, &request)).to_string())
+}
+
+fn send(stream: &mut TcpStream, answer: &str) -> std::io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-    write!(reader.get_mut(), "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use rethread_llm::profiles::ProfileError;
@@ -28,8 +29,15 @@ pub(super) struct Target {
     #[arg(long)]
     pub(super) model: Option<String>,
     /// The most seconds the whole call may take
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|seconds| !seconds.is_zero())
+        .ok_or_else(|| "expected a number of seconds above 0, such as 2.5".into())
 }
 
 #[derive(Debug, Args)]
@@ -66,9 +74,8 @@ pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
     if let Some(model) = &target.model {
         profile.model.clone_from(model);
     }
-    if let Some(seconds) = target.timeout {
-        let ms = std::time::Duration::try_from_secs_f64(seconds)
-            .map_or(u64::MAX, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+    if let Some(timeout) = target.timeout {
+        let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         profile.retry.total_ms = profile.retry.total_ms.min(ms.max(1));
         profile.limits.wait_max_ms = profile.limits.wait_max_ms.min(ms.max(1));
     }

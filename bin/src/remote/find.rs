@@ -41,6 +41,12 @@ pub(crate) async fn find_command(data_dir: &Path) -> Result<Option<Client>, Fail
     }
 }
 
+/// The name and the process of who holds the log in this folder now.
+pub(crate) fn holder_of(data_dir: &Path) -> Option<String> {
+    let (file, text) = lock(data_dir)?;
+    text.lines().next().filter(|_| is_held(&file)).map(str::to_owned)
+}
+
 /// What the lock says while it is held: the address, and the process.
 fn named(data_dir: &Path) -> Option<(String, u64)> {
     let (file, text) = lock(data_dir)?;

@@ -18,6 +18,7 @@ mod guide;
 mod held;
 mod inbox;
 mod limits;
+mod pages;
 mod people;
 mod rerun;
 mod reserved;

@@ -142,6 +142,8 @@ fn the_help_lists_the_commands() {
         gc           Delete threads that ended, by age, status or size
         serve        Serve threads over HTTP
         token        Create, list and revoke the tokens of `rethread serve`
+        init         Write a commented rethread.toml
+        doctor       Check keys, providers, MCP servers, folders and disk
         validate     Check a workflow file
         graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files

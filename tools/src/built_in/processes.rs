@@ -80,21 +80,21 @@ async fn start(processes: &Processes, args: StartArgs, cx: &ToolContext) -> Resu
             text.push('\n');
         }
     }
-    Ok(ToolOutput { text, value: Some(value(&entry, state)), ..ToolOutput::default() })
+    Ok(ToolOutput { text, value: Some(value(&entry, state).into()), ..ToolOutput::default() })
 }
 
-fn value(entry: &Entry, state: State) -> Json {
+fn value(entry: &Entry, state: State) -> Value {
     let (code, signal) = match state {
         State::Running => (None, None),
         State::Ended { code, signal, .. } => (code, signal),
     };
-    Json::from(json!({
+    json!({
         "id": entry.id,
         "pid": entry.pid(),
         "running": state == State::Running,
         "exit_code": code,
         "signal": signal,
-    }))
+    })
 }
 
 /// The tool `list_processes`: the processes that this agent started, those that were lost when an earlier runtime
@@ -145,7 +145,7 @@ pub fn kill_process(processes: &Processes) -> Tool {
                 entry.ended().await;
                 let state = entry.state();
                 let text = format!("[process {} was {}]\n", entry.id, state.words());
-                Ok(ToolOutput { text, value: Some(value(&entry, state)), ..ToolOutput::default() })
+                Ok(ToolOutput { text, value: Some(value(&entry, state).into()), ..ToolOutput::default() })
             }
         },
     )

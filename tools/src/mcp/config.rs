@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use rethread_events::expression::nearest;
 use rethread_events::tool::Recovery;
 use serde_json::{Map, Value};
 
@@ -17,6 +18,35 @@ const FILE_BYTES_MAX: usize = 1024 * 1024;
 const N_SERVERS_MAX: usize = 100;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Keys of a server, with their other names.
+const KEYS: [&str; 26] = [
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "httpUrl",
+    "headers",
+    "type",
+    "transport",
+    "enabled",
+    "disabled",
+    "timeout",
+    "timeoutMs",
+    "timeout_ms",
+    "execute_timeout",
+    "connect_timeout",
+    "connectTimeoutMs",
+    "connect_timeout_ms",
+    "allowedTools",
+    "allowed_tools",
+    "includeTools",
+    "disabledTools",
+    "disabled_tools",
+    "excludeTools",
+    "recovery",
+    "approval",
+];
 /// Keys of a server that say something to other programs, and nothing here.
 const PASSED_OVER: [&str; 9] = [
     "description",
@@ -46,6 +76,8 @@ pub struct McpServerConfig {
     pub name: String,
     /// How it is reached; or why it cannot be, in words.
     pub transport: Result<McpTransport, String>,
+    /// Whether `transport` is a fault of the file, and not a variable of the environment that is not set.
+    pub is_malformed: bool,
     /// Whether it is used.
     pub enabled: bool,
     /// How long a call of one of its tools may take. 60 s unless set.
@@ -158,6 +190,7 @@ fn server(
     let mut server = McpServerConfig {
         name: name.clone(),
         transport: Err(String::new()),
+        is_malformed: false,
         enabled: true,
         timeout: TIMEOUT_DEFAULT,
         connect_timeout: CONNECT_TIMEOUT_DEFAULT,
@@ -169,9 +202,10 @@ fn server(
     };
     let Value::Object(map) = value else {
         server.transport = Err("it must be an object".to_owned());
+        server.is_malformed = true;
         return server;
     };
-    let mut keys = Keys { map, variable, fault: None, secrets: Vec::new() };
+    let mut keys = Keys { map, variable, fault: None, lacks_variable: false, secrets: Vec::new() };
     server.enabled = keys.flag("enabled").unwrap_or(true) && !keys.flag("disabled").unwrap_or(false);
     if let Some(timeout) = keys.duration(&["timeoutMs", "timeout_ms"], &["timeout"], &["execute_timeout"]) {
         server.timeout = timeout;
@@ -189,8 +223,13 @@ fn server(
         Some(fault) => Err(fault),
         None => transport,
     };
+    server.is_malformed = server.transport.is_err() && !keys.lacks_variable;
     let unknown = keys.map.keys().filter(|key| !PASSED_OVER.contains(&key.as_str()));
-    warnings.extend(unknown.map(|key| format!("server `{name}`: unknown key `{key}`")));
+    let known = KEYS.map(|key| format!("`{key}`")).join(", ");
+    warnings.extend(unknown.map(|key| {
+        let meant = nearest(key, KEYS).map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
+        format!("server `{name}`: unknown key `{key}`, expected one of {known}{meant}")
+    }));
     server
 }
 
@@ -199,6 +238,8 @@ struct Keys<'a> {
     map: Map<String, Value>,
     variable: &'a dyn Fn(&str) -> Option<String>,
     fault: Option<String>,
+    /// Whether the fault is a variable that is not set.
+    lacks_variable: bool,
     secrets: Vec<String>,
 }
 
@@ -277,6 +318,7 @@ impl Keys<'_> {
                 Some(text)
             }
             Err(variable) => {
+                self.lacks_variable |= self.fault.is_none();
                 self.fail(format!("`{key}` needs the environment variable {variable}, which is not set"));
                 None
             }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rethread_events::event::event_type_named;
+use rethread_llm::profiles::with_nearest;
 use serde::Deserialize;
 use url::Url;
 
@@ -97,10 +98,22 @@ pub(crate) fn read(open: &OpenArgs, given: &[String]) -> Result<Vec<Webhook>, Fa
     Ok(webhooks)
 }
 
+/// Checks the webhooks of a file as far as it can be done without their secrets.
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    parse(file).map(drop)
+}
+
+fn parse(file: &Path) -> Result<File, Failure> {
+    let text = definition::read_limited(file, FILE_BYTES_MAX)?;
+    toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| {
+        let what = with_nearest(error.to_string());
+        Failure::new(INVALID, format!("{}: {what}", file.display()))
+    })
+}
+
 fn of_file(file: &Path) -> Result<Vec<Webhook>, Failure> {
     let invalid = |what: String| Failure::new(INVALID, format!("{}: {what}", file.display()));
-    let text = definition::read_limited(file, FILE_BYTES_MAX)?;
-    let read: File = toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| invalid(error.to_string()))?;
+    let read = parse(file)?;
     let checked = read
         .webhooks
         .into_iter()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use regex::bytes::{Regex, RegexBuilder};
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::json::Json;
 use rethread_events::tool::Recovery;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,21 +81,23 @@ async fn read(processes: &Processes, args: &Args, cx: &ToolContext) -> Result<To
         new.end -= (n_seen - n_whole) as u64;
         new.bytes.truncate(n_whole);
     }
-    let mut text = String::new();
-    if new.n_lost > 0 {
-        text.push_str(&format!("[{} bytes were not read in time and are gone]\n", new.n_lost));
-    }
+    let mut printed = String::new();
     match &filter {
         Some(filter) => {
             for line in new.bytes.strip_suffix(b"\n").unwrap_or(&new.bytes).split(|byte| *byte == b'\n') {
                 if filter.is_match(line) {
-                    text.push_str(&String::from_utf8_lossy(line));
-                    text.push('\n');
+                    printed.push_str(&String::from_utf8_lossy(line));
+                    printed.push('\n');
                 }
             }
         }
-        None => text.push_str(&String::from_utf8_lossy(&new.bytes)),
+        None => printed.push_str(&String::from_utf8_lossy(&new.bytes)),
     }
+    let mut text = String::new();
+    if new.n_lost > 0 {
+        text.push_str(&format!("[{} bytes were not read in time and are gone]\n", new.n_lost));
+    }
+    text.push_str(&printed);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -104,7 +107,11 @@ async fn read(processes: &Processes, args: &Args, cx: &ToolContext) -> Result<To
         text.push_str(&format!("[{n_behind} bytes more to read]\n"));
     }
     text.push_str(&format!("[{}]\n", state.words()));
-    Ok(ToolOutput { text, value: Some(value(&entry, state)), ..ToolOutput::default() })
+    let mut value = value(&entry, state);
+    value["output"] = printed.into();
+    value["bytes_lost"] = new.n_lost.into();
+    value["bytes_left"] = n_behind.into();
+    Ok(ToolOutput { text, value: Some(Json::from(value)), ..ToolOutput::default() })
 }
 
 fn pattern(text: &str) -> Result<Regex, ExecutionError> {

@@ -1,0 +1,286 @@
+//! `doctor`: what is missing or wrong on this machine, before a workflow finds out.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use futures::{StreamExt as _, stream};
+use rethread::tools::mcp::McpServers;
+use rethread::tools::{Registry, Workspace};
+use rethread_llm::{Profiles, Provider};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit::{FAILED, Failure};
+use crate::kit::{self, MoreArgs};
+use crate::open::OpenArgs;
+use crate::{output, remote};
+
+/// How long a provider may take to answer.
+const PROVIDER_MAX: Duration = Duration::from_secs(15);
+/// How many providers are asked at once.
+const PROVIDERS_AT_ONCE: usize = 8;
+/// Below so much free space a full disk is near.
+const FREE_BYTES_WARNING: u64 = 1 << 30;
+/// Below so much a log cannot work for long.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// Check keys, providers, MCP servers, folders and disk of this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code 0 when nothing is wrong, warnings included; 1 otherwise.
+No key is printed. No model is called: providers are asked for their list of models.")]
+pub(crate) struct DoctorArgs {
+    /// Ask no provider and start no MCP server
+    #[arg(long)]
+    offline: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    more: MoreArgs,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    Warning,
+    Error,
+    Skipped,
+}
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    status: Status,
+    /// What was found.
+    message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, status: Status, message: impl ToString) -> Self {
+        Self { name: name.into(), status, message: message.to_string(), advice: None }
+    }
+
+    fn advise(self, advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
+    }
+}
+
+pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, Failure> {
+    open.only_here("the doctor looks at this machine")?;
+    let mut checks = vec![Check::new("version", Status::Ok, format!("rethread {}", env!("CARGO_PKG_VERSION")))];
+    let (check, profiles) = configuration(open);
+    checks.push(check);
+    if let Some(profiles) = profiles {
+        checks.extend(providers(&profiles, args.offline).await);
+        checks.extend(mcp_servers(open, &args).await);
+    }
+    checks.push(data_dir(open).await);
+    checks.push(disk(&open.data_dir));
+    checks.push(workspace(open, &args.more));
+    let is_well = checks.iter().all(|check| check.status != Status::Error);
+    if args.json {
+        output::print_json(&json!({ "ok": is_well, "checks": checks }))?;
+    } else {
+        for check in &checks {
+            print(check)?;
+        }
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn print(check: &Check) -> Result<(), Failure> {
+    let word = match check.status {
+        Status::Ok => "ok",
+        Status::Warning => "warning",
+        Status::Error => "error",
+        Status::Skipped => "skipped",
+    };
+    let text = |text: &str| output::tame(text, 1_000);
+    output::print(format!("{word:8} {}: {}", text(&check.name), text(&check.message)))?;
+    match &check.advice {
+        Some(advice) => output::print(format!("         {}", text(advice))),
+        None => Ok(()),
+    }
+}
+
+fn configuration(open: &OpenArgs) -> (Check, Option<Profiles>) {
+    const NAME: &str = "configuration";
+    let Some(file) = open.config_file() else {
+        let check = Check::new(NAME, Status::Warning, "there is no rethread.toml in this folder");
+        return (check.advise("write one with `rethread init`, or name one with --config"), Some(Profiles::empty()));
+    };
+    match open.profiles() {
+        Ok(profiles) => {
+            let n = profiles.names().count();
+            (Check::new(NAME, Status::Ok, format!("{}: {n} profiles", file.display())), Some(profiles))
+        }
+        Err(failure) => {
+            let check = Check::new(NAME, Status::Error, failure.message);
+            (check.advise("docs/CONFIGURATION.md lists every key"), None)
+        }
+    }
+}
+
+/// Whether each profile has its key, and its provider answers and has the model.
+async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
+    let checks = profiles.names().map(|name| async move {
+        let title = format!("profile {name}");
+        let (profile, client) = match (profiles.get(name), profiles.client(name)) {
+            (Ok(profile), Ok(client)) => (profile, client),
+            (_, Err(error)) | (Err(error), _) => {
+                let check = Check::new(title, Status::Error, crate::exit::chain(&error));
+                return check.advise("see api_key_env, api_key_file and auth in docs/CONFIGURATION.md");
+            }
+        };
+        let what = format!("{} {}", profile.provider, profile.model);
+        if matches!(profile.provider, Provider::Mock | Provider::Human) {
+            return Check::new(title, Status::Ok, format!("{what}: needs no network"));
+        }
+        if offline {
+            return Check::new(title, Status::Skipped, format!("{what}: its key is there; not asked (--offline)"));
+        }
+        match tokio::time::timeout(PROVIDER_MAX, client.check()).await {
+            Err(_) => Check::new(title, Status::Error, format!("{what}: no answer in {} s", PROVIDER_MAX.as_secs()))
+                .advise("check base_url, the network and the proxy"),
+            Ok(health) => match (&health.error, health.model_available) {
+                (Some(error), _) => Check::new(title, Status::Error, format!("{what}: {error}"))
+                    .advise("check base_url and the key; `rethread llm check --profile NAME` asks again"),
+                (None, Some(false)) => {
+                    Check::new(title, Status::Warning, format!("{what}: the model is not on the provider's list"))
+                        .advise("`rethread llm models --profile NAME` prints the list")
+                }
+                (None, _) => Check::new(title, Status::Ok, format!("{what}: answered in {} ms", health.took_ms)),
+            },
+        }
+    });
+    stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await
+}
+
+/// Whether each MCP server connects and lists its tools.
+async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
+    let config = match kit::servers(open, &args.more.mcp) {
+        Ok(config) => config,
+        Err(failure) => return vec![Check::new("MCP servers", Status::Error, failure.message)],
+    };
+    let title = |name: &str| format!("MCP server {name}");
+    if args.offline {
+        let skipped = |name: &String| Check::new(title(name), Status::Skipped, "not started (--offline)");
+        return config.servers.iter().map(|server| skipped(&server.name)).collect();
+    }
+    let registry = Registry::new();
+    let (servers, reports) = McpServers::connect(config, &registry).await;
+    servers.shutdown().await;
+    let check = |report: rethread::tools::mcp::ServerReport| match report.tools {
+        Err(error) => Check::new(title(&report.server), Status::Error, error)
+            .advise("start its command by hand, or see mcpServers in docs/CONFIGURATION.md"),
+        Ok(tools) if report.warnings.is_empty() => {
+            Check::new(title(&report.server), Status::Ok, format!("{} tools", tools.len()))
+        }
+        Ok(tools) => {
+            let what = format!("{} tools; {}", tools.len(), report.warnings.join("; "));
+            Check::new(title(&report.server), Status::Warning, what)
+        }
+    };
+    reports.into_iter().map(check).collect()
+}
+
+/// Whether the log can be used: its folder, its format, who holds it, who else may read it.
+async fn data_dir(open: &OpenArgs) -> Check {
+    const NAME: &str = "log";
+    let dir = &open.data_dir;
+    let shown = dir.display();
+    let metadata = match std::fs::metadata(dir) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return match writable(existing(dir)) {
+                Ok(()) => Check::new(NAME, Status::Ok, format!("{shown} is not there yet; the first run makes it")),
+                Err(error) => Check::new(NAME, Status::Error, format!("{shown} cannot be made: {error}"))
+                    .advise("name another folder with --data-dir"),
+            };
+        }
+        Err(error) => return Check::new(NAME, Status::Error, format!("{shown} cannot be read: {error}")),
+    };
+    if !metadata.is_dir() {
+        return Check::new(NAME, Status::Error, format!("{shown} is not a folder"));
+    }
+    if let Err(error) = writable(dir) {
+        return Check::new(NAME, Status::Error, format!("{shown} cannot be written: {error}"))
+            .advise("give this user the folder, or name another with --data-dir");
+    }
+    if let Some(holder) = remote::holder_of(dir) {
+        return Check::new(NAME, Status::Ok, format!("{shown} is held by {holder}"));
+    }
+    // Opened and closed again: that checks its format and its end.
+    let opened = match open.look().await {
+        Ok(runtime) => crate::open::close(runtime).await.map_err(Failure::from),
+        Err(failure) => Err(failure),
+    };
+    match opened {
+        Err(failure) => Check::new(NAME, Status::Error, failure.message)
+            .advise(failure.advice.unwrap_or("`rethread verify` says more")),
+        Ok(()) if others_may_read(&metadata) => {
+            Check::new(NAME, Status::Warning, format!("other users of this machine can read {shown}"))
+                .advise(format!("chmod 700 {shown}"))
+        }
+        Ok(()) => Check::new(NAME, Status::Ok, format!("{shown} opens")),
+    }
+}
+
+fn others_may_read(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o077 != 0
+}
+
+/// The nearest folder above that is there.
+fn existing(path: &Path) -> &Path {
+    let found = path.ancestors().find(|folder| !folder.as_os_str().is_empty() && folder.exists());
+    found.unwrap_or(Path::new("."))
+}
+
+fn writable(folder: &Path) -> std::io::Result<()> {
+    let file = folder.join(format!(".rethread-doctor-{}", std::process::id()));
+    std::fs::OpenOptions::new().write(true).create_new(true).open(&file)?;
+    std::fs::remove_file(file)
+}
+
+#[cfg(target_os = "linux")]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn free_bytes(_folder: &Path) -> Option<u64> {
+    None
+}
+
+fn disk(dir: &Path) -> Check {
+    const NAME: &str = "disk";
+    let Some(free) = free_bytes(existing(dir)) else {
+        return Check::new(NAME, Status::Skipped, "the system does not say how much space is free");
+    };
+    let message = format!("{} MiB are free", free >> 20);
+    let advice = "make room, or delete threads that ended long ago: rethread gc --older-than 30d";
+    match free {
+        0..FREE_BYTES_MIN => Check::new(NAME, Status::Error, message).advise(advice),
+        FREE_BYTES_MIN..FREE_BYTES_WARNING => Check::new(NAME, Status::Warning, message).advise(advice),
+        _ => Check::new(NAME, Status::Ok, message),
+    }
+}
+
+fn workspace(open: &OpenArgs, more: &MoreArgs) -> Check {
+    const NAME: &str = "workspace";
+    match Workspace::open_without(Path::new("."), &open.reserved(more)) {
+        Ok(workspace) => Check::new(NAME, Status::Ok, workspace.root().display()),
+        Err(error) => Check::new(NAME, Status::Error, error).advise("name another folder with --workspace"),
+    }
+}

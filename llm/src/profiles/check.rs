@@ -1,0 +1,75 @@
+//! Whether a configuration says something that can be meant: known keys, possible numbers.
+
+use rethread_events::expression::nearest;
+use rethread_events::message::UnitPrices;
+use serde::{Deserialize, Deserializer};
+
+use super::ProfileError;
+use crate::profile::Profile;
+
+/// The message of a parser about a key that it does not know, with the key that was probably meant.
+pub fn with_nearest(message: String) -> String {
+    let Some((_, rest)) = message.split_once("unknown field `") else { return message };
+    let Some((name, known)) = rest.split_once("`, expected ") else { return message };
+    match nearest(name, known.split('`').skip(1).step_by(2)) {
+        Some(meant) => format!("{} (did you mean `{meant}`?)", message.trim_end()),
+        None => message,
+    }
+}
+
+/// Prices without a key that is not one.
+pub(crate) fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UnitPrices>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Prices {
+        input: u64,
+        output: u64,
+        cached_input: Option<u64>,
+        cache_write: Option<u64>,
+        reasoning: Option<u64>,
+    }
+    let Prices { input, output, cached_input, cache_write, reasoning } = Prices::deserialize(deserializer)?;
+    Ok(Some(UnitPrices { input, output, cached_input, cache_write, reasoning }))
+}
+
+/// Refuses numbers that cannot be meant.
+pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError> {
+    let fault = |field: &'static str, why: String| ProfileError::Value { profile: name.into(), field, why };
+    let Profile { params, http, retry, limits, cache, .. } = profile;
+    let counts = [
+        ("params.max_tokens", params.max_tokens),
+        ("params.top_k", params.top_k),
+        ("context_tokens_max", profile.context_tokens_max),
+        ("api_key_ttl_ms", profile.api_key_ttl_ms),
+        ("http.first_byte_ms", Some(http.first_byte_ms)),
+        ("http.idle_ms", Some(http.idle_ms)),
+        ("http.try_ms", Some(http.try_ms)),
+        ("http.answer_bytes_max", Some(http.answer_bytes_max as u64)),
+        ("http.event_bytes_max", Some(http.event_bytes_max as u64)),
+        ("http.request_bytes_max", Some(http.request_bytes_max as u64)),
+        ("retry.attempts_max", Some(retry.attempts_max.into())),
+        ("retry.total_ms", Some(retry.total_ms)),
+        ("limits.requests_per_minute", limits.requests_per_minute),
+        ("limits.tokens_per_minute", limits.tokens_per_minute),
+        ("limits.concurrent_max", limits.concurrent_max.map(|n| n as u64)),
+        ("cache.bounds.entries_max", cache.as_ref().map(|cache| cache.bounds.entries_max as u64)),
+        ("cache.bounds.bytes_max", cache.as_ref().map(|cache| cache.bounds.bytes_max)),
+        ("cache.bounds.answer_bytes_max", cache.as_ref().map(|cache| cache.bounds.answer_bytes_max)),
+        ("cache.bounds.age_max_s", cache.as_ref().map(|cache| cache.bounds.age_max_s)),
+    ];
+    if let Some((field, _)) = counts.iter().find(|(_, n)| *n == Some(0)) {
+        return Err(fault(field, "is 0, and must be at least 1: leave it out for the default".into()));
+    }
+    for (field, value, max) in [("params.temperature", params.temperature, 2.0), ("params.top_p", params.top_p, 1.0)] {
+        if let Some(value) = value.filter(|value| !(0.0..=max).contains(value)) {
+            return Err(fault(field, format!("is {value}, and must be between 0 and {max}")));
+        }
+    }
+    if let Some(n) = params.reasoning.as_ref().and_then(|reasoning| reasoning.budget_tokens).filter(|n| *n < -1) {
+        return Err(fault("params.reasoning.budget_tokens", format!("is {n}, and must be at least 0, or -1")));
+    }
+    if let Some(status) = retry.statuses.iter().find(|status| !(100..600).contains(*status)) {
+        return Err(fault("retry.statuses", format!("has {status}, which is no HTTP status")));
+    }
+    Ok(())
+}
