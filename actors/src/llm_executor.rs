@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, ThreadId, Time};
 use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
+use rethread_llm::tokens::{self, Counter};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -129,7 +130,12 @@ async fn ask(
             Err(error) if error.kind == LlmErrorKind::InvalidRequest && request.response_format.take().is_some() => {
                 listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
             }
-            answer => return Ok(model_answer(answer.map_err(execution_error)?)),
+            answer => {
+                // A client of the application may report no figures; those of profiles are complete.
+                let counter = Arc::new(Counter::for_model(&request.model));
+                let answer = tokens::complete(counter, &request, answer.map_err(execution_error)?).await;
+                return Ok(model_answer(answer));
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rethread_events::event::{EVENT_TYPES, Event};
-use rethread_events::message::Usage;
+use rethread_events::message::{Usage, UsageSource};
 use rethread_events::thread::Status;
 use rethread_store::Store;
 
@@ -40,6 +40,10 @@ pub struct Metrics {
     pub cached_input_tokens: u64,
     /// What model calls cost, in billionths of a US dollar, where the price is known.
     pub cost_nanousd: u64,
+    /// Model calls whose cost is not known, and not part of `cost_nanousd`.
+    pub calls_unpriced: u64,
+    /// Model calls whose tokens were counted here, because the provider did not report them.
+    pub calls_counted: u64,
     /// The position that the next event will get.
     pub next_position: u64,
 }
@@ -54,6 +58,8 @@ pub(crate) struct Counters {
     output_tokens: AtomicU64,
     cached_input_tokens: AtomicU64,
     cost_nanousd: AtomicU64,
+    calls_unpriced: AtomicU64,
+    calls_counted: AtomicU64,
     threads: Mutex<Option<Count>>,
 }
 
@@ -74,6 +80,8 @@ impl Default for Counters {
             output_tokens: AtomicU64::new(0),
             cached_input_tokens: AtomicU64::new(0),
             cost_nanousd: AtomicU64::new(0),
+            calls_unpriced: AtomicU64::new(0),
+            calls_counted: AtomicU64::new(0),
             threads: Mutex::new(None),
         }
     }
@@ -85,6 +93,8 @@ pub(crate) struct Tally {
     codes: Vec<u16>,
     usage: Usage,
     cost_nanousd: u64,
+    n_unpriced: u64,
+    n_counted: u64,
 }
 
 impl Tally {
@@ -92,12 +102,14 @@ impl Tally {
         let mut tally = Self { codes: events.iter().map(|event| event.event_type().code).collect(), ..Self::default() };
         for event in events {
             // What branches used was counted when they used it, so the events that sum it up are left out.
-            let (usage, cost) = match event {
-                Event::LlmCallCompleted(e) => (&e.usage, e.cost_nanousd),
-                Event::ContextSummaryCompleted(e) => (&e.usage, e.cost_nanousd),
-                Event::ConditionEvaluationCompleted(e) => (&e.usage, e.cost_nanousd),
+            let (usage, cost, source) = match event {
+                Event::LlmCallCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
+                Event::ContextSummaryCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
+                Event::ConditionEvaluationCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
                 _ => continue,
             };
+            tally.n_unpriced += u64::from(cost.is_none());
+            tally.n_counted += u64::from(source == UsageSource::Counted);
             tally.usage.add(usage);
             tally.cost_nanousd = tally.cost_nanousd.saturating_add(cost.unwrap_or(0));
         }
@@ -135,6 +147,8 @@ impl Counters {
         add(&self.output_tokens, tally.usage.output_tokens);
         add(&self.cached_input_tokens, tally.usage.cached_input_tokens);
         add(&self.cost_nanousd, Some(tally.cost_nanousd));
+        add(&self.calls_unpriced, Some(tally.n_unpriced));
+        add(&self.calls_counted, Some(tally.n_counted));
     }
 
     pub(crate) fn model_call(&self) -> OpenCall {
@@ -191,6 +205,8 @@ impl Runtime {
             output_tokens: sum(&counters.output_tokens),
             cached_input_tokens: sum(&counters.cached_input_tokens),
             cost_nanousd: sum(&counters.cost_nanousd),
+            calls_unpriced: sum(&counters.calls_unpriced),
+            calls_counted: sum(&counters.calls_counted),
             next_position: self.store().next_position().0,
         })
     }

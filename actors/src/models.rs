@@ -10,9 +10,11 @@ use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
+use rethread_events::workflow::NamedModel;
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::RecordedProfile;
 use rethread_llm::provider::PROVIDERS;
+use rethread_llm::tokens::Counter;
 use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
 /// The key under which a node of the provider `mock` carries its script.
@@ -137,7 +139,22 @@ impl Models {
     ) -> Result<ModelAnswer, String> {
         let text = brought.0.as_str().map_or_else(|| brought.0.to_string(), str::to_owned);
         let response = relay::read(&text, &self.relayed(wanted, tools)).map_err(|error| error.to_string())?;
+        let mut response = response;
+        let request = self.relayed(wanted, Arc::default());
+        response.complete_usage(&Counter::for_model(&request.model), &request);
         Ok(model_answer(response))
+    }
+
+    /// Whether the price of a model that a workflow names is known. What an application's own client costs is not.
+    pub(crate) fn is_priced(&self, named: NamedModel<'_>) -> bool {
+        match (named.profile, named.provider) {
+            (Some(profile), _) => self.profiles.is_priced(profile.as_str(), named.model),
+            (None, Some(provider)) if self.own.contains_key(provider) => false,
+            (None, Some(provider)) => {
+                provider.parse().is_ok_and(|it| self.profiles.is_priced_for(it, named.model.unwrap_or_default()))
+            }
+            (None, None) => true,
+        }
     }
 
     fn relayed(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
@@ -200,10 +217,12 @@ fn response_format(form: &AnswerForm) -> ResponseFormat {
 
 /// The answer as the machine takes it. Whoever measured the time fills it in.
 pub(crate) fn model_answer(response: Response) -> ModelAnswer {
+    let (usage, usage_source) = response.figures();
     ModelAnswer {
         message: Arc::new(response.message),
         finish_reason: response.finish_reason,
-        usage: response.usage,
+        usage,
+        usage_source,
         cost_nanousd: response.cost.map(|cost| cost.nanousd),
         prices: response.cost.map(|cost| cost.prices),
         model: response.model,

@@ -50,13 +50,15 @@ impl Runtime {
     /// What the workflow needs and this runtime lacks; empty when it can run here.
     pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
         let inner = self.inner();
-        workflow.check(&Surroundings {
+        let mut faults = workflow.check(&Surroundings {
             tools: inner.tools.list().iter().map(|tool| tool.name().to_owned()).collect(),
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
             processors: inner.processors.names().cloned().collect(),
             strategies: inner.strategies.names().cloned().collect(),
-        })
+        });
+        faults.extend(workflow.unpriced(|model| inner.models.is_priced(model)));
+        faults
     }
 
     /// Starts a thread; it is durable when this answers, and goes on by itself.

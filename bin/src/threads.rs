@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
-use rethread_events::thread::PlanRun;
+use rethread_events::thread::{PlanRun, Totals};
 use serde_json::{Value, json};
 
 use crate::branches::{self, Branch};
@@ -213,7 +213,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
             totals.n_tool_calls,
             tokens(totals.usage.input_tokens),
             tokens(totals.usage.output_tokens),
-            totals.cost_nanousd.map(|cost| format!(", {}", dollars(cost))).unwrap_or_default(),
+            cost_in_words(totals),
         ),
     );
     for checkpoint in state.checkpoints() {
@@ -271,4 +271,17 @@ pub(crate) fn dollars(nano: u64) -> String {
     let text = format!("{}.{:09}", nano / 1_000_000_000, nano % 1_000_000_000);
     let text = text.trim_end_matches('0');
     format!("${}", text.strip_suffix('.').unwrap_or(text))
+}
+
+/// What the calls cost, as far as it is known, and how many are missing from it.
+fn cost_in_words(totals: &Totals) -> String {
+    match (totals.cost_nanousd, totals.n_unpriced) {
+        (None, _) => String::new(),
+        (Some(cost), 0) => format!(", {}", dollars(cost)),
+        (Some(cost), n) => format!(
+            ", {} without {}",
+            dollars(cost),
+            output::count(n, "call of unknown price", "calls of unknown price")
+        ),
+    }
 }

@@ -98,6 +98,7 @@ fn answer(turn: u64) -> ModelAnswer {
         response_id: None,
         cached: false,
         duration_ms: 1,
+        usage_source: rethread_events::message::UsageSource::Provider,
     }
 }
 

@@ -195,10 +195,16 @@ pub struct NodeMetadata {
     pub token_usage: Usage,
     /// Cost in billionths of a US dollar, of the calls whose price is known.
     pub cost_nanousd: Option<u64>,
+    /// Model calls whose cost is not known, and not part of the sum.
+    pub n_unpriced: u64,
+    /// Whether the sum misses a cost.
+    pub cost_is_partial: bool,
 }
 
 impl NodeMetadata {
-    fn add(&mut self, llm_calls: u64, tool_calls: u64, usage: &Usage, cost_nanousd: Option<u64>) {
+    fn add(&mut self, llm_calls: u64, tool_calls: u64, usage: &Usage, cost_nanousd: Option<u64>, n_unpriced: u64) {
+        self.n_unpriced = self.n_unpriced.saturating_add(n_unpriced);
+        self.cost_is_partial = self.n_unpriced > 0;
         self.llm_calls = self.llm_calls.saturating_add(llm_calls);
         self.tool_calls = self.tool_calls.saturating_add(tool_calls);
         self.token_usage.add(usage);

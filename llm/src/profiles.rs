@@ -13,7 +13,7 @@ use crate::answers::{AnswerStore, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
 use crate::mock::ScriptError;
-use crate::prices::PriceTable;
+use crate::prices::{self, PriceTable};
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::relay::Relay;
@@ -239,6 +239,28 @@ impl Profiles {
     /// What the answers of a profile came to so far, in tokens and money; none when it was never used.
     pub fn totals(&self, name: &str) -> Option<Totals> {
         self.priced.lock().get(name).map(|client| client.totals())
+    }
+
+    /// Whether the prices of a profile and of those it turns to are known; `model` takes the place of the profile's own.
+    /// A mock costs nothing. True for a profile that does not exist.
+    pub fn is_priced(&self, name: &str, model: Option<&str>) -> bool {
+        let Some(profile) = self.profiles.get(name) else { return true };
+        let others = profile.fallback.iter().filter_map(|other| self.profiles.get(other));
+        self.has_price(profile, model) && others.into_iter().all(|other| self.has_price(other, None))
+    }
+
+    /// The same for a provider and model without a profile.
+    pub fn is_priced_for(&self, provider: Provider, model: &str) -> bool {
+        self.has_price(&Profile::new(provider, model), None)
+    }
+
+    fn has_price(&self, profile: &Profile, model: Option<&str>) -> bool {
+        let listed = || {
+            let base = url::Url::parse(&self.base_url(profile)).ok();
+            let list = prices::list_of(profile.provider, base.as_ref().and_then(|url| url.host_str()))?;
+            self.table.unit_prices(list, model.unwrap_or(&profile.model), 0)
+        };
+        profile.provider == Provider::Mock || profile.prices.or_else(listed).is_some()
     }
 
     /// Adds a profile, or replaces the one of that name along with its client and those that may turn to it.

@@ -50,6 +50,7 @@ impl Wire {
     /// An answer in its words.
     fn answer(self, number: usize, said: &Said) -> Value {
         match (self, said) {
+            (_, Said::Whole(answer)) => answer.clone(),
             (Self::OpenaiChat, Said::Text(text)) => chat("stop", &json!({ "role": "assistant", "content": text })),
             (Self::OpenaiChat, Said::Call(name, arguments)) => {
                 let function = json!({ "name": name, "arguments": arguments.to_string() });
@@ -114,6 +115,8 @@ pub enum Said {
     Text(String),
     /// A call of a tool.
     Call(String, Value),
+    /// This whole answer, whatever the protocol.
+    Whole(Value),
 }
 
 /// A provider that listens. Its thread ends with the process.

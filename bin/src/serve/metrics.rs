@@ -33,7 +33,7 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     head(text, "rethread_calls_open", "gauge", "Calls that run now");
     let _ = writeln!(text, "rethread_calls_open{{kind=\"model\"}} {}", metrics.model_calls_open);
     let _ = writeln!(text, "rethread_calls_open{{kind=\"tool\"}} {}", metrics.tool_calls_open);
-    head(text, "rethread_tokens_total", "counter", "Tokens of model calls, as their providers count them");
+    head(text, "rethread_tokens_total", "counter", "Tokens of model calls");
     let tokens = [
         ("input", metrics.input_tokens),
         ("output", metrics.output_tokens),
@@ -44,6 +44,12 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     }
     head(text, "rethread_cost_usd_total", "counter", "What model calls cost in US dollars, where the price is known");
     let _ = writeln!(text, "rethread_cost_usd_total {}", metrics.cost_nanousd as f64 / 1e9);
+    let unpriced = "Model calls whose cost is not known; they are not part of rethread_cost_usd_total";
+    head(text, "rethread_model_calls_unpriced_total", "counter", unpriced);
+    let _ = writeln!(text, "rethread_model_calls_unpriced_total {}", metrics.calls_unpriced);
+    let counted = "Model calls whose tokens were counted, because the provider did not report them";
+    head(text, "rethread_model_calls_counted_total", "counter", counted);
+    let _ = writeln!(text, "rethread_model_calls_counted_total {}", metrics.calls_counted);
     head(text, "rethread_live_threads", "gauge", "Threads in memory");
     let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
     head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");

@@ -11,7 +11,7 @@ use crate::bin::Ordered;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ThreadId, Time};
 use crate::json::Json;
-use crate::message::{Message, UnitPrices, Usage};
+use crate::message::{Message, UnitPrices, Usage, UsageSource};
 
 /// CONDITION_EVALUATION_REQUESTED: a condition in natural language is put to a model. Its seq is the call's id.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct ConditionEvaluationCompleted {
     pub model: Option<String>,
     /// How long it took.
     pub duration_ms: u64,
+    /// Who counted the tokens.
+    #[serde(default)]
+    pub usage_source: UsageSource,
 }
 
 /// FORK_STARTED: branches are planned. Everything that decides what becomes of them is in here, so that a replay needs
@@ -144,6 +147,9 @@ pub struct BranchEnded {
     pub usage: Usage,
     /// Cost of it and of its own branches.
     pub cost_nanousd: Option<u64>,
+    /// Model calls of it and of its own branches whose cost is not known.
+    #[serde(default)]
+    pub n_unpriced: u64,
 }
 
 /// JOIN_COMPLETED: enough branches have ended. Each name holds its branch's output (null where it was left out), and

@@ -9,7 +9,7 @@ use super::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, UnitPrices, Usage};
+use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
 /// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
 /// replay needs no definition.
@@ -163,7 +163,7 @@ pub struct LlmCallCompleted {
     pub message: Arc<Message>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// Tokens, as the provider counted them.
+    /// Tokens, as the provider counted them, or as they were counted here where it did not.
     pub usage: Usage,
     /// What it cost, in billionths of a US dollar; absent when the price is not known.
     pub cost_nanousd: Option<u64>,
@@ -177,6 +177,12 @@ pub struct LlmCallCompleted {
     pub cached: bool,
     /// How long the call took.
     pub duration_ms: u64,
+    /// Who counted the tokens.
+    #[serde(default)]
+    pub usage_source: UsageSource,
+    /// Why the answer cannot be used: the model refused, or reached its limit before it wrote anything.
+    #[serde(default)]
+    pub unusable: Option<ExecutionError>,
 }
 
 /// LLM_CALL_FAILED: there will be no answer.
@@ -254,6 +260,9 @@ pub struct ContextSummaryCompleted {
     pub model: Option<String>,
     /// How long it took.
     pub duration_ms: u64,
+    /// Who counted the tokens.
+    #[serde(default)]
+    pub usage_source: UsageSource,
 }
 
 /// CONTEXT_SUMMARIZED: what was said between user messages is replaced by summaries; the originals stay in the log.

@@ -218,7 +218,7 @@ events! {
     42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State;
     43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational;
-    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 1 State;
+    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 2 State;
     46 LlmCallFailed "LLM_CALL_FAILED" v 1 State;
     47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 1 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State;
@@ -235,10 +235,10 @@ events! {
     73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
-    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 1 State;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 2 State;
     34 ForkStarted "FORK_STARTED" v 1 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
-    27 BranchEnded "BRANCH_ENDED" v 1 State;
+    27 BranchEnded "BRANCH_ENDED" v 2 State;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;
     35 LoopStarted "LOOP_STARTED" v 1 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
@@ -253,7 +253,7 @@ events! {
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 Informational;
     50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
-    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 1 State;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 2 State;
     14 LimitRaised "LIMIT_RAISED" v 1 State;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 1 State;

@@ -5,12 +5,19 @@
 //! To change an event: raise its version in the table of `event/mod.rs`, describe the shape it had here, and add a line
 //! to the table at the end of this file.
 
+use std::sync::Arc;
+
 use bincode::{Decode, Encode};
 
-use super::{AskedTool, Event, OperationType, UserInteractionRequested};
-use crate::bin::{self, StoredError};
-use crate::ids::{CallId, NodeId, Time};
+use super::{
+    AskedTool, BranchEnded, ConditionEvaluationCompleted, ContextSummaryCompleted, Event, LlmCallCompleted,
+    OperationType, UserInteractionRequested,
+};
+use crate::bin::{self, Ordered, StoredError};
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, NodeId, ThreadId, Time};
 use crate::json::Json;
+use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
 /// Describes an older shape of an event to which fields were added: the fields it had, in their stored order, and the
 /// values that stand for the fields it did not have.
@@ -68,6 +75,66 @@ before! {
     } without { answer: None, }
 }
 
+before! {
+    ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted {
+        call: CallId,
+        verdict: Option<bool>,
+        answer: String,
+        error: Option<ExecutionError>,
+        usage: Usage,
+        cost_nanousd: Option<u64>,
+        prices: Option<UnitPrices>,
+        model: Option<String>,
+        duration_ms: u64,
+    } without { usage_source: UsageSource::Provider, }
+}
+
+before! {
+    BranchEndedV1 of BranchEnded {
+        index: u32,
+        child: ThreadId,
+        output: Option<Json>,
+        error: Option<ExecutionError>,
+        globals: Ordered<Json>,
+        n_llm_calls: u64,
+        n_tool_calls: u64,
+        usage: Usage,
+        cost_nanousd: Option<u64>,
+    } without { n_unpriced: 0, }
+}
+
+before! {
+    LlmCallCompletedV1 of LlmCallCompleted {
+        call: CallId,
+        message: Arc<Message>,
+        finish_reason: FinishReason,
+        usage: Usage,
+        cost_nanousd: Option<u64>,
+        prices: Option<UnitPrices>,
+        model: Option<String>,
+        response_id: Option<String>,
+        cached: bool,
+        duration_ms: u64,
+    } without { usage_source: UsageSource::Provider, unusable: None, }
+}
+
+before! {
+    ContextSummaryCompletedV1 of ContextSummaryCompleted {
+        call: CallId,
+        summary: Option<String>,
+        error: Option<ExecutionError>,
+        usage: Usage,
+        cost_nanousd: Option<u64>,
+        prices: Option<UnitPrices>,
+        model: Option<String>,
+        duration_ms: u64,
+    } without { usage_source: UsageSource::Provider, }
+}
+
 older! {
+    25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
+    27 v 1 BranchEndedV1 of BranchEnded;
+    45 v 1 LlmCallCompletedV1 of LlmCallCompleted;
+    51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;
     70 v 1 UserInteractionRequestedV1 of UserInteractionRequested;
 }

@@ -228,8 +228,12 @@ fn of_event(event: &Event) -> usize {
         },
         Event::LlmTryFailed(e) => error(&e.error),
         Event::LlmExecutionProgress(e) => text(&e.text) + text(&e.reasoning),
-        Event::LlmCallCompleted(e) => message(&e.message)
-            .saturating_add(maybe(e.model.as_ref(), |it| text(it)) + maybe(e.response_id.as_ref(), |it| text(it))),
+        Event::LlmCallCompleted(e) => {
+            maybe(e.unusable.as_ref(), error)
+                + message(&e.message).saturating_add(
+                    maybe(e.model.as_ref(), |it| text(it)) + maybe(e.response_id.as_ref(), |it| text(it)),
+                )
+        }
         Event::LlmCallFailed(e) => error(&e.error),
         Event::LlmExecutionCompleted(e) => text(&e.content),
         Event::LlmExecutionFailed(e) => error(&e.error),

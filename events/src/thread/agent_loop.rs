@@ -209,14 +209,23 @@ impl AgentLoop {
         }
         self.may_end(event.call)?;
         self.usage.add(&event.usage);
-        Ok(self.take_answer(&event.message, event.finish_reason))
+        Ok(self.take_answer(&event.message, event.finish_reason, event.unusable.as_ref()))
     }
 
     /// An answer joins the conversation, and decides what comes next.
-    fn take_answer(&mut self, message: &Arc<Message>, finish_reason: FinishReason) -> Vec<Arc<Message>> {
+    fn take_answer(
+        &mut self,
+        message: &Arc<Message>,
+        finish_reason: FinishReason,
+        unusable: Option<&ExecutionError>,
+    ) -> Vec<Arc<Message>> {
         let calls: Vec<_> = message.tool_calls().cloned().map(Slot::Queued).collect();
         let mut messages = vec![message.clone()];
-        if let Some(error) = not_usable(finish_reason) {
+        // A step of a plan that the model refuses fails, and the plan is made anew.
+        let is_of_step =
+            |error: &&ExecutionError| error.kind == ErrorKind::Denied && matches!(self.course, Course::Plan(_));
+        let unusable = unusable.filter(|error| !is_of_step(error)).cloned();
+        if let Some(error) = not_usable(finish_reason).or(unusable) {
             self.stage = Stage::Tools(calls);
             messages.extend(self.give_up(&error));
             return messages;

@@ -279,6 +279,7 @@ impl BranchRun {
             n_tool_calls: nothing.n_tool_calls,
             usage: nothing.usage,
             cost_nanousd: nothing.cost_nanousd,
+            n_unpriced: nothing.n_unpriced,
         }
     }
 }
@@ -327,9 +328,20 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
         Ok(output) => (Some(output).filter(|output| !output.0.is_null()), None),
         Err(error) => (None, Some(error)),
     };
-    let Totals { n_llm_calls, n_tool_calls, usage, cost_nanousd, .. } = outcome.totals;
+    let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = outcome.totals;
     let globals = outcome.globals;
-    let ended = BranchEnded { index, child, output, error, globals, n_llm_calls, n_tool_calls, usage, cost_nanousd };
+    let ended = BranchEnded {
+        index,
+        child,
+        output,
+        error,
+        globals,
+        n_llm_calls,
+        n_tool_calls,
+        usage,
+        cost_nanousd,
+        n_unpriced,
+    };
     let error = sizes::fault_of(&ended.clone().into());
     vec![match error {
         Some(error) => BranchEnded { output: None, error: Some(error), globals: Ordered::default(), ..ended }.into(),

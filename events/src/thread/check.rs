@@ -9,11 +9,14 @@ use super::input::Rejected;
 use crate::bin::Ordered;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
-use crate::message::{Message, Part, Role};
+use crate::message::{FinishReason, Message, Part, Role};
 use crate::workflow::is_variable_name;
 
 /// Names that are made from the conversation and cannot be set.
 const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
+
+/// So much of a refusal stands in an error, in characters.
+const REFUSAL_CHARS_MAX: usize = 500;
 
 /// A value from outside.
 pub(super) fn value(value: &Json) -> Result<(), Rejected> {
@@ -53,6 +56,40 @@ pub(super) fn added_message(message: &Message) -> Result<(), Rejected> {
         }
     }
     Ok(())
+}
+
+/// Why the answer of a model cannot be used although it came: the model refused, or it ended before it wrote a text or
+/// asked for a tool. An answer that is empty because the model had nothing to say can be used.
+pub(super) fn unusable(message: &Message, finish_reason: FinishReason) -> Option<ExecutionError> {
+    let says = message.content.iter().any(|part| match part {
+        Part::Text { text, .. } => !text.trim().is_empty(),
+        Part::ToolCall(_) | Part::Image(_) | Part::Document(_) => true,
+        Part::ToolResult(_) | Part::Reasoning(_) | Part::Refusal { .. } | Part::Opaque { .. } => false,
+    });
+    let refusal = message.content.iter().find_map(|part| match part {
+        Part::Refusal { text } if !text.trim().is_empty() => Some(text.trim()),
+        _ => None,
+    });
+    match (finish_reason, refusal) {
+        (FinishReason::Refusal, _) | (_, Some(_)) if finish_reason == FinishReason::Refusal || !says => {
+            let text = message.joined_text();
+            let why = refusal.unwrap_or_else(|| text.trim());
+            let why = why.chars().take(REFUSAL_CHARS_MAX).collect::<String>();
+            let what =
+                if why.is_empty() { "the model refused to answer".into() } else { format!("the model refused: {why}") };
+            Some(ExecutionError::new(ErrorKind::Denied, what))
+        }
+        (FinishReason::Length, None) if !says => {
+            let what = "the model reached the limit of its answer before it wrote any text; raise `max_tokens`, or have \
+                        it reason less";
+            Some(ExecutionError::new(ErrorKind::Limit, what))
+        }
+        (FinishReason::Other, None) if !says => {
+            let what = "the provider ended the answer for a reason of its own before there was any text";
+            Some(ExecutionError::new(ErrorKind::MalformedResponse, what))
+        }
+        _ => None,
+    }
 }
 
 /// The answer of a model.

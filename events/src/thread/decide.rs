@@ -230,6 +230,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     }
     let completed = LlmCallCompleted {
         call,
+        unusable: check::unusable(&answer.message, answer.finish_reason),
         message: answer.message,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
@@ -239,6 +240,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
         response_id: answer.response_id,
         cached: answer.cached,
         duration_ms: answer.duration_ms,
+        usage_source: answer.usage_source,
     };
     sizes::or_else(completed.into(), |error| LlmCallFailed { call, error }.into())
 }

@@ -7,7 +7,7 @@ use crate::event::{LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, ThreadId};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Part, UnitPrices, Usage};
+use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
 
 use super::{BranchOutcome, Processed, Status};
 
@@ -236,6 +236,8 @@ pub struct ModelAnswer {
     pub cached: bool,
     /// How long it took.
     pub duration_ms: u64,
+    /// Who counted the tokens.
+    pub usage_source: UsageSource,
 }
 
 /// Why an input was not taken. Nothing changed.

@@ -24,7 +24,7 @@ use crate::event::{
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
-use crate::message::{FinishReason, Message, Role, Usage};
+use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
 
@@ -180,7 +180,7 @@ pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now
             let message = "the provider says that its answer is faulty";
             Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
         }
-        _ => None,
+        finish_reason => check::unusable(&answer.message, finish_reason),
     };
     let completed = ConditionEvaluationCompleted {
         call,
@@ -192,6 +192,7 @@ pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now
         prices: answer.prices,
         model: answer.model,
         duration_ms: answer.duration_ms,
+        usage_source: answer.usage_source,
     };
     with_warning(judging, completed)
 }
@@ -209,6 +210,7 @@ pub(super) fn failed(judging: &Judging, call: CallId, error: ExecutionError, now
         prices: None,
         model: None,
         duration_ms,
+        usage_source: UsageSource::default(),
     };
     with_warning(judging, completed)
 }

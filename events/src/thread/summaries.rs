@@ -26,7 +26,7 @@ use crate::event::{
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
-use crate::message::{FinishReason, Message, Role, Usage};
+use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
 
 /// The limit when neither node nor workflow says another.
 pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
@@ -328,7 +328,9 @@ pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Even
             let message = "the provider's content filter stopped the summary";
             Some(ExecutionError::new(ErrorKind::ContentFilter, message))
         }
-        (Ok(()), _) => text.trim().is_empty().then(no_text),
+        (Ok(()), finish_reason) => {
+            check::unusable(&answer.message, finish_reason).or_else(|| text.trim().is_empty().then(no_text))
+        }
     };
     ContextSummaryCompleted {
         call: open.call,
@@ -339,6 +341,7 @@ pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Even
         prices: answer.prices,
         model: answer.model,
         duration_ms: answer.duration_ms,
+        usage_source: answer.usage_source,
     }
     .into()
 }
@@ -354,6 +357,7 @@ pub(super) fn failed(open: &ModelCall, error: ExecutionError, now: Time) -> Even
         prices: None,
         model: None,
         duration_ms: now.ms_since(open.requested_at),
+        usage_source: UsageSource::default(),
     }
     .into()
 }

@@ -191,16 +191,21 @@ impl State {
             cache_write_tokens,
             reasoning_tokens,
         } = totals.usage;
+        // What was asked and not told is not known; before any call it is 0.
+        let known = |n: Option<u64>| n.or((totals.n_llm_calls == 0).then_some(0));
+        let is_known = input_tokens.or(output_tokens).or(total_tokens).is_some();
         json!({
-            "input_tokens": input_tokens.unwrap_or(0),
-            "output_tokens": output_tokens.unwrap_or(0),
-            "total_tokens": total_tokens.unwrap_or(0),
+            "input_tokens": known(input_tokens),
+            "output_tokens": known(output_tokens),
+            "total_tokens": known(is_known.then(|| totals.tokens())),
             "cached_input_tokens": cached_input_tokens.unwrap_or(0),
             "cache_write_tokens": cache_write_tokens.unwrap_or(0),
             "reasoning_tokens": reasoning_tokens.unwrap_or(0),
             "cost_nanousd": totals.cost_nanousd,
             "llm_calls": totals.n_llm_calls,
             "tool_calls": totals.n_tool_calls,
+            "n_unpriced": totals.n_unpriced,
+            "cost_is_partial": totals.n_unpriced > 0,
         })
     }
 }

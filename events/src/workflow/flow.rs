@@ -86,7 +86,8 @@ pub struct Budget {
     /// Tokens of prompts and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Cost in billionths of a US dollar. What is not known to have a price does not count; a WARNING says so.
+    /// Cost in billionths of a US dollar. Every model needs a known price, unless `on_unpriced` is `allow`: then what
+    /// has none does not count, and a WARNING says so.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "costNanousd")]
     pub cost_nanousd: Option<u64>,
     /// The same in US dollars, as a text such as `'0.25'`.
@@ -95,6 +96,29 @@ pub struct Budget {
     /// What happens when it is spent; the thread pauses when absent.
     #[serde(default = "pause", alias = "onExceeded")]
     pub on_exceeded: OnLimit,
+    /// Whether a thread with a budget in money may start although the price of a model is not known; refused when
+    /// absent. Calls without a price do not count against the budget.
+    #[serde(default, skip_serializing_if = "OnUnpriced::is_default", alias = "onUnpriced")]
+    pub on_unpriced: OnUnpriced,
+}
+
+/// What becomes of a thread with a budget in money whose models do not all have a known price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnpriced {
+    /// It does not start.
+    #[default]
+    Refuse,
+    /// It starts; what has no price is not counted, and every sum says so.
+    Allow,
+}
+
+impl OnUnpriced {
+    // The signature that serde asks for.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn pause() -> OnLimit {

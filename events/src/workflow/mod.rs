@@ -29,7 +29,7 @@ pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
 pub use flow::{
     Body, Budget, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode, Off,
-    ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
+    OnUnpriced, ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
 };
 pub use graph::Graph;
 pub use node::{
@@ -37,8 +37,8 @@ pub use node::{
     UserInteractionNode, VariableAssignment,
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
-pub use validate::Surroundings;
 pub(crate) use validate::is_variable_name;
+pub use validate::{NamedModel, Surroundings};
 
 /// The only version of the file format there is.
 pub const FORMAT_VERSION: &str = "1";

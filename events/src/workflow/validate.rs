@@ -4,6 +4,7 @@ mod flow;
 mod needs;
 mod node;
 mod parts;
+mod prices;
 mod shape;
 mod strategy;
 
@@ -21,6 +22,7 @@ pub(crate) use parts::is_variable_name;
 use parts::{
     check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout, check_variable,
 };
+pub use prices::NamedModel;
 
 /// The most nodes of a definition, those inside others included.
 const NODES_MAX: usize = 100_000;

@@ -9,7 +9,7 @@ use rethread_events::event::{
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
-use rethread_events::message::{FinishReason, Role};
+use rethread_events::message::{FinishReason, Role, UsageSource};
 use rethread_events::thread::{NoPeople, NoTools, State, Status, Surroundings, Thread};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::AgentBuilder;
@@ -147,6 +147,7 @@ fn the_words_stand_in_the_catalogue() {
     for (shape, words) in [
         ("role", words::<Role>()),
         ("finish reason", words::<FinishReason>()),
+        ("usage source", words::<UsageSource>()),
         ("tool mode", words::<ToolMode>()),
         ("recovery", words::<Recovery>()),
         ("operation", words::<OperationType>()),

@@ -8,7 +8,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::message::{
-    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage,
+    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage, UsageSource,
 };
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
@@ -312,6 +312,8 @@ fn of_models() -> Vec<Event> {
             response_id: Some("r1".into()),
             cached: true,
             duration_ms: 321,
+            usage_source: UsageSource::Provider,
+            unusable: None,
         }
         .into(),
         LlmCallFailed { call: CALL, error: error() }.into(),
@@ -408,6 +410,7 @@ fn of_graphs() -> Vec<Event> {
             }),
             model: Some("m-1".into()),
             duration_ms: 8,
+            usage_source: UsageSource::Provider,
         }
         .into(),
         ForkStarted {
@@ -431,6 +434,7 @@ fn of_graphs() -> Vec<Event> {
             n_tool_calls: 2,
             usage: usage(),
             cost_nanousd: Some(7),
+            n_unpriced: 0,
         }
         .into(),
         JoinCompleted { node: "fork".into(), n_completed: 2, n_failed: 1 }.into(),
@@ -498,6 +502,7 @@ fn of_graphs() -> Vec<Event> {
             prices: None,
             model: Some("small".into()),
             duration_ms: 900,
+            usage_source: UsageSource::Provider,
         }
         .into(),
         LimitRaised { tokens: Some(2_000), cost_nanousd: Some(9), iterations: Some(10) }.into(),

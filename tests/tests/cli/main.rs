@@ -24,6 +24,7 @@ mod rerun;
 mod reserved;
 mod sent;
 mod shapes;
+mod spending;
 mod terminal;
 mod usage;
 

@@ -24,7 +24,7 @@ fn run_json_has_the_documented_shape() {
     check(
         &keys(&json["usage"]),
         &expect![
-            "input_tokens output_tokens total_tokens cached_input_tokens cache_write_tokens reasoning_tokens cost_nanousd llm_calls tool_calls"
+            "input_tokens output_tokens total_tokens cached_input_tokens cache_write_tokens reasoning_tokens cost_nanousd llm_calls tool_calls n_unpriced cost_is_partial"
         ],
     );
 }

@@ -63,16 +63,23 @@ pub(crate) struct Threads {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Usage {
-    input_tokens: u64,
-    output_tokens: u64,
-    total_tokens: u64,
+    /// Of prompts; null where it is not known.
+    input_tokens: Option<u64>,
+    /// Of answers; null where it is not known.
+    output_tokens: Option<u64>,
+    /// Of both; null where it is not known.
+    total_tokens: Option<u64>,
     cached_input_tokens: u64,
     cache_write_tokens: u64,
     reasoning_tokens: u64,
-    /// In billionths of a US dollar; null where it is not known.
+    /// In billionths of a US dollar, of the calls whose price is known; null where none is known.
     cost_nanousd: Option<u64>,
     llm_calls: u64,
     tool_calls: u64,
+    /// Model calls whose cost is not known.
+    n_unpriced: u64,
+    /// Whether `cost_nanousd` misses the cost of a call.
+    cost_is_partial: bool,
 }
 
 /// What a thread has come to.

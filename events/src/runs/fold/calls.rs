@@ -147,7 +147,7 @@ impl Runs {
                     call.answered = e.output.as_ref().map(limits::shown);
                 }
                 if let Some(result) = self.present() {
-                    result.metadata.add(e.n_llm_calls, e.n_tool_calls, &e.usage, e.cost_nanousd);
+                    result.metadata.add(e.n_llm_calls, e.n_tool_calls, &e.usage, e.cost_nanousd, e.n_unpriced);
                 }
                 self.end_call(seq, at, id, e.error.as_ref());
             }
@@ -291,7 +291,7 @@ impl Runs {
     fn priced(&mut self, id: CallId, model: Option<&str>, usage: &Usage, cost_nanousd: Option<u64>) {
         let Some(number) = self.opened.calls.get(&id).map(|call| call.number) else { return };
         let Some(result) = self.results.get_mut(&number) else { return };
-        result.metadata.add(1, 0, usage, cost_nanousd);
+        result.metadata.add(1, 0, usage, cost_nanousd, u64::from(cost_nanousd.is_none()));
         if let Some(call) = result.calls.get_mut(&id) {
             call.usage = *usage;
             call.cost_nanousd = cost_nanousd;

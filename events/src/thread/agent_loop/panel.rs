@@ -317,7 +317,8 @@ impl AgentLoop {
     /// A call beside the conversation was answered.
     pub(super) fn aside_completed(&mut self, event: &LlmCallCompleted) -> Result<(), Unfit> {
         let is_draft = of(&self.request).is_some_and(|strategy| strategy.combine == Combine::Merge);
-        let error = super::not_usable(event.finish_reason).or_else(|| {
+        let unusable = super::not_usable(event.finish_reason).or_else(|| event.unusable.clone());
+        let error = unusable.or_else(|| {
             let is_empty = super::answer_text(&event.message).trim().is_empty();
             let asks = !is_draft && event.message.tool_calls().next().is_some();
             (is_empty && !asks).then(|| ExecutionError::retryable(ErrorKind::MalformedResponse, "the answer is empty"))
@@ -383,7 +384,7 @@ impl AgentLoop {
         // From here on it is the first call of the loop.
         self.n_asides = self.n_asides.saturating_sub(1);
         self.iteration += 1;
-        Ok(Some(Joining { behind: first, messages: self.take_answer(&message, finish_reason) }))
+        Ok(Some(Joining { behind: first, messages: self.take_answer(&message, finish_reason, None) }))
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.

@@ -23,6 +23,7 @@ impl State {
         self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
         self.totals.usage.add(&e.usage);
         self.totals.add_cost(e.cost_nanousd);
+        self.totals.n_unpriced = self.totals.n_unpriced.saturating_add(e.n_unpriced);
         for (name, value) in e.globals.iter() {
             self.set_global(name, value.clone());
         }

@@ -247,6 +247,7 @@ impl Models for Recorded<'_> {
                         response_id: e.response_id.clone(),
                         cached: e.cached,
                         duration_ms: e.duration_ms,
+                        usage_source: e.usage_source,
                     });
                 }
                 Event::LlmCallFailed(e) => return Err(e.error.message.clone()),

@@ -175,24 +175,57 @@ fn an_answer_cut_at_the_output_limit_is_an_answer() {
 }
 
 #[test]
-fn a_refusal_is_the_output_when_there_is_no_other_text() {
+fn a_refusal_fails_the_node_with_what_the_model_said() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     let (call, attempt) = bench.open();
     let mut answer = bench::answer(call, "", &[], FinishReason::Refusal);
     Arc::make_mut(&mut answer.message).content = vec![Part::Refusal { text: "no".into() }];
     bench.give(Input::ModelAnswered { call, attempt, answer });
-    assert_eq!(bench.state().output(), Some(&Json::from("no")));
+    let error = bench.state().error().unwrap();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Denied, "the model refused: no"));
+    assert_eq!(bench.state().totals().usage.input_tokens, Some(10), "it is paid for");
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1
           2 LLM_EXECUTION_REQUEST node=ask
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
-          5 LLM_EXECUTION_COMPLETED node=ask "no"
-          6 NODE_COMPLETED node=ask
-          7 THREAD_COMPLETED node=ask
-        => completed, waits for nothing
+          5 LLM_EXECUTION_FAILED node=ask denied
+          6 NODE_FAILED node=ask attempt=1 denied
+          7 THREAD_FAILED node=ask denied
+        => error, waits for nothing
     "#]]);
+}
+
+#[test]
+fn an_answer_that_ended_before_any_text_fails_the_node() {
+    for (finish_reason, text, kind) in [
+        (FinishReason::Length, "", Some(ErrorKind::Limit)),
+        (FinishReason::Length, " \n", Some(ErrorKind::Limit)),
+        (FinishReason::Length, "half an ans", None),
+        (FinishReason::Other, "", Some(ErrorKind::MalformedResponse)),
+        (FinishReason::Refusal, "I will not.", Some(ErrorKind::Denied)),
+        (FinishReason::Stop, "", None),
+    ] {
+        let mut bench = Bench::new(ONE_LLM, "hello");
+        let (call, attempt) = bench.open();
+        bench.give(Input::ModelAnswered { call, attempt, answer: bench::answer(call, text, &[], finish_reason) });
+        assert_eq!(bench.state().error().map(|error| error.kind), kind, "{finish_reason:?} {text:?}");
+    }
+}
+
+#[test]
+fn an_answer_of_an_older_version_is_taken_as_it_was() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    let (call, attempt) = bench.open();
+    let answer = bench::answer(call, "I will not.", &[], FinishReason::Refusal);
+    bench.give(Input::ModelAnswered { call, attempt, answer });
+    let (_, stored) = bench.log.iter().find(|(_, event)| matches!(event, Event::LlmCallCompleted(_))).unwrap();
+    let kind = stored.event_type();
+    assert!(kind.version > 1);
+    let read = Event::decode(kind.code, 1, &stored.encode_as(1).unwrap()).unwrap();
+    let Event::LlmCallCompleted(read) = read else { panic!("{read:?}") };
+    assert_eq!((read.unusable, read.usage_source), (None, crate::message::UsageSource::Provider));
 }
 
 #[test]

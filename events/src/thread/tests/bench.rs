@@ -303,6 +303,7 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         response_id: None,
         cached: false,
         duration_ms: 0,
+        usage_source: crate::message::UsageSource::Provider,
     }
 }
 

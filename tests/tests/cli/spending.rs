@@ -1,0 +1,127 @@
+//! What models cost: budgets that hold whatever the provider reports, and sums that say what they miss.
+
+use rethread_tests::binary::Scene;
+use rethread_tests::provider::{Provider, Said, Wire};
+use serde_json::{Value, json};
+
+/// An answer of Chat Completions that reports nothing about tokens.
+fn silent() -> Value {
+    json!({
+        "id": "c1", "model": "some-model",
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": "one two three" }, "finish_reason": "stop" }],
+    })
+}
+
+/// An answer with cached input, in Anthropic's words.
+fn cached() -> Value {
+    json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "some-model",
+        "content": [{ "type": "text", "text": "one" }], "stop_reason": "end_turn", "stop_sequence": null,
+        "usage": { "input_tokens": 10, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 80, "output_tokens": 5 },
+    })
+}
+
+/// A folder with the profiles `priced` and `unpriced`, and a workflow that calls `profile` ten times.
+fn scene(provider: &Provider, wire: Wire, profile: &str, budget: &str) -> Scene {
+    let scene = Scene::new();
+    let (url, name) = (provider.base_url(wire), wire.provider());
+    let common = format!("provider = \"{name}\"\nmodel = \"some-model\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
+    let prices = "prices = { input = 1000000000, output = 1000000000 }\n";
+    scene.write("rethread.toml", format!("[profiles.priced]\n{common}{prices}\n[profiles.unpriced]\n{common}"));
+    scene.write(
+        "work.yaml",
+        format!(
+            "version: '1'\nname: spending\nbudget: {budget}\nnodes:\n  - id: l\n    loop: {{times: 10, body: {{nodes: \
+             [{{id: a, llm: {{profile_id: {profile}, user_prompt: x}}}}]}}}}\n"
+        ),
+    );
+    scene
+}
+
+#[test]
+fn a_token_budget_holds_when_the_provider_reports_nothing() {
+    let provider = Provider::start(|_, _| Said::Whole(silent()));
+    let scene = scene(&provider, Wire::OpenaiChat, "unpriced", "{tokens: 25, on_exceeded: fail}");
+    let failed = scene.run("run work.yaml --json").code(1).json();
+    assert_eq!(failed["error"]["kind"], "limit", "{failed}");
+    let n = provider.take_bodies().len();
+    assert!((1..10).contains(&n), "{n} calls");
+    let answers = scene.run("events last --jsonl --type LLM_CALL_COMPLETED").ok().lines();
+    assert_eq!(answers.len(), n);
+    for answer in &answers {
+        assert_eq!(answer["data"]["usage_source"], "counted", "{answer}");
+        assert_eq!(answer["data"]["usage"]["output_tokens"], 3, "{answer}");
+    }
+    assert!(failed["usage"]["total_tokens"].as_u64().unwrap() >= 25, "{failed}");
+}
+
+#[test]
+fn a_budget_in_money_holds_by_counted_tokens() {
+    let provider = Provider::start(|_, _| Said::Whole(silent()));
+    let scene = scene(&provider, Wire::OpenaiChat, "priced", "{cost_nanousd: 20000, on_exceeded: fail}");
+    let failed = scene.run("run work.yaml --json").code(1).json();
+    assert_eq!((&failed["error"]["kind"], &failed["usage"]["cost_is_partial"]), (&json!("limit"), &json!(false)));
+    let n = provider.take_bodies().len();
+    assert!((1..10).contains(&n), "{n} calls");
+}
+
+#[test]
+fn a_budget_in_money_without_prices_is_refused_at_the_start() {
+    let provider = Provider::start(|_, _| Said::Text("yes".into()));
+    let refused = scene(&provider, Wire::OpenaiChat, "unpriced", "{usd: '0.0001'}");
+    refused
+        .run("run work.yaml")
+        .code(3)
+        .says("budget.usd: a budget in money cannot hold: the price is not known of profile `unpriced`")
+        .says("give the profile `prices`, or say `on_unpriced: allow`");
+    assert_eq!(refused.run("threads --json").ok().json(), json!([]), "nothing was started");
+    assert_eq!(provider.take_bodies().len(), 0);
+    let allowed = scene(&provider, Wire::OpenaiChat, "unpriced", "{usd: '0.0001', on_unpriced: allow}");
+    let ran = allowed.run("run work.yaml --json").ok().json();
+    let sums = (&ran["usage"]["n_unpriced"], &ran["usage"]["cost_is_partial"], &ran["usage"]["cost_nanousd"]);
+    assert_eq!(sums, (&json!(10), &json!(true), &Value::Null));
+    assert_eq!(provider.take_bodies().len(), 10);
+}
+
+#[test]
+fn a_sum_says_that_it_misses_a_price() {
+    let provider = Provider::start(|_, _| Said::Text("yes".into()));
+    let scene = scene(&provider, Wire::OpenaiChat, "priced", "{usd: '1', on_unpriced: allow}");
+    scene.write(
+        "both.yaml",
+        "version: '1'\nname: both\nnodes:\n  - {id: a, llm: {profile_id: priced, user_prompt: x}}\n  - id: p\n    \
+         parallel: {branches: {one: {nodes: [{id: b, llm: {profile_id: unpriced, user_prompt: x}}]}}}\n",
+    );
+    let ran = scene.run("run both.yaml --json").ok().json();
+    assert_eq!((&ran["usage"]["n_unpriced"], &ran["usage"]["cost_is_partial"]), (&json!(1), &json!(true)), "{ran}");
+    assert_eq!(ran["usage"]["cost_nanousd"], 11_000);
+    let shown = scene.run("show last").ok().stdout;
+    assert!(shown.contains("$0.000011 without 1 call of unknown price"), "{shown}");
+    let moment = scene.run("show last --json").ok().json();
+    assert_eq!(moment["usage"], ran["usage"]);
+}
+
+#[test]
+fn tokens_of_a_budget_hold_cached_input_of_every_provider() {
+    let provider = Provider::start(|_, _| Said::Whole(cached()));
+    let scene = scene(&provider, Wire::Anthropic, "unpriced", "{tokens: 1500, on_exceeded: fail}");
+    let failed = scene.run("run work.yaml --json").code(1).json();
+    assert_eq!(failed["error"]["kind"], "limit", "{failed}");
+    assert_eq!(provider.take_bodies().len(), 2);
+    let usage = &failed["usage"];
+    let figures = ["input_tokens", "output_tokens", "total_tokens", "cached_input_tokens", "cache_write_tokens"];
+    assert_eq!(figures.map(|name| usage[name].as_u64().unwrap()), [1980, 10, 1990, 1800, 160]);
+}
+
+#[test]
+fn a_refusal_of_a_provider_fails_its_node() {
+    let message = json!({ "role": "assistant", "content": null, "refusal": "I cannot help with that." });
+    let answer =
+        json!({ "id": "c1", "model": "m", "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] });
+    let provider = Provider::start(move |_, _| Said::Whole(answer.clone()));
+    let scene = scene(&provider, Wire::OpenaiChat, "unpriced", "{tokens: 100000}");
+    let failed = scene.run("run work.yaml --json").code(1).json();
+    let told = (failed["error"]["kind"].as_str(), failed["error"]["message"].as_str());
+    assert_eq!(told.0, Some("denied"), "{failed}");
+    assert!(told.1.unwrap().contains("the model refused: I cannot help with that."), "{failed}");
+}
