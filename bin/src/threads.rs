@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
-use rethread_events::thread::{PlanRun, Totals};
+use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
 use crate::branches::{self, Branch};
@@ -213,7 +213,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
             totals.n_tool_calls,
             tokens(totals.usage.input_tokens),
             tokens(totals.usage.output_tokens),
-            cost_in_words(totals),
+            cost_in_words(state),
         ),
     );
     for checkpoint in state.checkpoints() {
@@ -274,8 +274,11 @@ pub(crate) fn dollars(nano: u64) -> String {
 }
 
 /// What the calls cost, as far as it is known, and how many are missing from it.
-fn cost_in_words(totals: &Totals) -> String {
+fn cost_in_words(state: &State) -> String {
+    let totals = state.totals();
+    let is_in_money = state.budget().is_some_and(|budget| budget.cost_nanousd.is_some());
     match (totals.cost_nanousd, totals.n_unpriced) {
+        (None, n) if n > 0 && is_in_money => ", cost unknown".to_owned(),
         (None, _) => String::new(),
         (Some(cost), 0) => format!(", {}", dollars(cost)),
         (Some(cost), n) => format!(

@@ -81,6 +81,8 @@ fn a_budget_in_money_without_prices_is_refused_at_the_start() {
     let sums = (&ran["usage"]["n_unpriced"], &ran["usage"]["cost_is_partial"], &ran["usage"]["cost_nanousd"]);
     assert_eq!(sums, (&json!(10), &json!(true), &Value::Null));
     assert_eq!(provider.take_bodies().len(), 10);
+    let shown = allowed.run("show last").ok().stdout;
+    assert!(shown.contains(" out, cost unknown"), "{shown}");
 }
 
 #[test]
