@@ -383,7 +383,7 @@ fn a_text_that_is_a_json_object_or_list_is_the_value() {
     let value = |text: &str| {
         let result = json!({ "content": [{ "type": "text", "text": text }] });
         let result = serde_json::from_value(result).unwrap();
-        super::answer::from(result, None).unwrap().value.map(|value| value.0)
+        super::answer::from(result, None).unwrap().value.map(|value| value.0.as_ref().clone())
     };
     assert_eq!(value(r#"{"n": 1}"#), Some(json!({ "n": 1 })));
     assert_eq!(value("[1, 2]"), Some(json!([1, 2])));
