@@ -35,7 +35,12 @@ pub struct ForkRequest {
     /// The id that the new thread gets; one of its own when absent. Beginning a second thread with the same id is a
     /// conflict, so an id of the caller's makes forking safe to repeat.
     pub id: Option<ThreadId>,
+    /// Whether it begins paused: nothing of it runs, here or in any later process, until it is resumed.
+    pub paused: bool,
 }
+
+/// The reason of the pause in which a fork begins.
+const NOT_RUN: &str = "the fork was made without running it";
 
 /// The answer to a question that a fork inherits.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +129,7 @@ impl ThreadHandle {
         };
         let id = fork.id.unwrap_or_else(Inner::new_thread_id);
         let (reply, answer) = oneshot::channel();
-        let begun = Fork { changes, branch: None, branches };
+        let begun = Fork { changes, branches, paused: fork.paused.then(|| NOT_RUN.to_owned()), ..Fork::default() };
         let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
         inner.begin(id, Begin::Fork { parent, fork: begun, answers, workflow, trace: None, reply })?;

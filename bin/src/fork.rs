@@ -45,7 +45,7 @@ pub(crate) struct ForkArgs {
     /// Go on with the workflow in this file; branches that have begun finish on the old one
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Only make the thread: `rethread resume` runs it
+    /// Make the thread and leave it paused: `rethread resume` runs it
     #[arg(long)]
     no_run: bool,
     #[command(flatten)]
@@ -120,6 +120,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
             let body = json!({
                 "seq": at, "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
                 "definition": workflow.as_ref().map(|workflow| workflow.spec()), "answers": by_name(&answers),
+                "run": !args.no_run,
             });
             let forked = server.fork(parent.id(), &body).await;
             runtime.thread(forked.map_err(|error| match (error.kind.as_deref(), &args.workflow) {
@@ -128,7 +129,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
             })?)
         }
         None => {
-            let fork = ForkRequest { at, changes, workflow, answers, id: None };
+            let fork = ForkRequest { at, changes, workflow, answers, id: None, paused: args.no_run };
             parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
                 (RuntimeError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
                 (RuntimeError::NoInteraction(question), _) => Failure::new(NOT_FOUND, does_not_wait(&question)),

@@ -47,6 +47,8 @@ pub(crate) struct Fork {
     /// a moment the fork begins where the last of them was asked.
     #[schema(value_type = Option<Object>)]
     answers: Option<Ordered<Json>>,
+    /// Whether the thread runs at once, which it does when absent. `false` leaves it paused until it is resumed.
+    run: Option<bool>,
 }
 
 /// Starts a new thread that goes on from a moment of this one, which stays as it is. Calls that were open at that
@@ -92,7 +94,8 @@ async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId)
             .map_err(|error| Problem::new(Kind::InvalidRequest, format!("`answers`: {error}")))
     });
     let answers = answers.collect::<Result<_, _>>()?;
-    let forked = parent.fork(ForkRequest { at, changes, workflow, answers, id: Some(id) });
+    let forked =
+        parent.fork(ForkRequest { at, changes, workflow, answers, id: Some(id), paused: fork.run == Some(false) });
     forked.await.map_err(|error| match error {
         RuntimeError::NoInteraction(question) => {
             Problem::new(Kind::NoInteraction, does_not_wait(&question)).at("interaction", question)

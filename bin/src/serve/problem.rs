@@ -315,7 +315,8 @@ impl From<RuntimeError> for Problem {
                     Rejected::Ended { .. }
                     | Rejected::NotPaused
                     | Rejected::AlreadyPaused
-                    | Rejected::LabelTaken(_) => Kind::Conflict,
+                    | Rejected::LabelTaken(_)
+                    | Rejected::NotRead { .. } => Kind::Conflict,
                 };
                 let next = match source {
                     Rejected::Ended { .. } => ": fork it to go on from one of its moments",

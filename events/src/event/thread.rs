@@ -217,4 +217,6 @@ pub enum WarningCode {
     ContextOverLimit,
     /// A budget in money is set and what a model call cost is not known: it is not counted.
     UnknownCost,
+    /// A thread ends and no model has read a message that the application added for the user.
+    UnreadMessage,
 }

@@ -8,6 +8,9 @@ use std::io;
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use super::nesting;
+use crate::json::Json;
+
 /// The most bytes of a rendered template, and of an expression's value as JSON.
 pub const RESULT_BYTES_MAX: usize = 16 << 20;
 
@@ -19,6 +22,9 @@ pub(super) fn install(environment: &mut Environment<'_>) {
     environment.add_filter("indent", indent);
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
+    // The engine's own escapes for HTML.
+    environment.add_filter("tojson", tojson);
+    environment.add_filter("fromjson", fromjson);
     // A width, a count or a precision out of somebody's data would decide how much memory they take.
     for filter in ["format", "batch", "slice", "pprint"] {
         environment.remove_filter(filter);
@@ -83,6 +89,32 @@ fn join(values: Value, between: Option<&str>, rest: Rest<Value>) -> Result<Strin
         }
     }
     Ok(joined)
+}
+
+/// A value as JSON.
+fn tojson(value: &Value) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    nesting::check(value)?;
+    let mut json = Limited::new();
+    match serde_json::to_writer(&mut json, value) {
+        Ok(()) => Ok(String::from_utf8_lossy(&json.bytes).into_owned()),
+        Err(_) if json.is_full => Err(too_large()),
+        Err(e) => Err(Error::new(ErrorKind::BadSerialization, e.to_string())),
+    }
+}
+
+/// The value of a JSON text.
+fn fromjson(text: &str) -> Result<Value, Error> {
+    let value: serde_json::Value = serde_json::from_str(text)
+        .map_err(|e| Error::new(ErrorKind::InvalidOperation, format!("the text is not JSON: {e}")))?;
+    let value = Json::from(value);
+    if value.is_too_deep() {
+        let message = format!("the JSON is nested deeper than {} levels", Json::DEPTH_MAX);
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    Ok(minijinja::value::Serde(value.into_value()).into())
 }
 
 /// Takes so many bytes and no more.

@@ -532,3 +532,38 @@ fn a_variable_is_converted_once_however_often_it_is_mentioned() {
     assert!(text.starts_with("0123") && text.ends_with("9899"));
     assert_eq!(n.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
+
+#[test]
+fn json_is_read_and_written_by_filters() {
+    check(
+        &[
+            r#"'{"total": 80, "items": [1, "<b>"]}' | fromjson"#,
+            r#"('[1, 2]' | fromjson)[1] + 1"#,
+            "'80' | fromjson",
+            "'no' | fromjson",
+            "map | tojson",
+            "'<b>' | tojson",
+            "nothing | tojson",
+            "map | tojson | fromjson == map",
+            "missing | tojson",
+            "missing | fromjson",
+            "n | fromjson",
+            "('[' ~ deep ~ ']') | fromjson",
+        ],
+        value,
+        expect![[r#"
+            '{"total": 80, "items": [1, "<b>"]}' | fromjson => {"items":[1,"<b>"],"total":80}
+            ('[1, 2]' | fromjson)[1] + 1 => 3
+            '80' | fromjson => 80
+            'no' | fromjson => error: invalid operation: the text is not JSON: expected ident at line 1 column 2 in `'no' | fromjson`
+            map | tojson => "{\"a b\":1,\"k\":{\"deep\":true}}"
+            '<b>' | tojson => "\"<b>\""
+            nothing | tojson => "null"
+            map | tojson | fromjson == map => true
+            missing | tojson => error: undefined value in `missing | tojson`
+            missing | fromjson => error: invalid operation: value is not a string in `missing | fromjson`
+            n | fromjson => error: invalid operation: value is not a string in `n | fromjson`
+            ('[' ~ deep ~ ']') | fromjson => error: invalid operation: the JSON is nested deeper than 100 levels in `('[' ~ deep ~ ']') | fromjson`
+        "#]],
+    );
+}

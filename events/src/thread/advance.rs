@@ -87,7 +87,8 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundi
             .or_else(|| match agent_loop.gate(around.now) {
                 Gate::Owes(event) => Some(*event),
                 Gate::Shut => None,
-                Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| agent_loop.advance(around)),
+                Gate::Open => summaries::before_call(state, agent_loop, around)
+                    .or_else(|| agent_loop.advance(state.conversation.has_unread(), around)),
             }),
         Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Processing(run) => processors::advance(state, run, around),

@@ -122,10 +122,25 @@ impl AgentLoop {
         }
     }
 
-    /// The event the loop owes to itself.
-    pub(super) fn advance(&self, around: &Surroundings<'_>) -> Option<Event> {
+    /// Whether the model is to be called: it was not yet, it has the results of its tools, or the user said more after
+    /// the call that it has answered.
+    pub(super) fn is_to_ask(&self, has_unread: bool) -> bool {
+        match self.stage {
+            Stage::ToAsk => true,
+            Stage::Answered { .. } => has_unread && !self.is_at_limit(),
+            _ => false,
+        }
+    }
+
+    /// Whether the model has been called as often as it may be.
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.iteration >= self.request.max_iterations
+    }
+
+    /// The event the loop owes to itself. `has_unread`: whether the user said something that the model has not read.
+    pub(super) fn advance(&self, has_unread: bool, around: &Surroundings<'_>) -> Option<Event> {
         match &self.stage {
-            Stage::ToAsk if self.iteration >= self.request.max_iterations => {
+            Stage::ToAsk if self.is_at_limit() => {
                 let n = self.request.max_iterations;
                 let message = match self.course {
                     Course::React | Course::Several => {
@@ -138,10 +153,11 @@ impl AgentLoop {
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
             Stage::ToAsk if self.course == Course::Several => panel::first(self, around),
-            Stage::ToAsk => {
+            _ if self.is_to_ask(has_unread) => {
                 let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
                 Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
             }
+            Stage::ToAsk => None,
             Stage::Panel(panel) => panel.next(self, around),
             Stage::Asking(open) if self.request.relay => {
                 Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
@@ -173,7 +189,10 @@ impl AgentLoop {
             return self.aside_requested(seq, at, aside);
         }
         let is_held = !matches!(self.gate(at), Gate::Open) || self.course == Course::Several;
-        if !matches!(self.stage, Stage::ToAsk) || is_held || event.iteration != self.iteration + 1 {
+        if !matches!(self.stage, Stage::ToAsk | Stage::Answered { .. })
+            || is_held
+            || event.iteration != self.iteration + 1
+        {
             return Err(Unfit("no model call is due"));
         }
         self.iteration = event.iteration;

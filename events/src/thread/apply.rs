@@ -122,7 +122,15 @@ impl State {
                 conversation.say(seq, Arc::new(Message::text(Role::User, &e.prompt)));
                 Ok(())
             }
-            Event::LlmCallRequested(e) => self.agent_loop()?.call_requested(seq, at, e),
+            Event::LlmCallRequested(e) => {
+                let agent_loop = self.agent_loop()?;
+                agent_loop.call_requested(seq, at, e)?;
+                // All of several models read what the first of them does.
+                if agent_loop.panel().is_none_or(|panel| panel.first == Some(CallId(seq))) {
+                    self.conversation_mut().read(CallId(seq));
+                }
+                Ok(())
+            }
             Event::LlmCallRetried(e) if self.judging().is_some() => {
                 let clock = self.clock(at);
                 self.judge_again(at, clock, e.call, e.attempt)

@@ -105,7 +105,8 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
 /// The end of an agent loop that has no call left, or a pause before it.
 pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
     let n_max = agent_loop.request.max_iterations;
-    let has_none_left = matches!(agent_loop.stage, Stage::ToAsk) && agent_loop.iteration >= n_max;
+    let has_more_to_read = agent_loop.has_answered() && state.conversation.has_unread();
+    let has_none_left = (matches!(agent_loop.stage, Stage::ToAsk) || has_more_to_read) && agent_loop.is_at_limit();
     // What the strategy has to say before the next call takes no call.
     let is_at_limit =
         agent_loop.has_decided_enough() || has_none_left && matches!(agent_loop.gate(Time::default()), Gate::Open);
@@ -116,7 +117,12 @@ pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Eve
 /// A pause at a limit, where the thread was started to do so.
 pub(super) fn pause(state: &State, what: &str) -> Option<Event> {
     let reason = format!("{what}; go on with: rethread resume {} --more N", state.thread());
-    (state.run.as_ref()?.on_limit == OnLimit::Pause).then(|| ThreadPaused { reason: Some(reason) }.into())
+    pauses_at_limit(state).then(|| ThreadPaused { reason: Some(reason) }.into())
+}
+
+/// Whether the thread was started to pause at its limits.
+pub(super) fn pauses_at_limit(state: &State) -> bool {
+    state.run.as_ref().is_some_and(|run| run.on_limit == OnLimit::Pause)
 }
 
 /// Limits are raised; a paused thread goes on.

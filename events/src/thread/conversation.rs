@@ -32,6 +32,8 @@ pub struct Conversation {
     pub turn_from: u64,
     /// The index of the instructions in force, so that finding them costs the same however long the thread is.
     system_at: Option<u64>,
+    /// The last call of a model that read all there was: what the application adds later is unread.
+    read_by: Option<CallId>,
 }
 
 /// A place in a conversation to come back to.
@@ -63,6 +65,24 @@ impl Conversation {
     fn end_before(&self, call: CallId) -> usize {
         let added_since = self.entries.iter().rev().take_while(|entry| entry.added && entry.seq > call.0).count();
         self.entries.len() - added_since
+    }
+
+    /// A model is called with everything that was said so far.
+    pub(super) fn read(&mut self, call: CallId) {
+        self.read_by = Some(call);
+    }
+
+    /// The event of the first message since `from` that the application added for the user and that no model has read.
+    pub(super) fn unread_since(&self, from: Seq) -> Option<Seq> {
+        let from = self.read_by.map_or(from, |call| from.max(call.0.next()));
+        let added = |entry: &&Entry| entry.added && entry.message.role == Role::User;
+        let since = self.entries.iter().rev().take_while(|entry| entry.seq >= from);
+        since.filter(added).last().map(|entry| entry.seq)
+    }
+
+    /// Whether the user said something that no model has read.
+    pub(super) fn has_unread(&self) -> bool {
+        self.unread_since(Seq(0)).is_some()
     }
 
     /// Adds a message of a node at the end.
@@ -164,6 +184,7 @@ impl Conversation {
             }
         }
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
+        self.read_by = old.read_by;
     }
 }
 

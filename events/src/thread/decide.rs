@@ -17,7 +17,7 @@ use crate::event::{
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, Time};
 use crate::json::Json;
-use crate::message::Part;
+use crate::message::{Message, Part, Role};
 use crate::tool::Recovery;
 use crate::workflow::Workflow;
 
@@ -136,6 +136,7 @@ pub(super) fn decide(
         Input::AddMessage(message) => {
             still_running(state)?;
             check::added_message(&message)?;
+            will_be_read(state, &message)?;
             Ok(vec![MessageAdded { message: message.into() }.into()])
         }
         Input::SetVariables(variables) => {
@@ -158,6 +159,20 @@ fn still_running(state: &State) -> Result<(), Rejected> {
         return Err(Rejected::Invalid("the thread has not begun".into()));
     }
     if state.is_ended() { Err(Rejected::Ended { status: state.status() }) } else { Ok(()) }
+}
+
+/// A message of the user is answered by one more call of the model that is at work. Where that may make no more and the
+/// thread does not pause for it, the message is refused.
+fn will_be_read(state: &State, message: &Message) -> Result<(), Rejected> {
+    match state.node_run().map(|run| &run.work) {
+        Some(Work::Llm(agent_loop))
+            if message.role == Role::User && agent_loop.is_at_limit() && !bounds::pauses_at_limit(state) =>
+        {
+            let request = &agent_loop.request;
+            Err(Rejected::NotRead { node: request.node.clone(), n: request.max_iterations })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn because(what: &str, reason: Option<&str>) -> String {

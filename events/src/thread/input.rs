@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bin::Ordered;
 use crate::event::{LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, ThreadId};
+use crate::ids::{CallId, Hash, NodeId, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
 
@@ -264,6 +264,17 @@ pub enum Rejected {
     /// The name is taken.
     #[error("the thread has a checkpoint `{0}` already")]
     LabelTaken(String),
+    /// The model reads no more messages in this node.
+    #[error(
+        "node `{node}` makes the last of its {n} model calls (max_iterations), which cannot read the message any more: \
+         send it when the node has ended, or raise the limit"
+    )]
+    NotRead {
+        /// The node.
+        node: NodeId,
+        /// How many model calls it may make.
+        n: u32,
+    },
     /// What was given cannot be used.
     #[error("{0}")]
     Invalid(String),

@@ -42,7 +42,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::event::{BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadStarted};
+use crate::event::{
+    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
+};
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
@@ -206,6 +208,8 @@ pub struct Fork {
     pub branch: Option<BranchOf>,
     /// The threads that take the places of the parent's branches that run.
     pub branches: Vec<ReplacedBranch>,
+    /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
+    pub paused: Option<String>,
 }
 
 /// A run of a workflow: the fold of its events and the definition it runs on.
@@ -261,7 +265,7 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { mut changes, branch, branches } = fork;
+        let Fork { mut changes, branch, branches, paused } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
@@ -269,7 +273,8 @@ impl Thread {
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let around = &thread.state.around_at(around);
-        let mut events = thread.follow_only(vec![forked.into()], around)?;
+        let paused = paused.map(|reason| ThreadPaused { reason: Some(reason) }.into());
+        let mut events = thread.follow_only(std::iter::once(forked.into()).chain(paused).collect(), around)?;
         let recovered = closing::recover(&thread.state, around);
         events.extend(thread.follow(recovered, around)?);
         Ok((thread, events))
@@ -317,6 +322,10 @@ impl Thread {
             bytes = bytes.saturating_add(event.bytes_at_most());
             if bytes > STEP_BYTES_MAX && !events.is_empty() {
                 break;
+            }
+            if let Some(warning) = warnings::ahead(&self.state, &event) {
+                self.state.apply(around.now, &warning)?;
+                events.push(warning);
             }
             self.state.apply(around.now, &event)?;
             let behind = warnings::behind(&self.state, &event, around);

@@ -115,14 +115,13 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surrou
     let plan = agent_loop.request.summary.as_ref()?;
     let n_now = state.conversation.entries.len();
     let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
+    let is_to_ask = agent_loop.is_to_ask(state.conversation.has_unread());
     let (tokens, n_shown, written) = match &agent_loop.stage {
         Stage::Summarizing(open) if open.asking.is_some() => return None,
         Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
-        Stage::ToAsk => {
+        _ if is_to_ask => {
             let next = state.next_request(agent_loop);
-            if agent_loop.iteration >= agent_loop.request.max_iterations
-                || !around.models.is_longer(&next, plan.token_limit)
-            {
+            if agent_loop.is_at_limit() || !around.models.is_longer(&next, plan.token_limit) {
                 return None;
             }
             (around.models.count(&next), n_now, &[][..])
@@ -135,7 +134,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surrou
         let said = messages.iter().filter(|message| message.role != Role::System).cloned();
         around.models.count(&state.request_with(agent_loop, said.collect()))
     };
-    if matches!(agent_loop.stage, Stage::ToAsk) {
+    if is_to_ask {
         let bare: Vec<_> = items(shown, &stretches, |_| String::new());
         let left = whole(shown, &bare).ok().filter(|left| check::context(left).is_ok())?;
         if stretches.is_empty() || tokens.saturating_sub(count(&left)).saturating_mul(WORTH) < plan.token_limit {

@@ -2,6 +2,21 @@
 
 use super::{State, Surroundings, bounds};
 use crate::event::{Event, Warning, WarningCode};
+use crate::ids::Seq;
+
+/// What comes right before an event that the machine owes to itself.
+pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
+    let Event::ThreadCompleted(_) = event else {
+        return None;
+    };
+    // A fork or a branch leaves to its parent what that was told.
+    let own_from = state.forked_from().map_or(Seq(0), |(_, seq)| seq.next());
+    let unread = state.conversation.unread_since(own_from)?;
+    let detail = format!(
+        "no model has read the message of the user that was added with seq {unread}: no model call followed it"
+    );
+    Some(Warning { code: WarningCode::UnreadMessage, call: None, detail }.into())
+}
 
 /// What stands right behind an event that the machine owed to itself.
 pub(super) fn behind(state: &State, event: &Event, around: &Surroundings<'_>) -> Option<Event> {

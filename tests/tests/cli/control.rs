@@ -116,6 +116,10 @@ fn a_fork_goes_on_from_a_moment_with_what_was_changed() {
 
     let made = scene.run(&format!("fork {parent} --at looked --no-run --json")).ok().json();
     assert_eq!(made["forked_from"], parent.as_str());
+    // Not by the way either, when something else runs threads of this log.
+    scene.run("run greeting.yaml").ok();
+    let state = scene.run(&format!("replay {} --json", id_of(&made))).ok().json();
+    assert_eq!(state["status"], "paused");
     let resumed = scene.run(&format!("resume {} --json", id_of(&made))).ok().json();
     assert_eq!(resumed["output"], "Hello, all of you.");
 }

@@ -11,6 +11,7 @@ mod eventsource;
 mod generated;
 mod http;
 mod idempotency;
+mod messages;
 mod page;
 mod place;
 mod remote;

@@ -79,7 +79,7 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
     let fork =
         place.scene.run_args(["fork", thread, "--at", "greeted", "--set", "colour=\"green\"", "--no-run", "--json"]);
     let fork = fork.ok().json()["thread_id"].as_str().unwrap().to_owned();
-    assert_eq!(place.at_rest(&fork)["status"], "waiting");
+    assert_eq!(place.at_rest(&fork)["status"], "paused");
     place.scene.run(&format!("cancel {fork}")).ok();
     place.scene.run(&format!("resume {fork}")).code(7).says("has ended");
     place.scene.run(&format!("resume {thread} --no-input --json")).code(4);

@@ -76,7 +76,7 @@ impl State {
         };
         let open = match self.work_of(&e.node)? {
             Work::Llm(agent_loop) => {
-                if matches!(agent_loop.stage, Stage::ToAsk) {
+                if matches!(agent_loop.stage, Stage::ToAsk | Stage::Answered { .. }) {
                     agent_loop.stage = Stage::Summarizing(fresh());
                 }
                 match &mut agent_loop.stage {
@@ -140,7 +140,7 @@ impl State {
             return Err(Unfit("no agent loop is running"));
         };
         match &agent_loop.stage {
-            Stage::ToAsk => {}
+            Stage::ToAsk | Stage::Answered { .. } => {}
             Stage::Summarizing(open) if open.asking.is_none() => {}
             _ => return Err(Unfit("no summary is due")),
         }

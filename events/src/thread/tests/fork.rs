@@ -49,6 +49,7 @@ nodes:
     bench.tool_says("three");
     bench.give(Input::AddMessage(Message::text(Role::User, "hurry")));
     bench.says("a draft");
+    bench.says("a shorter draft");
     bench.give(Input::Pause { reason: None });
     bench.give(Input::Resume);
     bench.person_says(serde_json::json!(true));
@@ -107,17 +108,17 @@ fn changes_of_a_fork_reach_the_nodes_that_follow() {
     fork.note(format_args!("{:?}", request.execution.model));
     fork.note_request();
     fork.check(expect![[r#"
-         20 THREAD_FORKED
-         21 USER_INTERACTION_RESPONDED interaction=19
-         22 USER_INTERACTION_PROCESSED interaction=19
-         23 NODE_COMPLETED node=approve
-         24 NODE_STARTED node=store attempt=1
-         25 TOOL_EXECUTION_REQUEST name=put
-         26 TOOL_EXECUTION_COMPLETED call=25
-         27 NODE_COMPLETED node=store
-         28 NODE_STARTED node=check attempt=1
-         29 LLM_EXECUTION_REQUEST node=check
-         30 LLM_CALL_REQUESTED 1
+         22 THREAD_FORKED
+         23 USER_INTERACTION_RESPONDED interaction=21
+         24 USER_INTERACTION_PROCESSED interaction=21
+         25 NODE_COMPLETED node=approve
+         26 NODE_STARTED node=store attempt=1
+         27 TOOL_EXECUTION_REQUEST name=put
+         28 TOOL_EXECUTION_COMPLETED call=27
+         29 NODE_COMPLETED node=store
+         30 NODE_STARTED node=check attempt=1
+         31 LLM_EXECUTION_REQUEST node=check
+         32 LLM_CALL_REQUESTED 1
             ModelChoice { profile: Some("large"), provider: None, model: None, temperature: None, max_tokens: None, stream: false, extra: None }
             model is called, tools None:
               user: Write on tea
@@ -127,6 +128,7 @@ fn changes_of_a_fork_reach_the_nodes_that_follow() {
               tool: c3_2: three
               assistant: a draft
               user: hurry
+              assistant: a shorter draft
               user: Check coffee well
         => running, waits for the world until +60010
     "#]]);

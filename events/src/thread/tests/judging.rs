@@ -193,7 +193,8 @@ fn an_open_judgement_is_asked_again_after_a_crash() {
          13 ROUTE_TAKEN from=draft to=polish condition=the text is polite
          14 NODE_STARTED node=polish attempt=1
          15 NODE_COMPLETED node=polish
-         16 THREAD_COMPLETED node=polish
+         16 WARNING "unread_message"
+         17 THREAD_COMPLETED node=polish
         => completed, waits for nothing
     "#]]);
 }

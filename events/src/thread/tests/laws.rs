@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::{AskedTool, Decision, Weight};
+use crate::event::{AskedTool, Decision, WarningCode, Weight};
 use crate::ids::ThreadId;
 use crate::runs::{NodeResult, Runs};
 use crate::thread::rerun::Rerun;
@@ -18,6 +18,7 @@ pub(super) fn hold(bench: &Bench) {
     for (i, (at, event)) in bench.log.iter().enumerate() {
         let stored = stored_and_back(event);
         let before = state.clone();
+        the_loop_has_read_what_was_said(bench, &before, event);
         state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
         of_fork.apply(*at, &stored).unwrap();
         if event.event_type().weight == Weight::Informational {
@@ -37,6 +38,7 @@ pub(super) fn hold(bench: &Bench) {
     every_call_ends_once(bench);
     what_needs_approval_runs_with_it_only(bench);
     what_wrote_is_never_repeated(bench);
+    a_message_is_read_or_a_warning_names_it(bench);
     the_results_of_nodes_add_up(bench);
     it_runs_again_as_it_ran(bench);
 }
@@ -69,6 +71,31 @@ fn owes_or_waits(bench: &Bench, state: &State) {
 fn snapshots_come_back(state: &State) {
     let bytes = crate::bin::encode(state).unwrap();
     assert_eq!(&crate::bin::decode::<State>(&bytes).unwrap(), state);
+}
+
+/// An agent loop does not end with an answer while the user has said more and it may call the model again.
+fn the_loop_has_read_what_was_said(bench: &Bench, before: &State, event: &Event) {
+    if let (Event::LlmExecutionCompleted(_), Some(NodeRun { work: Work::Llm(agent_loop), .. })) =
+        (event, before.node_run())
+    {
+        let has_unread = before.conversation().has_unread();
+        assert!(!has_unread || agent_loop.is_at_limit(), "the loop ends with a message unread\n{}", bench.out);
+    }
+}
+
+/// A thread that completes has called a model after every message of the user that it took, or warns of it.
+fn a_message_is_read_or_a_warning_names_it(bench: &Bench) {
+    let mut unread = false;
+    for (_, event) in &bench.log {
+        match event {
+            Event::MessageAdded(e) => unread |= e.message.role == Role::User,
+            Event::Warning(e) if e.code == WarningCode::UnreadMessage => unread = false,
+            // What a processor takes out of the conversation is there no more.
+            Event::LlmCallRequested(_) | Event::ContextProcessed(_) | Event::ThreadForked(_) => unread = false,
+            Event::ThreadCompleted(_) => assert!(!unread, "a message was not read\n{}", bench.out),
+            _ => {}
+        }
+    }
 }
 
 /// Unless a batch of tools is running, every tool call of the conversation is followed by exactly one result.

@@ -1,6 +1,9 @@
 //! Messages and variables from the application.
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::event::{LimitRaised, StrategyDecision};
 
 fn add(bench: &mut Bench, text: &str) {
     bench.give(Input::AddMessage(Message::text(Role::User, text)));
@@ -179,4 +182,187 @@ fn a_variable_that_no_expression_could_name_is_refused() {
           4 VARIABLES_UPDATED
         => running, waits for the world until +120000
     "#]]);
+}
+
+#[test]
+fn message_during_the_last_call_is_answered_by_another_call() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    add(&mut bench, "in French, please");
+    bench.says("hello");
+    bench.note_request();
+    bench.says("bonjour");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 MESSAGE_ADDED
+          5 LLM_CALL_COMPLETED call=3
+          6 LLM_CALL_REQUESTED 2
+            model is called, tools Some(Auto):
+              user: hello
+              assistant: hello
+              user: in French, please
+          7 LLM_CALL_COMPLETED call=6
+          8 LLM_EXECUTION_COMPLETED node=ask "bonjour"
+          9 NODE_COMPLETED node=ask
+         10 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn message_that_the_last_allowed_call_cannot_read_is_refused() {
+    let yaml = ONE_LLM.replace("max_iterations: 3", "max_iterations: 1");
+    let mut bench = Bench::new(&yaml, "hello");
+    add(&mut bench, "in French, please");
+    bench.says("hello");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+            refused: node `ask` makes the last of its 1 model calls (max_iterations), which cannot read the message any more: send it when the node has ended, or raise the limit
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=ask "hello"
+          6 NODE_COMPLETED node=ask
+          7 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+
+    let mut bench = Bench::new(&yaml.replace("nodes:", "on_limit: pause\nnodes:"), "hello");
+    add(&mut bench, "in French, please");
+    bench.says("hello");
+    bench.give(Input::Raise(LimitRaised { iterations: Some(1), ..LimitRaised::default() }));
+    bench.says("bonjour");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 MESSAGE_ADDED
+          5 LLM_CALL_COMPLETED call=3
+          6 THREAD_PAUSED "node `ask` has called the model 1 times (max_iterations); go on with: rethread resume 07070707-0707-0707-0707-070707070707 --more N"
+          7 LIMIT_RAISED
+          8 THREAD_RESUMED
+          9 LLM_CALL_REQUESTED 2
+         10 LLM_CALL_COMPLETED call=9
+         11 LLM_EXECUTION_COMPLETED node=ask "bonjour"
+         12 NODE_COMPLETED node=ask
+         13 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn message_after_the_last_model_node_is_named_in_a_warning() {
+    let yaml = "
+version: '1'
+name: ends_with_a_tool
+nodes:
+  - {id: ask, llm: {provider: mock, model: m, user_prompt: hello}}
+  - {id: look, tool: {tool_name: read}}
+";
+    let mut bench = Bench::new(yaml, "hello");
+    bench.says("hello");
+    add(&mut bench, "thank you");
+    bench.tool_says("42");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=ask "hello"
+          6 NODE_COMPLETED node=ask
+          7 NODE_STARTED node=look attempt=1
+          8 TOOL_EXECUTION_REQUEST name=read
+          9 MESSAGE_ADDED
+         10 TOOL_EXECUTION_COMPLETED call=8
+         11 NODE_COMPLETED node=look
+         12 WARNING "unread_message"
+         13 THREAD_COMPLETED node=look
+        => completed, waits for nothing
+    "#]]);
+}
+
+/// How the model comes to its answer, and what it says to a request for a plan or a choice.
+const STRATEGIES: [&str; 4] = [
+    "",
+    ", strategy: {plan_and_execute: {}}",
+    ", strategy: {multi_llm: {profiles: [one, two], by: three, combine: merge}}",
+    ", strategy: {custom: {name: own}}",
+];
+
+proptest! {
+    /// Whenever it comes, before or behind an answer, in a pause or not: a message that was accepted stands in the request
+    /// of a later model call of the node.
+    #[test]
+    fn accepted_message_is_read_whenever_it_comes(
+        n_rounds in 0..3_u32,
+        when in 0..12_usize,
+        in_pause in any::<bool>(),
+        strategy in 0..STRATEGIES.len(),
+        on_limit in prop_oneof![Just("fail"), Just("pause")],
+        max_iterations in 3..7_u32,
+    ) {
+        let yaml = format!(
+            "version: '1'\nname: any\non_limit: {on_limit}\nnodes:\n  - {{id: ask, llm: {{provider: mock, model: m, \
+             user_prompt: hello, tool_mode: auto, max_iterations: {max_iterations}{}}}}}\n",
+            STRATEGIES[strategy]
+        );
+        let mut bench = Bench::new(&yaml, "hello");
+        let (mut n_rounds, mut was_accepted, mut was_read, mut step) = (n_rounds, false, false, 0);
+        while !bench.state().is_ended() {
+            prop_assert!(step < 60, "it does not end\n{}", bench.out);
+            let is_now = step == when;
+            step += 1;
+            if bench.state().is_paused() {
+                bench.give(Input::Raise(LimitRaised { iterations: Some(3), ..LimitRaised::default() }));
+                continue;
+            }
+            if is_now && in_pause {
+                bench.give(Input::Pause { reason: None });
+            } else if is_now {
+                add(&mut bench, "and in French");
+            }
+            let Some(effect) = bench.thread.effects().into_iter().next() else { panic!("{}", bench.out) };
+            match effect {
+                Effect::CallModel(open) => {
+                    let request = bench.state().model_request_of(open.call).unwrap();
+                    was_read |= request.messages.iter().any(|message| message.joined_text().contains("in French"));
+                    match request.form {
+                        Some(_) => bench.says(r#"{"steps": ["look"]}"#),
+                        None if n_rounds > 0 => {
+                            n_rounds -= 1;
+                            bench.asks(&["read"]);
+                        }
+                        None => bench.says("so"),
+                    }
+                }
+                Effect::CallTool(_) => bench.tool_says("42"),
+                Effect::AskStrategy(_) => {
+                    let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = bench.state().node_run() else { panic!() };
+                    bench.decides(match agent_loop.turn() {
+                        Turn::Answered { content, .. } => StrategyDecision::Answer { content },
+                        Turn::ToolsAsked(calls) => StrategyDecision::RunTools { calls },
+                        Turn::Begun | Turn::ToolsEnded => {
+                            StrategyDecision::CallModel { messages: Vec::new(), model: None, tools: None }
+                        }
+                    });
+                }
+                other => panic!("{other:?}"),
+            }
+            if is_now && in_pause && bench.state().is_paused() {
+                add(&mut bench, "and in French");
+                bench.give(Input::Resume);
+            }
+            let was_added = |(_, event): &(Time, Event)| matches!(event, Event::MessageAdded(_));
+            was_accepted |= bench.log.iter().any(was_added);
+        }
+        if bench.state().status() == Status::Completed {
+            prop_assert_eq!(was_accepted, was_read, "{}", bench.out);
+        }
+        laws::hold(&bench);
+    }
 }

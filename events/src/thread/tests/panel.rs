@@ -338,13 +338,11 @@ fn all_of_them_read_the_same_and_the_answer_stands_behind_it() {
          10 LLM_CALL_REQUESTED for a choice
          11 LLM_CALL_COMPLETED call=10
          12 CANDIDATE_CHOSEN node=ask name=fast index=0 "first"
-         13 LLM_EXECUTION_COMPLETED node=ask "a"
-         14 NODE_COMPLETED node=ask
-         15 THREAD_COMPLETED node=ask
+         13 LLM_CALL_REQUESTED 2
             user: how much?
             assistant: a
             user: by the way
-        => completed, waits for nothing
+        => running, waits for the world until +120000
     "#]]);
 }
 
