@@ -133,7 +133,13 @@ pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
 async fn begin(inner: &Arc<Inner>, wanted: &Wanted, base: &Base) -> Result<(), RuntimeError> {
     let Wanted { owner, run, changes, workflow } = wanted;
     let branch = Some(BranchOf { owner: *owner, index: run.index });
-    let fork = Fork { changes: changes.clone(), branch, branches: run.inherits.clone(), ..Fork::default() };
+    let fork = Fork {
+        changes: changes.clone(),
+        branch,
+        branches: run.inherits.clone(),
+        globals: (*run.globals).clone(),
+        ..Fork::default()
+    };
     let (reply, answer) = oneshot::channel();
     let (parent, workflow) = (base.state.clone(), workflow.clone());
     let (answers, trace) = (Vec::new(), Some(base.trace));

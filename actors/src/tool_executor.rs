@@ -11,7 +11,7 @@ use futures::FutureExt;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::{Input, ToolRun};
-use rethread_tools::{Progress, ToolContext, ToolOutput};
+use rethread_tools::{Progress, ToolContext};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -51,15 +51,22 @@ impl Handler<CallTool> for ToolExecutor {
             let CallTool { thread, id, run, workspace, cancel, span } = message;
             span.asks(|| run.arguments.0.to_string());
             let _open = inner.counters.tool_call();
-            let began = Instant::now();
-            let called = call(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
-            let answer = contained(called).instrument(span.span()).await.unwrap_or_else(Err);
+            let began_at = Instant::now();
+            let cx = context(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
+            let (begun, answer) = match cx {
+                Ok(cx) => {
+                    let called = inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx.clone());
+                    let answer = contained(called).instrument(span.span()).await.unwrap_or_else(Err);
+                    (cx.has_begun(), answer)
+                }
+                Err(error) => (false, Err(error)),
+            };
             if cancel.is_cancelled() {
                 return;
             }
             span.ends(&answer, |output| output.text.clone());
             let (call, attempt) = (run.call, run.attempt);
-            let duration_ms = millis(began.elapsed());
+            let duration_ms = millis(began_at.elapsed());
             let input = match answer {
                 Ok(mut output) => {
                     // Before anybody is told: the event names what is in the log.
@@ -67,21 +74,21 @@ impl Handler<CallTool> for ToolExecutor {
                     let value = output.value.clone();
                     Input::ToolAnswered { call, attempt, content: output.into_content(), value, full, duration_ms }
                 }
-                Err(error) => Input::ToolFailed { call, attempt, error, duration_ms },
+                Err(error) => Input::ToolFailed { begun, call, attempt, error, duration_ms },
             };
             thread.do_send(Tell::said(input, &cancel));
         });
     }
 }
 
-async fn call(
+fn context(
     inner: &Arc<Inner>,
     thread: &Addr<ThreadActor>,
     id: ThreadId,
     run: &ToolRun,
     workspace: Option<&str>,
     cancel: CancellationToken,
-) -> Result<ToolOutput, ExecutionError> {
+) -> Result<ToolContext, ExecutionError> {
     let workspace =
         inner.workspace_of(workspace).map_err(|error| ExecutionError::new(ErrorKind::Configuration, error))?;
     let asks = ToolAsks { thread: thread.clone(), call: run.call, attempt: run.attempt, cancel: cancel.clone() };
@@ -90,7 +97,7 @@ async fn call(
         // Progress is worth no waiting: when the thread's mailbox is full, it is passed over.
         let _ = thread.try_send(Tell::said(Input::ToolProgress { call, attempt, message }, &begun));
     });
-    let cx = ToolContext::new(workspace)
+    Ok(ToolContext::new(workspace)
         .key(run.key(id))
         .attempt(run.attempt)
         .progress(progress)
@@ -98,8 +105,7 @@ async fn call(
         .owner(id.to_string())
         .outputs(Arc::new(ThreadOutputs { outputs: inner.outputs.clone(), thread: id }))
         .ask(Arc::new(asks))
-        .cancel(cancel);
-    inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx).await
+        .cancel(cancel))
 }
 
 /// The future's answer, or its panic as an error.

@@ -1,4 +1,5 @@
-"""A server of the Model Context Protocol on standard streams, for tests. Tools: echo, ask (asks the person), die, hang."""
+"""A server of the Model Context Protocol on standard streams, for tests. Tools: echo, ask (asks the person), die, hang,
+pay (writes a line into `ledger` and then reports an error)."""
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ def tool(name, properties):
     return {"name": name, "description": "For tests.", "inputSchema": {"type": "object", "properties": properties}}
 
 
-TOOLS = [tool("echo", {"text": {"type": "string"}}), tool("ask", {}), tool("die", {}), tool("hang", {})]
+TOOLS = [tool("echo", {"text": {"type": "string"}}), tool("ask", {}), tool("die", {}), tool("hang", {}), tool("pay", {})]
 asking = {}
 
 
@@ -31,6 +32,11 @@ def call(id, name, arguments):
         send({"id": "q%s" % id, "method": "elicitation/create", "params": params})
     elif name == "die":
         os._exit(1)
+    elif name == "pay":
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ledger"), "a") as ledger:
+            ledger.write("paid\n")
+        result = text("payment sent, but the receipt could not be fetched: 504")
+        send({"id": id, "result": {**result, "isError": True}})
 
 
 for line in sys.stdin:

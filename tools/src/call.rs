@@ -65,6 +65,7 @@ impl Registered {
 
         let can_read_more = cx.outputs.is_some();
         let tool = self.tool.clone();
+        cx.begin();
         let mut work = Contained::new(async move { tool.run(arguments, cx).await });
         let stopped = tokio::select! {
             biased;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
@@ -37,6 +38,7 @@ pub struct ToolContext {
     pub outputs: Option<Arc<dyn OutputStore>>,
     /// How a tool asks a person in the middle of a call.
     pub ask: Option<Arc<dyn AskPerson>>,
+    begun: Arc<AtomicBool>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -53,6 +55,7 @@ impl ToolContext {
             owner: "".into(),
             outputs: None,
             ask: None,
+            begun: Arc::default(),
             permit: None,
         }
     }
@@ -111,6 +114,26 @@ impl ToolContext {
     pub fn ask(mut self, ask: Arc<dyn AskPerson>) -> Self {
         self.ask = Some(ask);
         self
+    }
+
+    /// Says that this attempt has changed nothing, and gives the error back: `return Err(cx.not_started(error))`. A node may
+    /// then be tried again although the tool is not `safe`, whatever the kind of the error. Without it a call that began
+    /// counts as one that may have changed something, unless its error is retryable and of a kind that leaves no doubt
+    /// ([`ErrorKind::leaves_doubt`]).
+    #[must_use]
+    pub fn not_started(&self, error: ExecutionError) -> ExecutionError {
+        self.begun.store(false, Ordering::Release);
+        error
+    }
+
+    /// Whether the tool began, and did not say that it has changed nothing. Read by who made the call, on a clone that was
+    /// made before it.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
     }
 
     pub(crate) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {

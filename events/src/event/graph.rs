@@ -76,6 +76,13 @@ pub struct ForkStarted {
     pub concurrency_max: u32,
     /// When they must have ended.
     pub deadline: Option<Time>,
+    /// Whether `n_needed` branches must succeed whatever `on_failed` says, as in the modes `any` and `n_of_m`; null in
+    /// events of version 1, which knew no such rule.
+    #[serde(default)]
+    pub quorum: Option<bool>,
+    /// The variable that holds all results, beside `output`.
+    #[serde(default)]
+    pub into: Option<String>,
 }
 
 /// The branches of a fork.
@@ -111,9 +118,9 @@ pub enum OnFailed {
     /// The fork fails as soon as too many have failed for enough to complete.
     #[default]
     Fail,
-    /// They are left out; the fork never fails because of them.
+    /// Their result is null. In mode `all` the fork does not fail because of them.
     Ignore,
-    /// They count as ended; their result is `{"error": …}`.
+    /// Their result is `{"error": …}`. In mode `all` the fork does not fail because of them.
     Collect,
 }
 

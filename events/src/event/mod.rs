@@ -196,7 +196,7 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 events! {
     // the thread as a whole
     1 ThreadStarted "THREAD_STARTED" v 1 State;
-    2 ThreadForked "THREAD_FORKED" v 1 State;
+    2 ThreadForked "THREAD_FORKED" v 2 State;
     3 ThreadPaused "THREAD_PAUSED" v 1 State;
     4 ThreadResumed "THREAD_RESUMED" v 1 State;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
@@ -227,7 +227,7 @@ events! {
     61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State;
     62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational;
     63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State;
-    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 1 State;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 2 State;
     // questions to people
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 2 State;
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State;
@@ -236,7 +236,7 @@ events! {
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 2 State;
-    34 ForkStarted "FORK_STARTED" v 1 State;
+    34 ForkStarted "FORK_STARTED" v 2 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
     27 BranchEnded "BRANCH_ENDED" v 2 State;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::{
-    AskedTool, BranchEnded, ConditionEvaluationCompleted, ContextSummaryCompleted, Event, LlmCallCompleted,
-    OperationType, UserInteractionRequested,
+    AskedTool, BranchEnded, BranchOf, Branches, ConditionEvaluationCompleted, ContextSummaryCompleted, Event,
+    ForkChanges, ForkStarted, LlmCallCompleted, OnFailed, OperationType, ReplacedBranch, ThreadForked,
+    ToolExecutionFailed, UserInteractionRequested,
 };
 use crate::bin::{self, Ordered, StoredError};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, ThreadId, Time};
+use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
@@ -131,10 +132,44 @@ before! {
     } without { usage_source: UsageSource::Provider, }
 }
 
+before! {
+    ThreadForkedV1 of ThreadForked {
+        parent: ThreadId,
+        seq: Seq,
+        changes: ForkChanges,
+        branch: Option<BranchOf>,
+        branches: Vec<ReplacedBranch>,
+    } without { globals: Ordered::default(), }
+}
+
+before! {
+    ForkStartedV1 of ForkStarted {
+        node: NodeId,
+        join: NodeId,
+        branches: Branches,
+        n_needed: u32,
+        on_failed: OnFailed,
+        concurrency_max: u32,
+        deadline: Option<Time>,
+    } without { quorum: None, into: None, }
+}
+
+before! {
+    ToolExecutionFailedV1 of ToolExecutionFailed {
+        call: CallId,
+        tool_call_id: Option<String>,
+        error: ExecutionError,
+        duration_ms: u64,
+    } without { not_started: None, }
+}
+
 older! {
+    2 v 1 ThreadForkedV1 of ThreadForked;
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
+    34 v 1 ForkStartedV1 of ForkStarted;
     45 v 1 LlmCallCompletedV1 of LlmCallCompleted;
     51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;
+    64 v 1 ToolExecutionFailedV1 of ToolExecutionFailed;
     70 v 1 UserInteractionRequestedV1 of UserInteractionRequested;
 }

@@ -185,7 +185,7 @@ fn of_event(event: &Event) -> usize {
         }
         Event::ThreadForked(e) => {
             let replaced = sum(e.branches.iter().map(|it| ITEM_BYTES * 2 + it.path.len() * 8));
-            changes(&e.changes).saturating_add(replaced)
+            sum([changes(&e.changes), replaced, values(&e.globals)])
         }
         Event::ThreadPaused(e) => maybe(e.reason.as_ref(), |it| text(it)),
         Event::ThreadCancelled(e) => maybe(e.reason.as_ref(), |it| text(it)),
@@ -200,7 +200,7 @@ fn of_event(event: &Event) -> usize {
         Event::RouteTaken(e) => maybe(e.condition.as_ref(), |it| text(it)),
         Event::ConditionEvaluationRequested(e) => model(&e.model).saturating_add(text(&e.condition)),
         Event::ConditionEvaluationCompleted(e) => text(&e.answer) + maybe(e.error.as_ref(), error),
-        Event::ForkStarted(e) => branches(&e.branches),
+        Event::ForkStarted(e) => branches(&e.branches).saturating_add(maybe(e.into.as_ref(), |it| text(it))),
         Event::BranchEnded(e) => {
             sum([maybe(e.output.as_ref(), json), maybe(e.error.as_ref(), error), values(&e.globals)])
         }

@@ -82,6 +82,9 @@ pub struct ThreadForked {
     pub branch: Option<BranchOf>,
     /// The threads that take the places of the branches that were running.
     pub branches: Vec<ReplacedBranch>,
+    /// Variables of scope `global` that are set in a branch that begins: those that branches which ended before it set.
+    #[serde(default)]
+    pub globals: Ordered<Json>,
 }
 
 /// The branch that a thread is.

@@ -88,4 +88,8 @@ pub struct ToolExecutionFailed {
     pub error: ExecutionError,
     /// How long it took.
     pub duration_ms: u64,
+    /// Whether it is known that the tool did nothing: the call was refused before the tool began, or the tool said so. Null
+    /// in events of version 1: there the kind of the error says it.
+    #[serde(default)]
+    pub not_started: Option<bool>,
 }

@@ -560,7 +560,7 @@ fn json_is_read_and_written_by_filters() {
             '<b>' | tojson => "\"<b>\""
             nothing | tojson => "null"
             map | tojson | fromjson == map => true
-            missing | tojson => error: undefined value in `missing | tojson`
+            missing | tojson => error: variable `missing` is undefined in `missing | tojson`
             missing | fromjson => error: invalid operation: value is not a string in `missing | fromjson`
             n | fromjson => error: invalid operation: value is not a string in `n | fromjson`
             ('[' ~ deep ~ ']') | fromjson => error: invalid operation: the JSON is nested deeper than 100 levels in `('[' ~ deep ~ ']') | fromjson`

@@ -109,8 +109,8 @@ pub(super) fn completed(run: &NodeRun, now: Time) -> Event {
     NodeCompleted { node: run.node.clone(), duration_ms: now.ms_since(run.started_at) }.into()
 }
 
-/// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that wrote to the
-/// world could happen twice: another try would make other calls, under other keys.
+/// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that may have changed the
+/// world could happen twice. The policy cannot override that.
 fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: ExecutionError, now: Time) -> Event {
     let policy = node.and_then(|node| node.retry.as_ref()).filter(|policy| run.attempt < policy.max_attempts);
     let policy = policy.filter(|policy| match &policy.on {
@@ -120,7 +120,10 @@ fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: Executi
     let retry_at = match (policy, &run.wrote) {
         (Some(policy), None) => Some(now.plus_ms(policy.wait_ms(run.attempt, chance(state)))),
         (Some(_), Some(tool)) => {
-            let why = format!("not tried again, because `{tool}` wrote to the world in this try, or may have");
+            let why = format!(
+                "not tried again, whatever `retry` says: `{tool}` began in this try and may have changed something; a tool \
+                 whose calls may be repeated is declared `safe`, or `idempotent`"
+            );
             error.cause = Some(error.cause.map_or_else(|| why.clone(), |cause| format!("{cause}; {why}")));
             None
         }

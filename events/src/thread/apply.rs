@@ -184,6 +184,7 @@ impl State {
             Event::ToolExecutionRequest(e) => match self.work()? {
                 work @ (Work::Ready | Work::Approved(_)) => {
                     *work = Work::Tool(ToolRun::new(CallId(seq), at, e));
+                    self.keep_key();
                     Ok(())
                 }
                 Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e),
@@ -191,9 +192,7 @@ impl State {
             },
             Event::ToolCallRetried(e) => self.tool_run(e.call)?.retry(e),
             Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call, e.content.clone(), Ok(e.value.as_ref())),
-            Event::ToolExecutionFailed(e) => {
-                self.end_tool(seq, e.call, vec![Part::text(error_text(&e.error))], Err(&e.error))
-            }
+            Event::ToolExecutionFailed(e) => self.end_tool(seq, e.call, vec![Part::text(error_text(&e.error))], Err(e)),
 
             Event::UserInteractionRequested(e) => {
                 let ask = Interaction {
@@ -329,7 +328,7 @@ impl State {
 }
 
 fn entering(node: &NodeId, at: Time) -> Phase {
-    Phase::Entering { node: node.clone(), attempt: 1, not_before: at, conversation_from: None }
+    Phase::Entering { node: node.clone(), attempt: 1, not_before: at, conversation_from: None, key_of: None }
 }
 
 fn text_of(content: &[Part]) -> Json {

@@ -19,6 +19,11 @@ use crate::json::Json;
 
 pub use branch::Branch;
 
+/// Why a branch is cancelled when the join is decided.
+const NOT_NEEDED: &str = "its result is not needed any more";
+/// How many branches an error names.
+const NAMES_SHOWN_MAX: usize = 20;
+
 /// The branches of the fork that a thread is in.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Fan {
@@ -33,6 +38,8 @@ pub struct Fan {
     n_failed: u32,
     /// The first failure, by the time it happened.
     first_failed: Option<(u32, ExecutionError)>,
+    /// Variables of scope `global` that the branches set which have ended.
+    globals: Arc<Ordered<Json>>,
 }
 
 /// How far a branch is.
@@ -47,7 +54,7 @@ enum Slot {
 }
 
 /// A branch that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct BranchRun {
     /// The event that started it, as the id of the call that it is.
     pub call: CallId,
@@ -59,6 +66,8 @@ pub struct BranchRun {
     pub from: (ThreadId, Seq),
     /// The threads that take the places of the branches that were running in the one whose place it takes.
     pub inherits: Vec<ReplacedBranch>,
+    /// Variables of scope `global` that branches set which had ended when it began.
+    pub globals: Arc<Ordered<Json>>,
 }
 
 /// How a branch ended.
@@ -93,6 +102,7 @@ impl Fan {
             n_completed: 0,
             n_failed: 0,
             first_failed: None,
+            globals: Arc::default(),
         }
     }
 
@@ -113,29 +123,73 @@ impl Fan {
     pub(super) fn verdict(&self) -> Verdict {
         let n = self.n();
         let n_left = n - self.n_completed - self.n_failed;
-        let needed = self.plan.n_needed.min(n);
-        let n_counted = match self.plan.on_failed {
-            OnFailed::Collect => self.n_completed + self.n_failed,
-            OnFailed::Fail | OnFailed::Ignore => self.n_completed,
-        };
+        let is_quorum = self.plan.quorum == Some(true);
+        let needed = if is_quorum { self.plan.n_needed } else { self.plan.n_needed.min(n) };
+        let counts_failed = self.plan.on_failed == OnFailed::Collect && !is_quorum;
+        let n_counted = self.n_completed + if counts_failed { self.n_failed } else { 0 };
         if n_counted >= needed {
             return Verdict::Enough;
         }
         match self.plan.on_failed {
-            OnFailed::Fail if self.n_completed + n_left < needed => Verdict::Failed(self.failure()),
-            OnFailed::Ignore | OnFailed::Collect if n_left == 0 => Verdict::Enough,
-            OnFailed::Fail | OnFailed::Ignore | OnFailed::Collect => Verdict::Open,
+            _ if is_quorum || self.plan.on_failed == OnFailed::Fail => {
+                if self.n_completed + n_left < needed {
+                    Verdict::Failed(self.failure())
+                } else {
+                    Verdict::Open
+                }
+            }
+            _ if n_left == 0 => Verdict::Enough,
+            _ => Verdict::Open,
         }
     }
 
+    /// Why the fork fails: the error of the branch that failed first. Of a quorum, with the names of all that failed.
     fn failure(&self) -> ExecutionError {
-        match &self.first_failed {
-            Some((index, error)) => {
-                let name = self.plan.branches.name(*index);
-                let message = format!("branch `{name}` failed: {}", error.message);
-                ExecutionError { message, ..error.clone() }
+        let failed = self.failed();
+        let message = match &self.first_failed {
+            Some((index, error)) if self.plan.quorum != Some(true) => {
+                format!("branch `{}` failed: {}", self.plan.branches.name(*index), error.message)
             }
-            None => ExecutionError::new(ErrorKind::Internal, "too many branches failed"),
+            _ => format!("{}; failed: {failed}", self.wanted()),
+        };
+        match &self.first_failed {
+            Some((_, error)) => ExecutionError { message, ..error.clone() },
+            None => ExecutionError::new(ErrorKind::Internal, message),
+        }
+    }
+
+    /// The error of the fork when the branches' time is up.
+    fn late(&self, error: &ExecutionError) -> ExecutionError {
+        let running = self.listed(|slot| matches!(slot, Slot::Open(_)).then(String::new));
+        let failed = self.failed();
+        let n_waiting = self.n() - self.n_started();
+        let parts = [("running", running), ("failed", failed), ("not begun", n_waiting.to_string())];
+        let parts = parts.into_iter().filter(|(_, what)| !what.is_empty() && what != "0");
+        let parts: Vec<_> = parts.map(|(how, what)| format!("{how}: {what}")).collect();
+        let message = format!("{}: {}; {}", error.message, self.wanted(), parts.join("; "));
+        ExecutionError { message, ..error.clone() }
+    }
+
+    /// The branches that failed by themselves, each with its error.
+    fn failed(&self) -> String {
+        self.listed(|slot| match slot {
+            Slot::Failed(error) if error.message != NOT_NEEDED => Some(format!(": {}", error.message)),
+            Slot::Failed(_) | Slot::Open(_) | Slot::Completed(_) => None,
+        })
+    }
+
+    fn wanted(&self) -> String {
+        format!("{} of {} branches must succeed and {} did", self.plan.n_needed, self.n(), self.n_completed)
+    }
+
+    /// The names of branches, with what is said of each; as many as a person reads.
+    fn listed(&self, about: impl Fn(&Slot) -> Option<String>) -> String {
+        let said = (0..).zip(&self.slots).filter_map(|(index, slot)| about(slot).map(|about| (index, about)));
+        let mut said = said.map(|(index, about)| format!("`{}`{about}", self.plan.branches.name(index)));
+        let shown: Vec<_> = said.by_ref().take(NAMES_SHOWN_MAX).collect();
+        match said.count() {
+            0 => shown.join(", "),
+            more => format!("{} and {more} more", shown.join(", ")),
         }
     }
 
@@ -144,7 +198,7 @@ impl Fan {
     pub(super) fn advance(&self, thread: ThreadId, next: Seq, now: Time) -> Option<Event> {
         match self.verdict() {
             Verdict::Enough | Verdict::Failed(_) if !self.open.is_empty() => {
-                let error = ExecutionError::new(ErrorKind::Cancelled, "its result is not needed any more");
+                let error = ExecutionError::new(ErrorKind::Cancelled, NOT_NEEDED);
                 self.running().next().map(|run| run.ended_with(error).into())
             }
             Verdict::Enough => Some(self.joined().into()),
@@ -184,7 +238,8 @@ impl Fan {
         }
         let from = (owner, self.planned_at);
         let (index, child) = (event.index, event.child);
-        self.slots.push(Slot::Open(BranchRun { call: CallId(seq), index, child, from, inherits: Vec::new() }));
+        let (call, inherits, globals) = (CallId(seq), Vec::new(), self.globals.clone());
+        self.slots.push(Slot::Open(BranchRun { call, index, child, from, inherits, globals }));
         self.open.insert(event.index);
         Ok(())
     }
@@ -204,6 +259,9 @@ impl Fan {
                     }
                 };
                 self.open.remove(&event.index);
+                for (name, value) in event.globals.iter() {
+                    Arc::make_mut(&mut self.globals).insert(name.clone(), value.clone());
+                }
                 Ok(())
             }
             _ => Err(Unfit("no such branch is running")),
@@ -349,16 +407,15 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
     }]
 }
 
-/// The branches' time is up. Where failed ones do not matter, the thread goes on with what there is.
-pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Option<Vec<Event>> {
-    match fan.plan.on_failed {
-        OnFailed::Fail => None,
-        OnFailed::Ignore | OnFailed::Collect => {
-            let mut events: Vec<Event> = fan.running().map(|run| run.ended_with(error.clone()).into()).collect();
-            events.push(fan.joined().into());
-            Some(events)
-        }
+/// The branches' time is up. Those that run have failed of it. Where failed ones do not matter the thread goes on with what
+/// there is; the error of the fork otherwise.
+pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Result<Vec<Event>, ExecutionError> {
+    if fan.plan.quorum == Some(true) || fan.plan.on_failed == OnFailed::Fail {
+        return Err(fan.late(error));
     }
+    let mut events: Vec<Event> = fan.running().map(|run| run.ended_with(error.clone()).into()).collect();
+    events.push(fan.joined().into());
+    Ok(events)
 }
 
 /// The event that a fork owes to itself.

@@ -4,8 +4,7 @@ use bincode::{Decode, Encode};
 
 use super::agent_loop::Unfit;
 use super::state::Interaction;
-use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionRequest};
-use crate::fault::ExecutionError;
+use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionFailed, ToolExecutionRequest};
 use crate::ids::{CallId, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
@@ -24,6 +23,22 @@ pub struct ModelCall {
     pub requested_at: Time,
     /// When it must have been answered.
     pub deadline: Option<Time>,
+}
+
+/// The call that an idempotency key is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct KeyOf {
+    /// The thread that made it, where this one was forked from that later.
+    pub origin: Option<ThreadId>,
+    /// The call: the first one of a tool node that is tried again with an idempotent tool, else the call itself.
+    pub call: CallId,
+}
+
+impl KeyOf {
+    /// The thread that made the call was forked.
+    pub(super) fn inherited_from(&mut self, parent: ThreadId) {
+        self.origin.get_or_insert(parent);
+    }
 }
 
 /// A call of a tool.
@@ -56,17 +71,17 @@ pub struct ToolRun {
     pub deadline: Time,
     /// Whether an attempt before this one may have taken effect.
     pub in_doubt: bool,
-    /// The thread that asked, where this one was forked from it while the call was open.
-    pub origin: Option<ThreadId>,
+    /// Whose key it has.
+    pub key_of: KeyOf,
     /// What it asks people while it runs, and what has not taken effect yet.
     pub asks: Vec<Interaction>,
 }
 
 impl ToolRun {
     /// What the tool is given as idempotency key: the same for every attempt of this call, in this thread and in
-    /// those that were forked from it while the call was open.
+    /// those that were forked from it while the call was open, and for every try of a tool node.
     pub fn key(&self, thread: ThreadId) -> String {
-        self.call.key(self.origin.unwrap_or(thread))
+        self.key_of.call.key(self.key_of.origin.unwrap_or(thread))
     }
 
     /// When the thread gives this attempt up by itself. Only whoever runs the tool knows when it began, and stops it when
@@ -75,9 +90,11 @@ impl ToolRun {
         self.deadline.plus_ms(self.options.timeout_ms.saturating_add(HANDOVER_MS))
     }
 
-    /// Whether the world may be another one after this call ended so.
-    pub(super) fn wrote(&self, error: Option<&ExecutionError>) -> bool {
-        self.recovery != Recovery::Safe && (self.in_doubt || error.is_none_or(|error| error.kind.leaves_doubt()))
+    /// Whether the world may be another one after this call ended so: the tool is not safe and began, and did not say that
+    /// it did nothing.
+    pub(super) fn wrote(&self, failed: Option<&ToolExecutionFailed>) -> bool {
+        let did_nothing = |e: &ToolExecutionFailed| e.not_started.unwrap_or(!e.error.kind.leaves_doubt());
+        self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(did_nothing))
     }
 
     pub(super) fn new(call: CallId, at: Time, request: &ToolExecutionRequest) -> Self {
@@ -95,7 +112,7 @@ impl ToolRun {
             not_before: at,
             deadline: at.plus_ms(request.options.timeout_ms),
             in_doubt: false,
-            origin: None,
+            key_of: KeyOf { origin: None, call },
             asks: Vec::new(),
         }
     }
@@ -116,11 +133,6 @@ impl ToolRun {
     /// A call cannot end, nor be made again, while a question of it has no terminal event.
     pub(super) fn asks_nothing(&self) -> Result<(), Unfit> {
         if self.asks.is_empty() { Ok(()) } else { Err(Unfit("a question of the tool is open still")) }
-    }
-
-    /// The thread that asked was forked while the call was open.
-    pub(super) fn inherited_from(&mut self, parent: ThreadId) {
-        self.origin.get_or_insert(parent);
     }
 
     pub(super) fn shift(&mut self, ms: u64) {

@@ -136,8 +136,8 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             error.retryable &= run.recovery != Recovery::AtMostOnce;
             let duration_ms = now.ms_since(run.requested_at);
             let asks: Vec<_> = run.asks.iter().map(|ask| close_question(ask.id, &error)).collect();
-            let failed =
-                ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms };
+            let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(false));
+            let failed = ToolExecutionFailed { call: run.call, tool_call_id, error, duration_ms, not_started };
             return asks.into_iter().chain(std::iter::once(failed.into())).collect();
         }
         // What a tool asks while it runs ends with the tool.
@@ -241,7 +241,7 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         let error = timeout(&format!("fork `{node}`"));
         return match (is_late(*deadline), is_late(fan.plan.deadline)) {
             (true, _) => close_node(state, &error, now),
-            (false, true) => out_of_time(fan, &error).unwrap_or_else(|| close_node(state, &error, now)),
+            (false, true) => out_of_time(fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
             (false, false) => Vec::new(),
         };
     }
@@ -268,7 +268,8 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
             if tool.recovery == Recovery::AtMostOnce {
                 error.message += ": it may or may not have taken effect, and it was not run again";
             }
-            behind_questions(&effect, tool_failed(&effect, tool.call, error, now.ms_since(tool.requested_at), now))
+            let duration_ms = now.ms_since(tool.requested_at);
+            behind_questions(&effect, tool_failed(&effect, tool.call, error, false, duration_ms, now))
         }
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)

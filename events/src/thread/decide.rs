@@ -67,10 +67,12 @@ pub(super) fn decide(
                 behind_questions(effect, tool_answered(effect, call, content, value, full, duration_ms))
             }))
         }
-        Input::ToolFailed { call, attempt, error, duration_ms } => {
+        Input::ToolFailed { begun, call, attempt, error, duration_ms } => {
             let detail = error.message.clone();
+            let not_started = !begun || says_it_did_nothing(&error);
             Ok(answered(state, Kind::Tool, call, attempt, &detail, |effect| {
-                behind_questions(effect, tool_failed(effect, call, error, duration_ms, state.clock(around.now)))
+                let clock = state.clock(around.now);
+                behind_questions(effect, tool_failed(effect, call, error, not_started, duration_ms, clock))
             }))
         }
         Input::ToolProgress { call, attempt, message } => {
@@ -301,10 +303,10 @@ fn tool_answered(
             let id = tool_call_id.clone();
             let completed = ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms, full_output };
             sizes::or_else(completed.into(), |error| {
-                ToolExecutionFailed { call, tool_call_id: id, error, duration_ms }.into()
+                ToolExecutionFailed { call, tool_call_id: id, error, duration_ms, not_started: Some(false) }.into()
             })
         }
-        Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms }.into(),
+        Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms, not_started: Some(false) }.into(),
     }
 }
 
@@ -321,12 +323,19 @@ pub(super) fn behind_questions(effect: &Effect, event: Event) -> Vec<Event> {
     asks.into_iter().chain(std::iter::once(event)).collect()
 }
 
+/// Whether a tool that began says that it did nothing: it allows another try itself, and its error is not one that hides
+/// what became of the call. That it failed does not say so.
+fn says_it_did_nothing(error: &ExecutionError) -> bool {
+    error.retryable && !error.kind.leaves_doubt()
+}
+
 /// A tool failed: it is tried again as often as it was declared, when the error allows it and nothing that wrote to
 /// the world could happen twice. `clock` is what the clocks of calls show.
 pub(super) fn tool_failed(
     effect: &Effect,
     call: CallId,
     mut error: ExecutionError,
+    not_started: bool,
     duration_ms: u64,
     clock: Time,
 ) -> Event {
@@ -342,7 +351,8 @@ pub(super) fn tool_failed(
             .into();
         }
     }
-    ToolExecutionFailed { call, tool_call_id: tool_call_id(effect), error, duration_ms }.into()
+    let (tool_call_id, not_started) = (tool_call_id(effect), Some(not_started));
+    ToolExecutionFailed { call, tool_call_id, error, duration_ms, not_started }.into()
 }
 
 fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {

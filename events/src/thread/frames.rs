@@ -184,6 +184,13 @@ impl State {
         self.globals.written.insert(name.to_owned());
     }
 
+    /// Variables of scope `global` as others have set them.
+    pub(super) fn learn_globals(&mut self, globals: &Ordered<Json>) {
+        for (name, value) in globals.iter() {
+            Arc::make_mut(&mut self.globals.values).insert(name.clone(), value.clone());
+        }
+    }
+
     /// Sets a variable of scope `thread`.
     pub(super) fn set(&mut self, name: &str, value: Json) {
         Arc::make_mut(&mut self.variables).insert(name.to_owned(), value);

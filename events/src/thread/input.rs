@@ -77,6 +77,8 @@ pub enum Input {
     },
     /// A tool will not answer.
     ToolFailed {
+        /// Whether the tool began. One that did has done something unless it says otherwise.
+        begun: bool,
         /// The call.
         call: CallId,
         /// The attempt.

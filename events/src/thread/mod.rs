@@ -42,6 +42,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::bin::Ordered;
 use crate::event::{
     BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
 };
@@ -53,7 +54,7 @@ use crate::workflow::{Budget, Workflow};
 pub use agent_loop::{AnswerForm, PlanRun, StrategyRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
-pub use calls::{ModelCall, ToolRun};
+pub use calls::{KeyOf, ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
@@ -208,6 +209,8 @@ pub struct Fork {
     pub branch: Option<BranchOf>,
     /// The threads that take the places of the parent's branches that run.
     pub branches: Vec<ReplacedBranch>,
+    /// Variables of scope `global` that a branch begins with, besides those that it inherits.
+    pub globals: Ordered<Json>,
     /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
     pub paused: Option<String>,
 }
@@ -265,11 +268,11 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { mut changes, branch, branches, paused } = fork;
+        let Fork { mut changes, branch, branches, globals, paused } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
-        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches };
+        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches, globals };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let around = &thread.state.around_at(around);

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::agent_loop::{Course, PlanRun};
 use super::branches::Branch;
+use super::calls::KeyOf;
 use super::conversation::{Conversation, Mark};
 use super::frames::{Frame, Globals};
 use super::judging::Judging;
@@ -27,7 +28,7 @@ use crate::workflow::{Node, Workflow, WorkflowRef};
 pub use work::{Interaction, InteractionStage, Work};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 6;
+pub const STATE_VERSION: u16 = 7;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -99,6 +100,8 @@ pub enum Phase {
         not_before: Time,
         /// Where the conversation stood before the first try; a further try begins there.
         conversation_from: Option<Mark>,
+        /// The call whose idempotency key a further try of a tool node uses again.
+        key_of: Option<KeyOf>,
     },
     /// In a node.
     InNode(NodeRun),
@@ -152,9 +155,10 @@ pub struct NodeRun {
     pub deadline: Option<Time>,
     /// Where the conversation stood before its first try.
     pub conversation_from: Mark,
-    /// A tool that wrote to the world in this try, or may have: such a try is not repeated, see
-    /// [`crate::fault::ErrorKind::leaves_doubt`].
+    /// A tool that is not safe and that began in this try, without saying that it did nothing: such a try is not repeated.
     pub wrote: Option<ToolName>,
+    /// The call whose idempotency key this try of a tool node uses: that of an idempotent tool in an earlier try.
+    pub key_of: Option<KeyOf>,
     /// What it is doing.
     pub work: Work,
 }

@@ -233,6 +233,9 @@ pub struct ForkNode {
     /// The first node of the branches of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<NodeId>,
+    /// The variable that holds all results, as `output` does: an object by name, or a list in the order of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
     /// How many branches run at once; all named ones, and 64 of a list, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -271,9 +274,9 @@ pub enum JoinMode {
     /// All.
     #[default]
     All,
-    /// The first; the others are cancelled.
+    /// The first that succeeds; the others are cancelled. Fails when none can.
     Any,
-    /// The first `n`; the others are cancelled.
+    /// The first `n` that succeed; the others are cancelled. Fails when fewer can.
     NOfM,
 }
 
@@ -293,6 +296,9 @@ pub struct ParallelNode {
     /// What is done for each element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
+    /// The variable that holds all results, as `output` does: an object by name, or a list in the order of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
     /// How many branches run at once; all named ones, and 64 of a list, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -349,6 +355,9 @@ pub struct LoopNode {
     /// The variable of scope `loop` that holds the element; `item` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
     pub variable: Option<String>,
+    /// The variable that holds a list of what `output` was at the end of each iteration; set when the loop is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
     /// The most iterations. A `while` loop must give it: the loop fails when it is reached and the loop is not over,
     /// because its condition still holds or its list has more elements. Other loops may go round a million times.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]

@@ -184,6 +184,7 @@ impl Graph {
             for_each: parallel.for_each.clone(),
             variable: parallel.variable.clone(),
             entry: None,
+            into: parallel.into.clone(),
             concurrency: parallel.concurrency,
         };
         for (name, body) in &parallel.branches {

@@ -184,15 +184,16 @@ fn max_iterations_of(graph: &Graph) -> u32 {
 impl WorkflowSpec {
     /// The valid definition, or everything that is wrong with this one.
     pub fn build(self) -> Result<Workflow, Faults> {
-        validate::build(self)
+        validate::build(self, false)
     }
 }
 
 impl Workflow {
-    /// The definition in the JSON that [`Workflow::json`] gave.
+    /// The definition in the JSON that [`Workflow::json`] gave. What later versions find fault with is no fault here: a log
+    /// that holds the definition can be read and its threads go on.
     pub fn from_json(json: &str) -> Result<Self, Faults> {
         let spec: WorkflowSpec = serde_json::from_str(json).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
-        spec.build()
+        validate::build(spec, true)
     }
 
     /// What the definition says.

@@ -2,6 +2,7 @@
 
 mod flow;
 mod needs;
+mod newer;
 mod node;
 mod parts;
 mod prices;
@@ -27,7 +28,8 @@ pub use prices::NamedModel;
 /// The most nodes of a definition, those inside others included.
 const NODES_MAX: usize = 100_000;
 
-pub(super) fn build(spec: WorkflowSpec) -> Result<Workflow, Faults> {
+/// `is_stored`: whether the definition was valid once, and is taken from a log.
+pub(super) fn build(spec: WorkflowSpec, is_stored: bool) -> Result<Workflow, Faults> {
     let mut faults = Vec::new();
     check_head(&spec, &mut faults);
     check_run("", spec.max_iterations, &spec.variables, &spec.nodes, &mut faults);
@@ -46,6 +48,9 @@ pub(super) fn build(spec: WorkflowSpec) -> Result<Workflow, Faults> {
     }
     shape::check("", &main, spec.max_iterations.is_some(), false, &mut faults);
     check_uses(&spec, std::iter::once(&main).chain(subs.values()), &mut faults);
+    if !is_stored {
+        newer::check(&spec, std::iter::once(&main).chain(subs.values()), &mut faults);
+    }
     let json = serde_json::to_string(&spec).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
     if faults.is_empty() {
         Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, spec })

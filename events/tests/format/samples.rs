@@ -234,6 +234,7 @@ fn of_threads() -> Vec<Event> {
             changes: changes(),
             branch: Some(branch_of()),
             branches: vec![replaced_branch()],
+            globals: Ordered::default(),
         }
         .into(),
         ThreadPaused { reason: Some("lunch".into()) }.into(),
@@ -351,7 +352,14 @@ fn of_tools_and_people() -> Vec<Event> {
             full_output: Some(Hash::from_bytes([0xef; 32])),
         }
         .into(),
-        ToolExecutionFailed { call: CALL, tool_call_id: Some("call_1".into()), error: error(), duration_ms: 7 }.into(),
+        ToolExecutionFailed {
+            call: CALL,
+            tool_call_id: Some("call_1".into()),
+            error: error(),
+            duration_ms: 7,
+            not_started: None,
+        }
+        .into(),
         UserInteractionRequested {
             node: "approve".into(),
             operation_type: OperationType::UpdateVariables,
@@ -421,6 +429,8 @@ fn of_graphs() -> Vec<Event> {
             on_failed: OnFailed::Collect,
             concurrency_max: 64,
             deadline: Some(time()),
+            quorum: None,
+            into: None,
         }
         .into(),
         BranchStarted { index: 1, child: thread() }.into(),

@@ -37,7 +37,7 @@ pub(crate) fn said(scene: &Scene) -> Vec<String> {
 }
 
 /// An `mcpServers` file with the server of the tests; nothing where there is no Python to run it.
-fn servers(scene: &Scene) -> Option<String> {
+pub(crate) fn servers(scene: &Scene) -> Option<String> {
     if !needs::program("python3") {
         return None;
     }

@@ -22,6 +22,7 @@ mod pages;
 mod people;
 mod rerun;
 mod reserved;
+mod retries;
 mod sent;
 mod shapes;
 mod spending;

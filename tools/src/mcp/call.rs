@@ -30,9 +30,11 @@ pub(super) async fn call(
     cx: ToolContext,
 ) -> Answer {
     let (connection, is_new) = tokio::select! {
-        connection = server.connection() => connection?,
+        // Before the request is sent the server does nothing.
+        connection = server.connection() => connection.map_err(|error| cx.not_started(error.into()))?,
         () = cx.cancel.cancelled() => {
-            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it was made"));
+            let error = ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it was made");
+            return Err(cx.not_started(error));
         }
     };
     if is_new {

@@ -182,7 +182,8 @@ impl AgentLoop {
                 ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{}`: {offered}", run.name))
             }
         };
-        ToolExecutionFailed { call: run.call, tool_call_id: run.tool_call_id.clone(), error, duration_ms: 0 }.into()
+        let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(true));
+        ToolExecutionFailed { call: run.call, tool_call_id, error, duration_ms: 0, not_started }.into()
     }
 
     /// A tool is running.

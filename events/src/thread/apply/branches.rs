@@ -36,6 +36,10 @@ impl State {
             return Err(Unfit("branches of that node are running still"));
         }
         let (named, all) = fan.results();
+        let into = fan.plan.into.clone();
+        if let Some(into) = into {
+            self.set_here(&into, all.clone());
+        }
         *self.work()? = Work::Done { output: all };
         for (name, value) in named {
             self.set_here(&name, value);

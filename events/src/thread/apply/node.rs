@@ -6,23 +6,26 @@ use super::super::agent_loop::{Unfit, decided_without};
 use super::super::path::Visit;
 use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
-use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, UserInteractionProcessed};
+use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, ToolExecutionFailed, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
+use crate::tool::Recovery;
 
 /// How many closed questions are known, so that the same answer twice is accepted once.
 const QUESTIONS_MAX: usize = 4_096;
 
 impl State {
     pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), Unfit> {
-        let from = match &self.phase {
-            Phase::Entering { node, attempt, conversation_from, .. } if *node == e.node && *attempt == e.attempt => {
-                *conversation_from
+        let (from, key_of) = match &self.phase {
+            Phase::Entering { node, attempt, conversation_from, key_of, .. }
+                if *node == e.node && *attempt == e.attempt =>
+            {
+                (*conversation_from, *key_of)
             }
-            Phase::Leaving { .. } if e.attempt == 1 => None,
-            Phase::Judging(judging) if e.attempt == 1 && judging.open_call().is_none() => None,
+            Phase::Leaving { .. } if e.attempt == 1 => (None, None),
+            Phase::Judging(judging) if e.attempt == 1 && judging.open_call().is_none() => (None, None),
             _ => return Err(Unfit("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
@@ -49,6 +52,7 @@ impl State {
             deadline: e.deadline,
             conversation_from,
             wrote: None,
+            key_of,
             work: Work::Ready,
         });
         Ok(())
@@ -97,6 +101,7 @@ impl State {
                 attempt: e.attempt + 1,
                 not_before,
                 conversation_from: Some(run.conversation_from),
+                key_of: run.key_of,
             },
             None => Phase::Failing { node: e.node.clone(), error: e.error.clone() },
         };
@@ -108,7 +113,7 @@ impl State {
         seq: Seq,
         call: CallId,
         content: Vec<Part>,
-        outcome: Result<Option<&Json>, &ExecutionError>,
+        outcome: Result<Option<&Json>, &ToolExecutionFailed>,
     ) -> Result<(), Unfit> {
         let Phase::InNode(node) = &mut self.phase else {
             return Err(NO_CALL);
@@ -119,8 +124,15 @@ impl State {
             _ => return Err(NO_CALL),
         };
         tool.asks_nothing()?;
-        if tool.wrote(outcome.as_ref().err().copied()) {
-            node.wrote = Some(tool.name.clone());
+        let failed = outcome.as_ref().err().copied();
+        if tool.wrote(failed) {
+            let is_own = matches!(node.work, Work::Tool(_));
+            // The next try of a tool node makes the same call again, under the same key.
+            if is_own && tool.recovery == Recovery::Idempotent && failed.is_some_and(|e| e.not_started.is_some()) {
+                node.key_of = Some(tool.key_of);
+            } else {
+                node.wrote = Some(tool.name.clone());
+            }
         }
         match &mut node.work {
             Work::Llm(agent_loop) => {
@@ -130,12 +142,21 @@ impl State {
             work => {
                 *work = match outcome {
                     Ok(value) => Work::Done { output: value.cloned().unwrap_or_else(|| text_of(&content)) },
-                    Err(error) => Work::Failed(error.clone()),
+                    Err(e) => Work::Failed(e.error.clone()),
                 };
             }
         }
         self.totals.n_tool_calls += 1;
         Ok(())
+    }
+
+    /// A tool node that is tried again makes the call of an idempotent tool under the key of the first try.
+    pub(super) fn keep_key(&mut self) {
+        if let Phase::InNode(NodeRun { key_of: Some(key_of), work: Work::Tool(run), .. }) = &mut self.phase
+            && run.recovery == Recovery::Idempotent
+        {
+            run.key_of = *key_of;
+        }
     }
 
     pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), Unfit> {

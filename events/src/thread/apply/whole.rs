@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::agent_loop::{Stage, Unfit};
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
-use super::super::state::{Checkpoint, Control, Ending, Phase, Run, State, Work};
+use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
 use crate::ids::{Seq, ThreadId, Time};
@@ -57,7 +57,10 @@ impl State {
     fn fork_branch(&mut self, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
         match (&e.branch, &mut self.branch) {
             // One that begins forks off from its owner; one that takes the place of another, from that.
-            (Some(of), _) if of.owner == e.parent => self.begin_branch(at, of.owner, of.index)?,
+            (Some(of), _) if of.owner == e.parent => {
+                self.begin_branch(at, of.owner, of.index)?;
+                self.learn_globals(&e.globals);
+            }
             (Some(of), Some(branch)) => branch.owner = Some((of.owner, of.index)),
             (Some(_), None) => return Err(Unfit("it takes the place of a thread that is no branch")),
             (None, Some(branch)) => branch.owner = None,
@@ -75,12 +78,19 @@ impl State {
 
     /// Open tool calls keep the key under which the parent made them.
     fn inherit_calls(&mut self, parent: ThreadId) {
+        if let Phase::Entering { key_of: Some(key_of), .. } | Phase::InNode(NodeRun { key_of: Some(key_of), .. }) =
+            &mut self.phase
+        {
+            key_of.inherited_from(parent);
+        }
         let Phase::InNode(run) = &mut self.phase else {
             return;
         };
         match &mut run.work {
-            Work::Tool(tool) => tool.inherited_from(parent),
-            Work::Llm(agent_loop) => agent_loop.open_tools_mut().for_each(|tool| tool.inherited_from(parent)),
+            Work::Tool(tool) => tool.key_of.inherited_from(parent),
+            Work::Llm(agent_loop) => {
+                agent_loop.open_tools_mut().for_each(|tool| tool.key_of.inherited_from(parent));
+            }
             Work::Ready
             | Work::Asking(_)
             | Work::Approved(_)

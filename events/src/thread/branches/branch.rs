@@ -60,7 +60,8 @@ impl State {
         let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
         self.branch =
             Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
-        self.phase = Phase::Entering { node: entry.clone(), attempt: 1, not_before: at, conversation_from: None };
+        let node = entry.clone();
+        self.phase = Phase::Entering { node, attempt: 1, not_before: at, conversation_from: None, key_of: None };
         self.leave_budget();
         self.totals = Totals::default();
         self.path = Path::default();

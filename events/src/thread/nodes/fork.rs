@@ -25,6 +25,19 @@ pub(super) fn begin(
     };
     let branches = branches(state, node, fork)?;
     let n = u32::try_from(branches.len()).unwrap_or(u32::MAX);
+    let n_needed = match join.mode {
+        JoinMode::All => n,
+        JoinMode::Any => 1,
+        JoinMode::NOfM => join.n.unwrap_or(n),
+    };
+    if n_needed > n {
+        let message = format!(
+            "{n_needed} branches of node `{}` must succeed (join `{}`), and the list has {n} elements: lower `n`, or go \
+             round the node when the list is too short",
+            node.id, fork.join
+        );
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    }
     let concurrency_max = fork.concurrency.unwrap_or(match branches {
         Branches::Named(_) => n.max(1),
         Branches::Each { .. } => CONCURRENCY_DEFAULT,
@@ -33,14 +46,12 @@ pub(super) fn begin(
         node: node.id.clone(),
         join: fork.join.clone(),
         branches,
-        n_needed: match join.mode {
-            JoinMode::All => n,
-            JoinMode::Any => n.min(1),
-            JoinMode::NOfM => join.n.unwrap_or(n),
-        },
+        n_needed,
         on_failed: join.on_failed,
         concurrency_max,
         deadline: join.timeout_ms.map(|ms| around.now.plus_ms(ms)),
+        quorum: Some(join.mode != JoinMode::All),
+        into: fork.into.clone(),
     }
     .into())
 }

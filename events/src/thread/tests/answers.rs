@@ -31,6 +31,7 @@ fn a_repeated_tool_result_changes_nothing() {
     bench.tool_says("42");
     bench.tool_answers(call, "43");
     bench.give(Input::ToolFailed {
+        begun: true,
         call,
         attempt: 1,
         error: ExecutionError::new(ErrorKind::Failed, "x"),

@@ -175,7 +175,7 @@ impl Bench {
     pub(super) fn tool_fails(&mut self, kind: ErrorKind, retryable: bool) {
         let (call, attempt) = self.open();
         let error = ExecutionError { retryable, ..ExecutionError::new(kind, "it broke") };
-        self.give(Input::ToolFailed { call, attempt, error, duration_ms: 0 });
+        self.give(Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 0 });
     }
 
     /// The person answers this question.

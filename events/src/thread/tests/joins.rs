@@ -339,3 +339,65 @@ nodes:
         laws::hold(bench);
     }
 }
+
+/// The error of the root.
+fn error_of(family: &Family) -> ExecutionError {
+    family.root().state().error().unwrap_or_else(|| panic!("it has not failed: {:?}", family.root().state().status()))
+}
+
+#[test]
+fn quorum_that_cannot_be_met_fails_whatever_on_failed_says() {
+    for mode in ["mode: any", "mode: n_of_m, n: 2", "mode: n_of_m, n: 1"] {
+        for on_failed in ["fail", "ignore", "collect"] {
+            let mut family = Family::new(&two(&format!("{{{mode}, on_failed: {on_failed}}}")), "hello");
+            family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+            if !mode.ends_with('2') {
+                assert_eq!(family.root().state().status(), Status::Running, "{mode} {on_failed}");
+                family.with("1", |bench| bench.model_fails(ErrorKind::Quota));
+            }
+            let error = error_of(&family);
+            assert_eq!(error.kind, ErrorKind::Authentication);
+            assert!(error.message.contains("`left`: the provider is down"), "{mode} {on_failed}: {error}");
+            assert_eq!(error.message.contains("`right`"), !mode.ends_with('2'), "{mode} {on_failed}: {error}");
+        }
+    }
+}
+
+#[test]
+fn any_waits_for_the_first_success() {
+    for on_failed in ["ignore", "collect"] {
+        let mut family = Family::new(&two(&format!("{{mode: any, on_failed: {on_failed}}}")), "hello");
+        family.with("0", |bench| bench.model_fails(ErrorKind::Authentication));
+        assert!(family.root().state().fan().is_some(), "a failure is no success");
+        family.with("1", |bench| bench.says("R"));
+        assert!(family.root().state().fan().is_none());
+        assert_eq!(family.root().state().variables()["right"], Json::from("R"));
+    }
+}
+
+#[test]
+fn list_shorter_than_the_quorum_fails_the_node() {
+    let yaml =
+        EACH.replace("concurrency: 2", "concurrency: 3\n      mode: n_of_m\n      n: 3\n      on_failed: ignore");
+    let family = Family::new(&yaml, serde_json::json!(["x", "y"]));
+    let error = error_of(&family);
+    assert_eq!(error.kind, ErrorKind::Configuration);
+    assert!(error.message.contains("3 branches of node") && error.message.contains("has 2 elements"), "{error}");
+    let any = EACH.replace("concurrency: 2", "mode: any");
+    assert_eq!(error_of(&Family::new(&any, serde_json::json!([]))).kind, ErrorKind::Configuration);
+    assert_eq!(Family::new(EACH, serde_json::json!([])).root().state().status(), Status::Completed);
+}
+
+#[test]
+fn quorum_that_is_late_fails_and_names_the_branches() {
+    for on_failed in ["fail", "ignore", "collect"] {
+        let join = format!("{{mode: n_of_m, n: 2, on_failed: {on_failed}, timeout_ms: 1000}}");
+        let mut family = Family::new(&two(&join), "hello");
+        family.with("0", |bench| bench.says("L"));
+        family.tick_after_ms("-", 1_000);
+        let error = error_of(&family);
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert!(error.message.contains("2 of 2 branches must succeed and 1 did; running: `right`"), "{error}");
+        assert_eq!(family.threads["1"].state().status(), Status::Cancelled);
+    }
+}

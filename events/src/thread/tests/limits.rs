@@ -42,6 +42,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             changes: ForkChanges::default(),
             branch: None,
             branches: Vec::new(),
+            globals: Ordered::default(),
         }
         .into(),
         ThreadResumed {}.into(),
@@ -59,7 +60,8 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         LlmExecutionFailed { node: node("ask"), error: error.clone() }.into(),
         ToolCallRetried { call, attempt: 3, not_before: bench.now, error: None }.into(),
         ToolCallRetried { call: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }.into(),
-        ToolExecutionFailed { call: CallId(Seq(3)), tool_call_id: None, error, duration_ms: 0 }.into(),
+        ToolExecutionFailed { call: CallId(Seq(3)), tool_call_id: None, error, duration_ms: 0, not_started: None }
+            .into(),
         UserInteractionResponded { interaction: call, input_data: Json::null() }.into(),
         LoopEnded { node: node("ask"), n_iterations: 1, error: None }.into(),
     ];

@@ -114,39 +114,85 @@ fn a_try_in_which_something_was_written_is_not_repeated() {
                  13 LLM_CALL_REQUESTED 2
                  14 LLM_CALL_FAILED call=13 server
                  15 LLM_EXECUTION_FAILED node=ask server
-                 16 NODE_FAILED node=ask attempt=1 server (not tried again, because `send` wrote to the world in this try, or may have)
-                 17 THREAD_FAILED node=ask server (not tried again, because `send` wrote to the world in this try, or may have)
+                 16 NODE_FAILED node=ask attempt=1 server (not tried again, whatever `retry` says: `send` began in this try and may have changed something; a tool whose calls may be repeated is declared `safe`, or `idempotent`)
+                 17 THREAD_FAILED node=ask server (not tried again, whatever `retry` says: `send` began in this try and may have changed something; a tool whose calls may be repeated is declared `safe`, or `idempotent`)
                 => error, waits for nothing
             "#]]);
         }
     }
 }
 
-#[test]
-fn a_tool_that_says_it_failed_did_not_write_and_the_try_is_repeated() {
-    let mut bench = Bench::new(RETRIED, "hello");
-    bench.asks(&["send"]);
-    bench.tool_fails(ErrorKind::Failed, false);
+/// Whether the node is tried again when a later model call fails after this end of a call.
+fn is_repeated_after(tool: &str, kind: ErrorKind, retryable: bool, begun: bool) -> bool {
+    let yaml = with_retry("{max_attempts: 3, on: [server, failed]}");
+    let mut bench = Bench::new(&yaml, "hello");
+    bench.asks(&[tool]);
+    for _ in 0..2 {
+        // Where the tool itself allows another attempt it fails once more.
+        let Some(Effect::CallTool(run)) = bench.thread.effects().into_iter().next() else { break };
+        bench.now = bench.now.max(run.not_before);
+        let error = ExecutionError { retryable, ..ExecutionError::new(kind, "it broke") };
+        let (call, attempt) = (run.call, run.attempt);
+        bench.give(Input::ToolFailed { begun, call, attempt, error, duration_ms: 0 });
+    }
     bench.model_fails(ErrorKind::Server);
-    bench.tick_after_ms(100);
-    bench.check(expect![[r#"
-          0 THREAD_STARTED
-          1 NODE_STARTED node=ask attempt=1
-          2 LLM_EXECUTION_REQUEST node=ask
-          3 LLM_CALL_REQUESTED 1
-          4 LLM_CALL_COMPLETED call=3
-          5 TOOL_EXECUTION_REQUEST name=send
-          6 TOOL_EXECUTION_FAILED call=5 failed
-          7 LLM_CALL_REQUESTED 2
-          8 LLM_CALL_FAILED call=7 server
-          9 LLM_EXECUTION_FAILED node=ask server
-         10 NODE_FAILED node=ask attempt=1 server retry_at=+100
-            100 ms later
-         11 NODE_STARTED node=ask attempt=2
-         12 LLM_EXECUTION_REQUEST node=ask
-         13 LLM_CALL_REQUESTED 1
-        => running, waits for the world until +120100
-    "#]]);
+    let status = bench.state().status();
+    laws::hold(&bench);
+    if status == Status::Error {
+        let error = bench.state().error().unwrap();
+        let cause = error.cause.unwrap();
+        assert!(
+            cause.contains(&format!("`{tool}` began in this try")) && cause.contains("whatever `retry` says"),
+            "{cause}"
+        );
+    }
+    status == Status::Running
+}
+
+#[test]
+fn tool_that_says_it_failed_may_have_written() {
+    assert!(!is_repeated_after("send", ErrorKind::Failed, false, true));
+    assert!(!is_repeated_after("send", ErrorKind::InvalidArguments, false, true));
+    assert!(!is_repeated_after("put", ErrorKind::Failed, false, true), "another call has another key");
+    assert!(is_repeated_after("read", ErrorKind::Failed, false, true));
+}
+
+#[test]
+fn tool_that_says_it_did_nothing_did_not_write() {
+    assert!(is_repeated_after("send", ErrorKind::Failed, true, true), "the tool allows another try");
+    assert!(is_repeated_after("send", ErrorKind::Failed, false, false), "it has not begun");
+    assert!(is_repeated_after("send", ErrorKind::Connection, false, false));
+    assert!(!is_repeated_after("send", ErrorKind::Connection, true, true), "its answer may have been lost");
+}
+
+#[test]
+fn tool_node_repeats_an_idempotent_tool_under_the_same_key() {
+    let yaml = "
+version: '1'
+name: store
+nodes:
+  - {id: store, tool: {tool_name: TOOL}, retry: {max_attempts: 2, on: [failed, timeout]}}
+";
+    let key = |bench: &Bench| match &bench.thread.effects()[0] {
+        Effect::CallTool(run) => run.key(bench.state().thread()),
+        other => panic!("{other:?}"),
+    };
+    for kind in [ErrorKind::Failed, ErrorKind::Timeout] {
+        let mut bench = Bench::new(&yaml.replace("TOOL", "put"), "hello");
+        let first = key(&bench);
+        bench.tool_fails(kind, false);
+        assert_eq!(key(&bench), first, "{}", bench.out);
+        let fork = bench.fork(bench.log.len() - 1, ForkChanges::default());
+        assert_eq!(key(&fork), first);
+        bench.tool_says("stored");
+        assert_eq!(bench.state().status(), Status::Completed);
+        laws::hold(&bench);
+
+        let mut bench = Bench::new(&yaml.replace("TOOL", "send"), "hello");
+        bench.tool_fails(kind, false);
+        assert_eq!(bench.state().status(), Status::Error);
+        laws::hold(&bench);
+    }
 }
 
 #[test]
@@ -165,8 +211,8 @@ fn a_node_that_timed_out_while_it_wrote_is_not_repeated() {
             700 ms later
           6 TOOL_EXECUTION_FAILED call=5 timeout
           7 LLM_EXECUTION_FAILED node=ask timeout
-          8 NODE_FAILED node=ask attempt=1 timeout (not tried again, because `send` wrote to the world in this try, or may have)
-          9 THREAD_FAILED node=ask timeout (not tried again, because `send` wrote to the world in this try, or may have)
+          8 NODE_FAILED node=ask attempt=1 timeout (not tried again, whatever `retry` says: `send` began in this try and may have changed something; a tool whose calls may be repeated is declared `safe`, or `idempotent`)
+          9 THREAD_FAILED node=ask timeout (not tried again, whatever `retry` says: `send` began in this try and may have changed something; a tool whose calls may be repeated is declared `safe`, or `idempotent`)
         => error, waits for nothing
     "#]]);
 }

@@ -240,7 +240,7 @@ impl Bench {
                     }
                     Some(Effect::CallTool(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
-                        self.give(Input::ToolFailed { call, attempt, error, duration_ms: 1 });
+                        self.give(Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 1 });
                     }
                     Some(Effect::RunProcessor(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
@@ -260,7 +260,7 @@ impl Bench {
                     Input::ModelAnswered { call, attempt, answer }
                 } else {
                     let error = ExecutionError::retryable(ErrorKind::Failed, "stray");
-                    Input::ToolFailed { call, attempt, error, duration_ms: 0 }
+                    Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 0 }
                 });
             }
             Act::Progress { call, attempt } => {

@@ -168,3 +168,38 @@ fn the_application_sets_variables_of_the_thread() {
         => waiting, waits for somebody
     "#]]);
 }
+
+#[test]
+fn branch_that_begins_after_a_sibling_ended_sees_its_globals() {
+    let yaml = "
+version: '1'
+name: one_by_one
+nodes:
+  - id: each
+    parallel:
+      for_each: input
+      as: it
+      concurrency: 1
+      body:
+        nodes:
+          - id: ask
+            user_interaction:
+              operation_type: UPDATE_VARIABLES
+              variables: [{variable_name: seen, expression: '{{ (seen if seen is defined else []) + [it] }}', scope: global}]
+";
+    let mut family = Family::new(yaml, serde_json::json!(["a", "b", "c"]));
+    family.with("0", |bench| bench.person_says(serde_json::json!(1)));
+    assert_eq!(family.threads["1"].state().globals()["seen"], serde_json::json!(["a"]).into());
+    assert!(family.threads["1"].state().globals_written().is_empty(), "it has set nothing itself");
+    // A fork of the family at this moment begins the branch with the same.
+    let seq = family.root().log.len() - 1;
+    let root = family.fork_root(seq, |_| None);
+    let mut again = family.without_root(root);
+    again.settle();
+    for family in [&mut family, &mut again] {
+        family.with("1", |bench| bench.person_says(serde_json::json!(1)));
+        family.with("2", |bench| bench.person_says(serde_json::json!(1)));
+        assert_eq!(family.root().state().status(), Status::Completed);
+        assert_eq!(family.root().state().globals()["seen"], serde_json::json!(["a", "b", "c"]).into());
+    }
+}

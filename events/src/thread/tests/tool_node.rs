@@ -124,8 +124,14 @@ fn a_failed_tool_fails_the_node_which_is_tried_again() {
 fn a_tool_that_was_in_doubt_once_is_not_called_under_another_key() {
     let yaml = PUT.replace("    tool:", "    retry: {max_attempts: 2}\n    tool:");
     let mut bench = Bench::new(&yaml, "me");
+    let key = |bench: &Bench| match &bench.thread.effects()[0] {
+        Effect::CallTool(run) => run.key(bench.state().thread()),
+        other => panic!("{other:?}"),
+    };
+    let first = key(&bench);
     bench.tick_after_ms(10_500);
     bench.tool_fails(ErrorKind::Failed, false);
+    assert_eq!(key(&bench), first);
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=write attempt=1
@@ -133,9 +139,10 @@ fn a_tool_that_was_in_doubt_once_is_not_called_under_another_key() {
             10500 ms later
           3 TOOL_CALL_RETRIED attempt=2 call=2 timeout not_before=+10550
           4 TOOL_EXECUTION_FAILED call=2 failed
-          5 NODE_FAILED node=write attempt=1 failed (not tried again, because `put` wrote to the world in this try, or may have)
-          6 THREAD_FAILED node=write failed (not tried again, because `put` wrote to the world in this try, or may have)
-        => error, waits for nothing
+          5 NODE_FAILED node=write attempt=1 failed retry_at=+10500
+          6 NODE_STARTED node=write attempt=2
+          7 TOOL_EXECUTION_REQUEST name=put
+        => running, waits for the world until +21000
     "#]]);
 }
 

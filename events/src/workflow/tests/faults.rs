@@ -401,3 +401,59 @@ nodes:
     "#]]
     .assert_eq(&format!("{faults}\n"));
 }
+
+#[test]
+fn quorum_larger_than_the_named_branches_is_a_fault() {
+    let yaml = "
+version: '1'
+name: x
+nodes:
+  - id: race
+    parallel: {mode: n_of_m, n: 3, branches: {a: {nodes: [{id: x, start: {}}]}, b: {nodes: [{id: y, start: {}}]}}}
+  - {id: split, fork: {join: both, branches: {c: p, d: q}}}
+  - {id: p, start: {}}
+  - {id: q, start: {}}
+  - {id: both, join: {mode: n_of_m, n: 4}}
+edges: [{from: race, to: split}, {from: p, to: both}, {from: q, to: both}]
+";
+    let faults = parse(yaml.as_bytes()).unwrap_err().0;
+    let said: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.message.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            ("nodes[0].parallel.n", "3 branches must succeed and `race` has 2"),
+            ("nodes[4].join.n", "4 branches must succeed and `split` has 2"),
+        ]
+    );
+    // One that a log holds already can be read.
+    let valid = parse(yaml.replace("n: 3", "n: 2").replace("n: 4", "n: 2").as_bytes()).unwrap();
+    let stored = valid.json().replacen("\"n\":2", "\"n\":3", 1);
+    assert_eq!(Workflow::from_json(&stored).unwrap().json(), stored);
+}
+
+#[test]
+fn node_of_a_route_does_not_follow_the_node_before_it_by_accident() {
+    let list = |more: &str, marks: &str| {
+        format!(
+            "version: '1'\nname: x\n{more}\nnodes:\n  - {{id: size, route: {{conditions: [{{when: input > 9, to: large}}], \
+             default: small}}}}\n  - {{id: large, start: {{}}}}\n  - {{id: small, {marks}: {{}}}}\n"
+        )
+    };
+    let faults = parse(list("", "start").as_bytes()).unwrap_err();
+    assert_eq!(faults.0.len(), 1, "{faults}");
+    let fault = &faults.0[0];
+    assert_eq!(fault.path, "nodes[2]");
+    assert!(fault.message.contains("`size` leads to `small`, and `small` also follows `large`"), "{fault}");
+    assert_eq!(fault.hint.as_deref(), Some("write `edges`, or name `large` under `end_points`"));
+    parse(list("end_points: [large]", "start").as_bytes()).unwrap();
+    parse(list("", "end").as_bytes()).unwrap();
+    parse(list("edges: [{from: large, to: small}]", "start").as_bytes()).unwrap();
+    // A way back is meant so.
+    let back = "version: '1'\nname: x\nmax_iterations: 9\nnodes: [{id: a, start: {}}, {id: b, start: {}}, {id: c, condition: \
+                {when: input == 1, then: b, else: d}}, {id: d, start: {}}]";
+    parse(back.as_bytes()).unwrap();
+    let body = "version: '1'\nname: x\nnodes: [{id: l, loop: {times: 2, body: {nodes: [{id: c, condition: {when: input == 1, \
+                then: a, else: b}}, {id: a, start: {}}, {id: b, start: {}}]}}}]";
+    let faults = parse(body.as_bytes()).unwrap_err();
+    assert!(faults.0[0].path == "nodes[0].loop.body.nodes[2]" && faults.0[0].hint.is_some(), "{faults}");
+}

@@ -54,6 +54,7 @@ pub(super) fn check_fork(path: &str, fork: &ForkNode, faults: &mut Vec<Fault>) {
         let hint = "branches of a list have `for_each` and `entry`";
         faults.push(Fault::new(path, "only one of `for_each` and `entry` is given").hint(hint));
     }
+    check_into(path, fork.into.as_ref(), faults);
     check_concurrency(path, fork.concurrency, faults);
 }
 
@@ -69,6 +70,7 @@ pub(super) fn check_parallel(path: &str, parallel: &ParallelNode, faults: &mut V
         let hint = "branches of a list have `for_each` and `body`";
         faults.push(Fault::new(path, "only one of `for_each` and `body` is given").hint(hint));
     }
+    check_into(path, parallel.into.as_ref(), faults);
     check_concurrency(path, parallel.concurrency, faults);
     check_mode(path, parallel.mode, parallel.n, faults);
     check_timeout(&format!("{path}.timeout_ms"), parallel.timeout_ms, faults);
@@ -114,6 +116,12 @@ fn check_list(path: &str, for_each: Option<&String>, variable: Option<&String>, 
     }
 }
 
+fn check_into(path: &str, into: Option<&String>, faults: &mut Vec<Fault>) {
+    if let Some(into) = into {
+        check_variable(&format!("{path}.into"), into, faults);
+    }
+}
+
 fn check_concurrency(path: &str, concurrency: Option<u32>, faults: &mut Vec<Fault>) {
     if let Some(n) = concurrency {
         check_range(&format!("{path}.concurrency"), u64::from(n), 1, CONCURRENCY_MAX, faults);
@@ -135,7 +143,8 @@ fn check_mode(path: &str, mode: JoinMode, n: Option<u32>, faults: &mut Vec<Fault
 
 /// `is_short` for a loop in one node, with its body in it.
 pub(super) fn check_loop(path: &str, repeat: &LoopNode, is_short: bool, faults: &mut Vec<Fault>) {
-    let LoopNode { end, body, times, condition, for_each, variable, max_iterations } = repeat;
+    let LoopNode { end, body, times, condition, for_each, variable, into, max_iterations } = repeat;
+    check_into(path, into.as_ref(), faults);
     match (is_short, end, body) {
         (true, None, Some(body)) => check_body(&format!("{path}.body"), body, faults),
         (true, _, None) => faults.push(Fault::new(path, "the loop has no body").hint("give body.nodes")),

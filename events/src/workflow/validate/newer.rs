@@ -1,0 +1,102 @@
+//! Checks that came later than the first format: they hold for a definition that is read or built, and not for one that a
+//! log holds already, whose threads go on as they began.
+
+use std::collections::BTreeSet;
+
+use super::at;
+use crate::ids::NodeId;
+use crate::workflow::{Body, Edge, Fault, Graph, JoinMode, Node, NodeKind, WorkflowSpec};
+
+pub(super) fn check<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, faults: &mut Vec<Fault>) {
+    check_order("", &spec.nodes, spec.edges.as_deref(), Some(&spec.end_points), faults);
+    for (name, sub) in &spec.workflows {
+        let path = format!("workflows.{name}");
+        check_order(&path, &sub.nodes, sub.edges.as_deref(), Some(&sub.end_points), faults);
+    }
+    for graph in graphs {
+        check_quorums(graph, faults);
+    }
+}
+
+/// A join does not wait for more branches than there are.
+fn check_quorums(graph: &Graph, faults: &mut Vec<Fault>) {
+    for node in graph.nodes() {
+        let NodeKind::Fork(fork) = node.kind() else { continue };
+        let Some(placed) = graph.nodes.get(&fork.join) else { continue };
+        let NodeKind::Join(join) = placed.node.kind() else { continue };
+        let n_branches = fork.branches.len();
+        if let (JoinMode::NOfM, Some(n), None) = (join.mode, join.n, &fork.for_each)
+            && n as usize > n_branches
+        {
+            // A `parallel` node is its own join.
+            let is_short = placed.path.ends_with(".parallel");
+            let path = if is_short { format!("{}.n", placed.path) } else { format!("{}.join.n", placed.path) };
+            let message = format!("{n} branches must succeed and `{}` has {n_branches}", node.id);
+            faults.push(Fault::new(path, message).hint(format!("give at most {n_branches}, or use mode all")));
+        }
+    }
+}
+
+/// In a list without `edges`, a node that a route leads to does not follow the node before it as well. `ends` are the end
+/// points, where the list can have some.
+fn check_order(path: &str, nodes: &[Node], edges: Option<&[Edge]>, ends: Option<&[NodeId]>, faults: &mut Vec<Fault>) {
+    for (i, node) in nodes.iter().enumerate() {
+        let path = at(path, &format!("nodes[{i}]"));
+        let mut inside = |path: String, body: &Body| {
+            check_order(&path, &body.nodes, body.edges.as_deref(), None, faults);
+        };
+        match node.kind() {
+            NodeKind::Loop(repeat) => repeat.body.iter().for_each(|body| inside(format!("{path}.loop.body"), body)),
+            NodeKind::Parallel(parallel) => {
+                parallel.body.iter().for_each(|body| inside(format!("{path}.parallel.body"), body));
+                for (name, body) in &parallel.branches {
+                    inside(format!("{path}.parallel.branches.{name}"), body);
+                }
+            }
+            _ => {}
+        }
+    }
+    if edges.is_some() {
+        return;
+    }
+    let mut told = BTreeSet::new();
+    for (i, node) in nodes.iter().enumerate() {
+        for target in targets(node) {
+            let Some(t) = nodes.iter().position(|node| node.id == *target).filter(|t| *t > i + 1) else { continue };
+            let before = &nodes[t - 1];
+            let goes_on = leads_on(before) && !ends.is_some_and(|ends| ends.contains(&before.id));
+            if !goes_on || matches!(nodes[t].kind(), NodeKind::End) || !told.insert(t) {
+                continue;
+            }
+            let message = format!(
+                "`{}` leads to `{target}`, and `{target}` also follows `{}`, because the list has no `edges`",
+                node.id, before.id
+            );
+            let hint = match ends {
+                Some(_) => format!("write `edges`, or name `{}` under `end_points`", before.id),
+                None => "write `edges`: the body is done at a node without one".to_owned(),
+            };
+            faults.push(Fault::new(at(path, &format!("nodes[{t}]")), message).hint(hint));
+        }
+    }
+}
+
+/// The nodes that a route leads to.
+fn targets(node: &Node) -> Vec<&NodeId> {
+    match node.kind() {
+        NodeKind::Route(route) => {
+            route.conditions.iter().map(|condition| &condition.to).chain(&route.default).collect()
+        }
+        NodeKind::Condition(condition) => vec![&condition.then, &condition.otherwise],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the next node of a list without edges follows this one.
+fn leads_on(node: &Node) -> bool {
+    match node.kind() {
+        NodeKind::Route(route) => route.default.is_none(),
+        NodeKind::Condition(_) | NodeKind::Fork(_) | NodeKind::End => false,
+        _ => true,
+    }
+}
