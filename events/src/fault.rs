@@ -68,7 +68,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Whether what failed in this way may have taken effect all the same: its answer was lost, cut off or not
-    /// understood. A tool that says that it failed is taken at its word.
+    /// understood. That it does not leave doubt does not say that nothing was done.
     pub const fn leaves_doubt(self) -> bool {
         match self {
             Self::Timeout

@@ -184,6 +184,9 @@ pub struct LoopStarted {
     pub variable: String,
     /// The most iterations.
     pub n_iterations_max: u64,
+    /// The variable that holds a list of what `output` was at the end of each iteration, when the loop is over.
+    #[serde(default)]
+    pub into: Option<String>,
 }
 
 /// LOOP_ITERATION_STARTED: a loop goes round.
@@ -219,6 +222,22 @@ pub struct SubWorkflowStarted {
     pub variables: Ordered<Json>,
     /// How many nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
+    /// The conversation that it begins with; null in events of version 1, where it goes on with that of its caller.
+    #[serde(default)]
+    pub context: Option<NodeContext>,
+}
+
+/// The conversation that a node sees.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeContext {
+    /// That of the thread so far.
+    #[default]
+    Shared,
+    /// None of it.
+    Fresh,
+    /// What these nodes said.
+    From(Vec<NodeId>),
 }
 
 /// SUB_WORKFLOW_COMPLETED: the inner workflow reached an end; its scope is gone.

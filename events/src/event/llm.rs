@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use super::{Aside, LoopStrategy};
+use super::{Aside, LoopStrategy, NodeContext};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
 use crate::json::Json;
@@ -45,6 +45,9 @@ pub struct LlmExecutionRequest {
     pub summary: Option<SummaryPlan>,
     /// How it comes to its answer.
     pub strategy: LoopStrategy,
+    /// The conversation that the loop sees beside its own turn.
+    #[serde(default)]
+    pub context: NodeContext,
 }
 
 /// When and by whom the conversation of an agent loop is summarised.

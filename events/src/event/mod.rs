@@ -211,9 +211,9 @@ events! {
     20 NodeStarted "NODE_STARTED" v 1 State;
     21 NodeCompleted "NODE_COMPLETED" v 1 State;
     22 NodeFailed "NODE_FAILED" v 1 State;
-    23 RouteTaken "ROUTE_TAKEN" v 1 State;
+    23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 1 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 2 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State;
     43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational;
@@ -240,10 +240,10 @@ events! {
     26 BranchStarted "BRANCH_STARTED" v 1 State;
     27 BranchEnded "BRANCH_ENDED" v 2 State;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;
-    35 LoopStarted "LOOP_STARTED" v 1 State;
+    35 LoopStarted "LOOP_STARTED" v 2 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
     30 LoopEnded "LOOP_ENDED" v 1 State;
-    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 1 State;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 2 State;
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
     36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State;
     37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;

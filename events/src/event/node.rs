@@ -3,8 +3,8 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::fault::ExecutionError;
-use crate::ids::{NodeId, Time};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{NodeId, Time, ToolName};
 
 /// NODE_STARTED: the thread enters a node, or tries it again. A further try takes back what the one before it said.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
@@ -48,4 +48,23 @@ pub struct RouteTaken {
     pub to: NodeId,
     /// The condition that held; absent for the default edge.
     pub condition: Option<String>,
+    /// What failed, where this is the way of an error (`on_error`): it is the variable `error` from here on. Absent in
+    /// events of version 1, which set no variable.
+    #[serde(default)]
+    pub error: Option<CaughtError>,
+}
+
+/// An error that `on_error` leads on from.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct CaughtError {
+    /// What kind of failure it is.
+    pub kind: ErrorKind,
+    /// What happened.
+    pub message: String,
+    /// The node that failed.
+    pub node: NodeId,
+    /// The tool of that node, where it runs one.
+    pub tool: Option<ToolName>,
+    /// What caused it, where that says more.
+    pub source: Option<String>,
 }

@@ -11,12 +11,13 @@ use bincode::{Decode, Encode};
 
 use super::{
     AskedTool, BranchEnded, BranchOf, Branches, ConditionEvaluationCompleted, ContextSummaryCompleted, Event,
-    ForkChanges, ForkStarted, LlmCallCompleted, OnFailed, OperationType, ReplacedBranch, ThreadForked,
-    ToolExecutionFailed, UserInteractionRequested,
+    ForkChanges, ForkStarted, LlmCallCompleted, LlmExecutionRequest, LoopStarted, LoopStrategy, ModelChoice,
+    NodeContext, OnFailed, OperationType, ReplacedBranch, RouteTaken, SubWorkflowStarted, SummaryPlan, ThreadForked,
+    ToolExecutionFailed, ToolMode, UserInteractionRequested,
 };
 use crate::bin::{self, Ordered, StoredError};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
+use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
@@ -163,11 +164,63 @@ before! {
     } without { not_started: None, }
 }
 
+before! {
+    RouteTakenV1 of RouteTaken {
+        from: NodeId,
+        to: NodeId,
+        condition: Option<String>,
+    } without { error: None, }
+}
+
+before! {
+    LoopStartedV1 of LoopStarted {
+        node: NodeId,
+        end: NodeId,
+        items: Option<Vec<Json>>,
+        variable: String,
+        n_iterations_max: u64,
+    } without { into: None, }
+}
+
+before! {
+    SubWorkflowStartedV1 of SubWorkflowStarted {
+        node: NodeId,
+        workflow: String,
+        entry: NodeId,
+        variables: Ordered<Json>,
+        max_iterations: u32,
+    } without { context: None, }
+}
+
+before! {
+    LlmExecutionRequestV1 of LlmExecutionRequest {
+        node: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+    } without { context: NodeContext::Shared, }
+}
+
 older! {
     2 v 1 ThreadForkedV1 of ThreadForked;
+    23 v 1 RouteTakenV1 of RouteTaken;
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
+    31 v 1 SubWorkflowStartedV1 of SubWorkflowStarted;
     34 v 1 ForkStartedV1 of ForkStarted;
+    35 v 1 LoopStartedV1 of LoopStarted;
+    40 v 1 LlmExecutionRequestV1 of LlmExecutionRequest;
     45 v 1 LlmCallCompletedV1 of LlmCallCompleted;
     51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;
     64 v 1 ToolExecutionFailedV1 of ToolExecutionFailed;

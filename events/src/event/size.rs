@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    AnswerType, Aside, AskedTool, Branches, ContextItem, Decision, Event, ForkChanges, LoopStrategy, ModelChoice,
-    StrategyDecision,
+    AnswerType, Aside, AskedTool, Branches, CaughtError, ContextItem, Decision, Event, ForkChanges, LoopStrategy,
+    ModelChoice, NodeContext, StrategyDecision,
 };
 use crate::bin::Ordered;
 use crate::fault::ExecutionError;
@@ -178,6 +178,13 @@ fn branches(branches: &Branches) -> usize {
 }
 
 /// Names of nodes, limited to some hundred bytes each, are in the frame.
+fn node_context(context: &NodeContext) -> usize {
+    match context {
+        NodeContext::From(nodes) => sum(nodes.iter().map(|node| text(node.as_str()))),
+        NodeContext::Shared | NodeContext::Fresh => 0,
+    }
+}
+
 fn of_event(event: &Event) -> usize {
     match event {
         Event::ThreadStarted(e) => {
@@ -197,16 +204,23 @@ fn of_event(event: &Event) -> usize {
         Event::Warning(e) => text(&e.detail),
         Event::BudgetExceeded(e) => text(&e.what),
         Event::NodeFailed(e) => error(&e.error),
-        Event::RouteTaken(e) => maybe(e.condition.as_ref(), |it| text(it)),
+        Event::RouteTaken(e) => {
+            let caught = |error: &CaughtError| text(&error.message) + maybe(error.source.as_ref(), |it| text(it));
+            maybe(e.condition.as_ref(), |it| text(it)) + maybe(e.error.as_ref(), caught)
+        }
         Event::ConditionEvaluationRequested(e) => model(&e.model).saturating_add(text(&e.condition)),
         Event::ConditionEvaluationCompleted(e) => text(&e.answer) + maybe(e.error.as_ref(), error),
         Event::ForkStarted(e) => branches(&e.branches).saturating_add(maybe(e.into.as_ref(), |it| text(it))),
         Event::BranchEnded(e) => {
             sum([maybe(e.output.as_ref(), json), maybe(e.error.as_ref(), error), values(&e.globals)])
         }
-        Event::LoopStarted(e) => maybe(e.items.as_ref(), |given| items(given)),
+        Event::LoopStarted(e) => {
+            maybe(e.items.as_ref(), |given| items(given)).saturating_add(maybe(e.into.as_ref(), |it| text(it)))
+        }
         Event::LoopEnded(e) => maybe(e.error.as_ref(), error),
-        Event::SubWorkflowStarted(e) => values(&e.variables).saturating_add(text(&e.workflow)),
+        Event::SubWorkflowStarted(e) => {
+            sum([values(&e.variables), text(&e.workflow), maybe(e.context.as_ref(), node_context)])
+        }
         Event::SubWorkflowCompleted(e) => maybe(e.output.as_ref(), json).saturating_add(values(&e.variables)),
         Event::SubWorkflowFailed(e) => error(&e.error),
         Event::ContextProcessingRequested(e) => values(&e.config).saturating_add(text(&e.processor)),
@@ -221,6 +235,7 @@ fn of_event(event: &Event) -> usize {
             texts(&e.person_tools),
             maybe(e.summary.as_ref().and_then(|it| it.model.as_ref()), model),
             strategy(&e.strategy),
+            node_context(&e.context),
         ]),
         Event::LlmCallRequested(e) => match &e.aside {
             Some(Aside::Choice { fault }) => maybe(fault.as_ref(), |it| text(it)),

@@ -6,7 +6,9 @@ use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
 use super::{Status, Surroundings, bounds, judging, nodes, processors, questions, sizes, summaries};
-use crate::event::{CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
+use crate::event::{
+    CaughtError, CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted,
+};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::workflow::{Node, NodeKind, Workflow};
@@ -36,12 +38,23 @@ fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option
                     from: node.clone(),
                     to: target.clone(),
                     condition: Some(format!("error {}", error.kind)),
+                    error: Some(caught(state, workflow, node, error)),
                 }
                 .into(),
                 None => fail_outwards(state, Some(node), error.clone()),
             })
         }
     }
+}
+
+/// What the node that `on_error` leads to is told.
+fn caught(state: &State, workflow: &Workflow, id: &NodeId, error: &ExecutionError) -> CaughtError {
+    let tool = match state.node_of(workflow, id).map(Node::kind) {
+        Some(NodeKind::Tool(tool)) => Some(tool.tool_name.clone()),
+        _ => None,
+    };
+    let ExecutionError { kind, message, cause, .. } = error.clone();
+    CaughtError { kind, message, node: id.clone(), tool, source: cause }
 }
 
 fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {

@@ -15,7 +15,7 @@ use super::calls::ToolRun;
 use super::conversation::Conversation;
 use super::state::{Ending, Interaction, InteractionStage, Phase, State, Work};
 use super::summaries;
-use crate::event::Event;
+use crate::event::{Event, NodeContext};
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
@@ -101,6 +101,9 @@ impl State {
             Event::RouteTaken(e) => match &self.phase {
                 Phase::Leaving { node } | Phase::Failing { node, .. } if *node == e.from => {
                     self.phase = entering(&e.to, at);
+                    if let Some(error) = &e.error {
+                        self.set_here("error", serde_json::to_value(error).unwrap_or_default().into());
+                    }
                     Ok(())
                 }
                 Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {
@@ -112,6 +115,7 @@ impl State {
 
             Event::LlmExecutionRequest(e) => {
                 *self.ready(&e.node)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
+                self.put_aside(&e.context);
                 let conversation = self.conversation_mut();
                 conversation.begin_turn();
                 if let Some(system) = &e.system_prompt
@@ -155,6 +159,7 @@ impl State {
                     return Err(Unfit("the model has not said its last word"));
                 }
                 *self.work_of(&e.node)? = Work::Done { output: Json::from(e.content.as_str()) };
+                self.bring_back();
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
@@ -165,6 +170,7 @@ impl State {
                 let results = agent_loop.give_up(&e.error);
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node)? = Work::Failed(e.error.clone());
+                self.bring_back();
                 Ok(())
             }
 
@@ -276,6 +282,27 @@ impl State {
     /// What the thread has said and heard; shared with whoever looks at it, until it changes.
     pub(super) fn conversation_mut(&mut self) -> &mut Conversation {
         Arc::make_mut(&mut self.conversation)
+    }
+
+    /// The node sees another conversation than that of the thread.
+    fn put_aside(&mut self, context: &NodeContext) {
+        if let Some(mut seen) = self.conversation.seen_by(context)
+            && let Phase::InNode(run) = &mut self.phase
+        {
+            // What was said to an earlier try of the node is said to this one.
+            seen.put(Arc::make_mut(&mut self.conversation).take_added(run.conversation_from));
+            run.aside = Some(std::mem::replace(&mut self.conversation, Arc::new(seen)));
+        }
+    }
+
+    /// The node has ended: what it said joins the conversation of the thread.
+    fn bring_back(&mut self) {
+        if let Phase::InNode(run) = &mut self.phase
+            && let Some(aside) = run.aside.take()
+        {
+            let seen = std::mem::replace(&mut self.conversation, aside);
+            self.conversation_mut().join_turn(&seen);
+        }
     }
 
     fn lives(&self) -> Result<(), Unfit> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use crate::event::ContextItem;
-use crate::ids::{CallId, Seq};
+use crate::event::{ContextItem, NodeContext};
+use crate::ids::{CallId, NodeId, Seq};
 use crate::message::{Message, Role};
 
 /// A message and the event that brought it.
@@ -19,6 +19,8 @@ pub struct Entry {
     pub added: bool,
     /// Whether it stands for messages that were summarised.
     pub summary: bool,
+    /// The node that said it; absent for what the application added.
+    pub node: Option<NodeId>,
 }
 
 /// What was said in a thread: finished turns (history) and the present one (context). An answer stands right behind
@@ -32,6 +34,8 @@ pub struct Conversation {
     pub turn_from: u64,
     /// The index of the instructions in force, so that finding them costs the same however long the thread is.
     system_at: Option<u64>,
+    /// The node that the thread is in.
+    node: Option<NodeId>,
     /// The last call of a model that read all there was: what the application adds later is unread.
     read_by: Option<CallId>,
 }
@@ -67,6 +71,58 @@ impl Conversation {
         self.entries.len() - added_since
     }
 
+    /// The thread enters a node.
+    pub(super) fn enter(&mut self, node: &NodeId) {
+        self.node = Some(node.clone());
+    }
+
+    /// The conversation that a node with this context begins with; `None` where it is this one.
+    pub(super) fn seen_by(&self, context: &NodeContext) -> Option<Self> {
+        let mut seen = Self { node: self.node.clone(), read_by: self.read_by, ..Self::default() };
+        match context {
+            NodeContext::Shared => return None,
+            NodeContext::Fresh => {}
+            NodeContext::From(nodes) => {
+                let is_wanted = |entry: &&Entry| entry.node.as_ref().is_some_and(|node| nodes.contains(node));
+                self.entries.iter().filter(is_wanted).for_each(|entry| seen.push(entry.clone()));
+            }
+        }
+        seen.turn_from = seen.entries.len() as u64;
+        Some(seen)
+    }
+
+    /// Takes away what the application added since a moment, for the node that is at work since then.
+    pub(super) fn take_added(&mut self, since: Mark) -> Vec<Entry> {
+        let from = index(since.n_entries).min(self.entries.len());
+        self.entries.extract_if(from.., |entry| entry.added).collect()
+    }
+
+    /// Adds messages that were taken out of another conversation.
+    pub(super) fn put(&mut self, entries: Vec<Entry>) {
+        entries.into_iter().for_each(|entry| self.push(entry));
+        self.turn_from = self.entries.len() as u64;
+    }
+
+    /// A node whose conversation was another has ended: its turn joins this one, and what the application added to it.
+    pub(super) fn join_turn(&mut self, other: &Self) {
+        self.read_by = self.read_with(other);
+        let (before, turn) = other.entries.split_at(index(other.turn_from).min(other.entries.len()));
+        before.iter().filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
+        self.turn_from = self.entries.len() as u64;
+        turn.iter().for_each(|entry| self.push(entry.clone()));
+    }
+
+    /// A sub-workflow whose conversation was another has ended: of it there is left what the application added.
+    pub(super) fn join_added(&mut self, other: &Self) {
+        self.read_by = self.read_with(other);
+        other.entries.iter().filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
+    }
+
+    /// What no model had read when the other conversation began, none has read since.
+    fn read_with(&self, other: &Self) -> Option<CallId> {
+        if self.has_unread() { self.read_by } else { self.read_by.max(other.read_by) }
+    }
+
     /// A model is called with everything that was said so far.
     pub(super) fn read(&mut self, call: CallId) {
         self.read_by = Some(call);
@@ -87,12 +143,12 @@ impl Conversation {
 
     /// Adds a message of a node at the end.
     pub(super) fn say(&mut self, seq: Seq, message: Arc<Message>) {
-        self.push(Entry { seq, message, added: false, summary: false });
+        self.push(Entry { seq, message, added: false, summary: false, node: self.node.clone() });
     }
 
     /// Adds a message of the application at the end.
     pub(super) fn add(&mut self, seq: Seq, message: Arc<Message>) {
-        self.push(Entry { seq, message, added: true, summary: false });
+        self.push(Entry { seq, message, added: true, summary: false, node: None });
     }
 
     fn push(&mut self, entry: Entry) {
@@ -115,8 +171,9 @@ impl Conversation {
 
     /// None of the messages is a system message, and none stands behind the place: `system_at` stays true.
     fn insert(&mut self, at: usize, seq: Seq, messages: Vec<Arc<Message>>) {
-        let entries = messages.into_iter().map(|message| Entry { seq, message, added: false, summary: false });
-        self.entries.splice(at..at, entries);
+        let node = self.node.clone();
+        let of_node = |message| Entry { seq, message, added: false, summary: false, node: node.clone() };
+        self.entries.splice(at..at, messages.into_iter().map(of_node));
     }
 
     /// The end, as a place to come back to.
@@ -179,12 +236,14 @@ impl Conversation {
                     }
                 }
                 ContextItem::New(message) => {
-                    self.push(Entry { seq, message: message.clone(), added: false, summary });
+                    let node = old.node.clone();
+                    self.push(Entry { seq, message: message.clone(), added: false, summary, node });
                 }
             }
         }
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
         self.read_by = old.read_by;
+        self.node = old.node;
     }
 }
 

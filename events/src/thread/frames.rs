@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::conversation::Conversation;
 use super::state::{NodeRun, State};
 use crate::bin::Ordered;
 use crate::event::{Event, LoopEnded, NodeFailed, Scope, SubWorkflowFailed, ThreadFailed};
@@ -43,6 +44,12 @@ pub struct LoopFrame {
     pub is_inside: bool,
     /// Nodes entered in this iteration.
     pub n_entered: u32,
+    /// The variable that is to hold the results.
+    pub into: Option<String>,
+    /// What `output` was at the end of each iteration, where that is wanted.
+    pub results: Vec<Json>,
+    /// The bytes of the results as JSON.
+    pub n_result_bytes: u64,
     /// The variables of this iteration.
     pub variables: Arc<Ordered<Json>>,
 }
@@ -58,6 +65,8 @@ pub struct SubFrame {
     pub max_iterations: u32,
     /// How many it has entered.
     pub n_entered: u32,
+    /// The conversation of its caller, where it has one of its own.
+    pub aside: Option<Arc<Conversation>>,
     /// Its variables.
     pub variables: Arc<Ordered<Json>>,
 }

@@ -286,7 +286,7 @@ pub(super) fn try_edges(
 
 fn taken(edge: &Edge) -> Event {
     let condition = edge.when.clone().or_else(|| edge.judge.clone());
-    crate::event::RouteTaken { from: edge.from.clone(), to: edge.to.clone(), condition }.into()
+    crate::event::RouteTaken { from: edge.from.clone(), to: edge.to.clone(), condition, error: None }.into()
 }
 
 /// What follows from a judgement; `None` while the model is being asked.

@@ -28,7 +28,7 @@ use crate::workflow::{Node, Workflow, WorkflowRef};
 pub use work::{Interaction, InteractionStage, Work};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 7;
+pub const STATE_VERSION: u16 = 8;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -159,6 +159,8 @@ pub struct NodeRun {
     pub wrote: Option<ToolName>,
     /// The call whose idempotency key this try of a tool node uses: that of an idempotent tool in an earlier try.
     pub key_of: Option<KeyOf>,
+    /// The conversation of the thread, while the node sees another.
+    pub aside: Option<Arc<Conversation>>,
     /// What it is doing.
     pub work: Work,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Edge, Node};
 use crate::bin::Ordered;
-use crate::event::{BudgetLimits, ModelChoice, OnFailed, OnLimit};
+use crate::event::{BudgetLimits, ModelChoice, NodeContext, OnFailed, OnLimit};
 use crate::ids::{NodeId, ProfileId};
 use crate::json::Json;
 
@@ -385,6 +385,10 @@ pub struct SubWorkflowNode {
     /// Variables of the caller that are set at its end, from expressions over its own; when absent, only `output`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub outputs: Ordered<String>,
+    /// The conversation that it begins with: `fresh` (none, the default) or `{from: [nodes]}` (what these nodes said), and
+    /// its own ends with it; or `shared`, where it goes on with that of its caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<NodeContext>,
 }
 
 /// A workflow that others of the same file run by name.

@@ -9,7 +9,7 @@ use super::flow::{
 };
 use super::strategy::Strategy;
 use crate::bin::Ordered;
-use crate::event::{AnswerType, OperationType, Scope, ToolMode};
+use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
 use crate::fault::ErrorKind;
 use crate::ids::{NodeId, ProfileId, ToolName};
 use crate::json::Json;
@@ -228,12 +228,20 @@ pub struct LlmNode {
     /// When the conversation is summarised, and by which model, in place of what the workflow says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// The conversation that it sees beside its own turn: `shared` (that of the thread so far, the default), `fresh` (none
+    /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread.
+    #[serde(default, skip_serializing_if = "is_shared")]
+    pub context: NodeContext,
     /// How it comes to its answer; `react` when absent.
     #[serde(default, skip_serializing_if = "Strategy::is_react")]
     pub strategy: Strategy,
     /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Json>,
+}
+
+fn is_shared(context: &NodeContext) -> bool {
+    *context == NodeContext::Shared
 }
 
 /// A node that runs one tool.

@@ -92,6 +92,7 @@ fn the_shapes_stand_in_the_catalogue() {
         ("options", value(&|| serde_json::to_value(samples::options()))),
         ("variable", value(&|| serde_json::to_value(samples::variable_update()))),
         ("asked tool", value(&|| serde_json::to_value(samples::asked_tool()))),
+        ("caught error", value(&|| serde_json::to_value(samples::caught_error()))),
     ] {
         fields_are(&page, heading, &object);
     }

@@ -16,6 +16,16 @@ use serde_json::json;
 
 const CALL: CallId = CallId(Seq(5));
 
+pub(crate) fn caught_error() -> CaughtError {
+    CaughtError {
+        kind: ErrorKind::Failed,
+        message: "no".into(),
+        node: "pay".into(),
+        tool: Some("pay".into()),
+        source: Some("504".into()),
+    }
+}
+
 pub(crate) fn time() -> Time {
     "2026-11-21T10:00:00.000001Z".parse().unwrap()
 }
@@ -255,7 +265,7 @@ fn of_nodes() -> Vec<Event> {
         NodeStarted { node: "ask".into(), attempt: 2, deadline: Some(time()) }.into(),
         NodeCompleted { node: "ask".into(), duration_ms: 12 }.into(),
         NodeFailed { node: "ask".into(), attempt: 1, error: error(), retry_at: Some(time()) }.into(),
-        RouteTaken { from: "ask".into(), to: "end".into(), condition: Some("approved".into()) }.into(),
+        RouteTaken { from: "ask".into(), to: "end".into(), condition: Some("approved".into()), error: None }.into(),
     ]
 }
 
@@ -277,6 +287,7 @@ fn of_models() -> Vec<Event> {
             relay: true,
             summary: Some(SummaryPlan { token_limit: 80_000, model: Some(model()), timeout_ms: 120_000 }),
             strategy: strategies().remove(1),
+            context: NodeContext::Shared,
         }
         .into(),
         LlmCallRequested {
@@ -454,6 +465,7 @@ fn of_graphs() -> Vec<Event> {
             items: Some(vec![json!("x").into()]),
             variable: "item".into(),
             n_iterations_max: 10,
+            into: None,
         }
         .into(),
         LoopIterationStarted { node: "loop".into(), index: 1 }.into(),
@@ -464,6 +476,7 @@ fn of_graphs() -> Vec<Event> {
             entry: "a".into(),
             variables: variables(),
             max_iterations: 50,
+            context: None,
         }
         .into(),
         SubWorkflowCompleted { node: "sub".into(), output: Some(json!(1).into()), variables: variables() }.into(),

@@ -15,7 +15,9 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
     let asked = scene.run("inbox --json").ok().json();
     check(
         &keys(&asked[0]),
-        &expect!["id thread_id workflow node operation_type prompt tool_call requested_at age_ms deadline metadata"],
+        &expect![
+            "id thread_id workflow node operation_type prompt tool_call answer requested_at age_ms deadline metadata"
+        ],
     );
     let page = std::fs::read_to_string(root().join("docs/EVENTS.md")).unwrap();
     let section = page.split("### A question in the inbox").nth(1).unwrap();

@@ -29,6 +29,9 @@ impl State {
             n_begun: 0,
             is_inside: false,
             n_entered: 0,
+            into: e.into.clone(),
+            results: Vec::new(),
+            n_result_bytes: 0,
             variables: Arc::default(),
         }));
         Ok(())
@@ -55,11 +58,17 @@ impl State {
 
     /// A node did its work; when it was the end of the innermost loop, an iteration is over.
     pub(super) fn end_iteration(&mut self, node: &NodeId) {
+        let output = self.output_here().cloned();
         if let Some(Frame::Loop(open)) = self.frames.last_mut()
             && open.end == *node
         {
             open.is_inside = false;
             open.variables = Arc::default();
+            if open.into.is_some() {
+                let result = output.unwrap_or_default();
+                open.n_result_bytes = open.n_result_bytes.saturating_add(result.0.to_string().len() as u64);
+                open.results.push(result);
+            }
         }
     }
 
@@ -78,7 +87,12 @@ impl State {
                 _ => return Err(Unfit("an iteration runs still")),
             },
         };
-        self.frames.pop();
+        if let Some(Frame::Loop(LoopFrame { into: Some(into), results, .. })) = self.frames.pop()
+            && e.error.is_none()
+        {
+            let results = results.into_iter().map(Json::into_value).collect();
+            self.set_here(&into, serde_json::Value::Array(results).into());
+        }
         self.phase = phase;
         Ok(())
     }
@@ -88,11 +102,14 @@ impl State {
         let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
             return Err(NO_NODE);
         };
+        let seen = e.context.as_ref().and_then(|context| self.conversation.seen_by(context));
+        let aside = seen.map(|seen| std::mem::replace(&mut self.conversation, Arc::new(seen)));
         self.frames.push(Frame::Sub(SubFrame {
             run: Box::new(run),
             workflow: e.workflow.clone(),
             max_iterations: e.max_iterations,
             n_entered: 0,
+            aside,
             variables: Arc::new(e.variables.clone()),
         }));
         Ok(())
@@ -119,7 +136,11 @@ impl State {
         if !matches!(self.frames.last(), Some(Frame::Sub(open)) if open.run.node == *node) {
             return Err(NO_SUB);
         }
-        if let Some(Frame::Sub(open)) = self.frames.pop() {
+        if let Some(Frame::Sub(mut open)) = self.frames.pop() {
+            if let Some(aside) = open.aside.take() {
+                let own = std::mem::replace(&mut self.conversation, aside);
+                self.conversation_mut().join_added(&own);
+            }
             self.phase = Phase::InNode(NodeRun { work, ..*open.run });
         }
         Ok(())

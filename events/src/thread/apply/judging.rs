@@ -8,7 +8,8 @@ use super::super::judging::{ATTEMPTS_MAX, Judging, JudgingStage};
 use super::super::state::{Phase, State};
 use super::NO_CALL;
 use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, ToolMode,
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, NodeContext,
+    ToolMode,
 };
 use crate::ids::{CallId, Seq, Time};
 
@@ -50,6 +51,7 @@ impl State {
             relay: false,
             summary: None,
             strategy: LoopStrategy::React {},
+            context: NodeContext::Shared,
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.from.clone(),

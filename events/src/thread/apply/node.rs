@@ -29,6 +29,7 @@ impl State {
             _ => return Err(Unfit("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
+        conversation.enter(&e.node);
         let conversation_from = match from {
             // A further try begins where the first did: what the failed one said is void.
             Some(from) => {
@@ -53,6 +54,7 @@ impl State {
             conversation_from,
             wrote: None,
             key_of,
+            aside: None,
             work: Work::Ready,
         });
         Ok(())

@@ -70,6 +70,7 @@ pub(super) fn begin(
         relay,
         summary: summary_plan(workflow, llm),
         strategy,
+        context: llm.context.clone(),
     }
     .into())
 }

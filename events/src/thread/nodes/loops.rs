@@ -11,6 +11,8 @@ use crate::workflow::{LOOP_ITERATIONS_MAX, LoopNode, Node, NodeKind};
 
 /// How the element of a list is called when the node does not say.
 const VARIABLE_DEFAULT: &str = "item";
+/// The most bytes of the results that a loop keeps.
+const RESULTS_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn begin(
     state: &State,
@@ -34,6 +36,7 @@ pub(super) fn begin(
         items,
         variable: repeat.variable.clone().unwrap_or_else(|| VARIABLE_DEFAULT.to_owned()),
         n_iterations_max: bounds.into_iter().flatten().min().unwrap_or(0),
+        into: repeat.into.clone(),
     }
     .into())
 }
@@ -49,6 +52,13 @@ pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFram
         let message = format!("`{}` begins no loop in this definition", open.node);
         return ended(Some(ExecutionError::new(ErrorKind::Configuration, message)));
     };
+    if open.n_result_bytes > RESULTS_BYTES_MAX {
+        let message = format!(
+            "the results of loop `{}` (into) have {} bytes after {} iterations, at most {RESULTS_BYTES_MAX} are kept",
+            open.node, open.n_result_bytes, open.n_begun
+        );
+        return ended(Some(ExecutionError::new(ErrorKind::Limit, message)));
+    }
     let is_over = repeat.times.is_some_and(|times| open.n_begun >= times)
         || open.items.as_ref().is_some_and(|items| open.n_begun >= items.len() as u64);
     if is_over {

@@ -3,7 +3,7 @@
 use super::super::frames::{Frame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 use super::super::state::State;
 use crate::bin::Ordered;
-use crate::event::{Event, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
+use crate::event::{Event, NodeContext, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
@@ -39,6 +39,7 @@ pub(super) fn begin(
         entry: entry.clone(),
         variables,
         max_iterations: workflow.sub_workflow_max_iterations(name),
+        context: Some(sub.context.clone().unwrap_or(NodeContext::Fresh)),
     }
     .into())
 }

@@ -35,7 +35,8 @@ fn conversation() -> Vec<Entry> {
         text(Role::User, "three"),
         text(Role::Assistant, "four"),
     ];
-    let entry = |(i, message)| Entry { seq: Seq(i), message: Arc::new(message), added: false, summary: false };
+    let entry =
+        |(i, message)| Entry { seq: Seq(i), message: Arc::new(message), added: false, summary: false, node: None };
     (0..).zip(messages).map(entry).collect()
 }
 

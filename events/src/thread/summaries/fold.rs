@@ -8,7 +8,8 @@ use super::super::effects::ModelRequest;
 use super::super::state::{Phase, State, Work};
 use super::{Asked, Summarizing, Written, listing};
 use crate::event::{
-    ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy, ToolMode,
+    ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy,
+    NodeContext, ToolMode,
 };
 use crate::ids::{CallId, Seq, Time};
 use crate::message::{Message, Role};
@@ -145,8 +146,10 @@ impl State {
             _ => return Err(Unfit("no summary is due")),
         }
         agent_loop.stage = Stage::ToAsk;
-        let mark = self.conversation.mark_behind(run.conversation_from, &e.messages);
-        run.conversation_from = mark;
+        // What was put aside stays as it is.
+        if run.aside.is_none() {
+            run.conversation_from = self.conversation.mark_behind(run.conversation_from, &e.messages);
+        }
         self.conversation_mut().replace(seq, &e.messages, true);
         Ok(())
     }
@@ -169,5 +172,6 @@ fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
         relay: false,
         summary: None,
         strategy: LoopStrategy::React {},
+        context: NodeContext::Shared,
     }
 }

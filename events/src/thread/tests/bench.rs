@@ -393,7 +393,7 @@ fn line_of(event: &Event) -> String {
     }
     if let Some(error) = data["error"].as_object() {
         write!(line, " {}", plain(&error["kind"])).unwrap();
-        if let Some(source) = error.get("source") {
+        if let Some(source) = error.get("source").filter(|source| !source.is_null()) {
             write!(line, " ({})", plain(source)).unwrap();
         }
     }

@@ -193,7 +193,7 @@ nodes:
         -     8 BRANCH_ENDED index=0 timeout
         -     9 NODE_FAILED node=both attempt=1 timeout
         -    10 LOOP_ENDED node=round n_iterations=1 timeout
-        -    11 ROUTE_TAKEN from=round to=last condition=error timeout
+        -    11 ROUTE_TAKEN from=round to=last condition=error timeout timeout
         -    12 NODE_STARTED node=last attempt=1
         -    13 NODE_COMPLETED node=last
         -    14 THREAD_COMPLETED node=last

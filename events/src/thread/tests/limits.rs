@@ -53,7 +53,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         NodeCompleted { node: node("ask"), duration_ms: 0 }.into(),
         NodeFailed { node: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         NodeFailed { node: node("other"), attempt: 1, error: error.clone(), retry_at: None }.into(),
-        RouteTaken { from: node("ask"), to: node("ask"), condition: None }.into(),
+        RouteTaken { from: node("ask"), to: node("ask"), condition: None, error: None }.into(),
         LlmCallRequested { iteration: 2, aside: None, model_profile: None }.into(),
         LlmCallRetried { call: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
         LlmCallFailed { call: CallId(Seq(3)), error: error.clone() }.into(),

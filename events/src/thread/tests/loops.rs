@@ -225,7 +225,7 @@ fn a_loop_that_is_not_over_at_its_limit_has_failed() {
          20 NODE_STARTED node=go.end attempt=1
          21 NODE_COMPLETED node=go.end
          22 LOOP_ENDED node=go n_iterations=2 limit
-         23 ROUTE_TAKEN from=go to=done condition=error limit
+         23 ROUTE_TAKEN from=go to=done condition=error limit limit
          24 NODE_STARTED node=done attempt=1
          25 NODE_COMPLETED node=done
          26 THREAD_COMPLETED node=done
@@ -260,7 +260,7 @@ fn what_fails_in_a_loop_goes_to_the_on_error_of_the_loop_or_outwards() {
          18 LLM_EXECUTION_FAILED node=ask quota
          19 NODE_FAILED node=ask attempt=1 quota
          20 LOOP_ENDED node=go n_iterations=2 quota
-         21 ROUTE_TAKEN from=go to=done condition=error quota
+         21 ROUTE_TAKEN from=go to=done condition=error quota quota
          22 NODE_STARTED node=done attempt=1
          23 NODE_COMPLETED node=done
          24 THREAD_COMPLETED node=done

@@ -13,6 +13,7 @@ mod branches;
 mod branches_inside;
 mod cancel;
 mod checkpoints;
+mod contexts;
 mod control;
 mod custom;
 mod flow;

@@ -298,7 +298,7 @@ edges: []
           4 LLM_CALL_FAILED call=3 quota
           5 LLM_EXECUTION_FAILED node=ask quota
           6 NODE_FAILED node=ask attempt=1 quota
-          7 ROUTE_TAKEN from=ask to=sorry condition=error quota
+          7 ROUTE_TAKEN from=ask to=sorry condition=error quota quota
           8 NODE_STARTED node=sorry attempt=1
           9 LLM_EXECUTION_REQUEST node=sorry
          10 LLM_CALL_REQUESTED 1

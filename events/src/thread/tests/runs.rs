@@ -255,6 +255,7 @@ fn a_long_thread_keeps_its_last_results_and_what_is_open() {
     let entered = |node: &str| crate::event::NodeStarted { node: node.into(), attempt: 1, deadline: None }.into();
     tell(&mut runs, entered("loop"));
     let begun = crate::event::LoopStarted {
+        into: None,
         node: "loop".into(),
         end: "end".into(),
         items: None,

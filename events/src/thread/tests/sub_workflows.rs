@@ -47,8 +47,6 @@ fn a_workflow_runs_inside_another_with_a_scope_of_its_own() {
          15 LLM_EXECUTION_COMPLETED node=after "so"
          16 NODE_COMPLETED node=after
          17 THREAD_COMPLETED node=after
-            user: kind ann 3
-            assistant: hello ann
             user: after hello ann
             assistant: so
         => completed, waits for nothing
@@ -137,7 +135,7 @@ fn what_fails_inside_goes_to_the_on_error_of_the_node() {
           8 NODE_FAILED node=ask attempt=1 quota
           9 SUB_WORKFLOW_FAILED node=greet quota
          10 NODE_FAILED node=greet attempt=1 quota
-         11 ROUTE_TAKEN from=greet to=after condition=error quota
+         11 ROUTE_TAKEN from=greet to=after condition=error quota quota
          12 NODE_STARTED node=after attempt=1
          13 NODE_FAILED node=after attempt=1 expression
          14 THREAD_FAILED node=after expression

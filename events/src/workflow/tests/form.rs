@@ -263,8 +263,12 @@ fn the_builder_makes_what_a_file_makes_of_judges_and_sub_workflows() {
          workflows: {inner: {nodes: [{id: x, end: {}}]}}\n",
     );
     let mut node = Node::new("a".into());
-    node.sub_workflow =
-        Some(SubWorkflowNode { workflow: "inner".into(), inputs: Ordered::default(), outputs: Ordered::default() });
+    node.sub_workflow = Some(SubWorkflowNode {
+        workflow: "inner".into(),
+        inputs: Ordered::default(),
+        outputs: Ordered::default(),
+        context: None,
+    });
     let mut inner = Node::new("x".into());
     inner.end = Some(Marker {});
     let built = AgentBuilder::new("w")

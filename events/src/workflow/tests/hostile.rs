@@ -97,7 +97,7 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nnodes:\n  - id: a\n    llm:\n      provider: p\n      model: m\n      promt: x\n",
         expect![[r#"
-            8:7: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, strategy, extra
+            8:7: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, strategy, extra
         "#]],
     );
 }
@@ -117,8 +117,8 @@ fn unknown_fields_in_bodies_are_refused_with_their_place() {
     check(
         in_branch,
         expect![[r#"
-        10:33: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, strategy, extra
-    "#]],
+            10:33: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, strategy, extra
+        "#]],
     );
     let in_workflow = "version: '1'\nname: w\nnodes: [{id: a, start: {}}]\nworkflows:\n  sub:\n    nodes:\n      - id: b\n        \
                        tool: {tool_name: t, retires: 3}\n";

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::at;
+use super::{at, no_node};
+use crate::event::NodeContext;
 use crate::ids::NodeId;
 use crate::workflow::{Body, Edge, Fault, Graph, JoinMode, Node, NodeKind, WorkflowSpec};
 
@@ -15,6 +16,33 @@ pub(super) fn check<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Gr
     }
     for graph in graphs {
         check_quorums(graph, faults);
+        check_contexts(graph, faults);
+    }
+}
+
+/// A context names nodes of the same graph that say something.
+fn check_contexts(graph: &Graph, faults: &mut Vec<Fault>) {
+    for placed in graph.nodes.values() {
+        let (path, context) = match placed.node.kind() {
+            NodeKind::Llm(llm) => (format!("{}.llm.context", placed.path), Some(&llm.context)),
+            NodeKind::SubWorkflow(sub) => (format!("{}.sub_workflow.context", placed.path), sub.context.as_ref()),
+            _ => continue,
+        };
+        let Some(NodeContext::From(nodes)) = context else { continue };
+        if nodes.is_empty() {
+            faults.push(Fault::new(format!("{path}.from"), "no node is named").hint("write `context: fresh`"));
+        }
+        for (i, id) in nodes.iter().enumerate() {
+            let path = format!("{path}.from[{i}]");
+            match graph.node(id).map(Node::kind) {
+                None => faults.push(no_node(path, id)),
+                Some(NodeKind::Llm(_) | NodeKind::UserInteraction(_) | NodeKind::ContextProcessor(_)) => {}
+                Some(_) => {
+                    let hint = "name llm, user_interaction or context_processor nodes";
+                    faults.push(Fault::new(path, format!("node `{id}` says nothing")).hint(hint));
+                }
+            }
+        }
     }
 }
 

@@ -12,10 +12,10 @@ fn node() -> impl Strategy<Value = String> {
         Just("\n    on_error: last"),
     ];
     let kind = prop_oneof![
-        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")]).prop_map(
-            |(iterations, tools, mode)| format!(
+        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")], context()).prop_map(
+            |(iterations, tools, mode, context)| format!(
                 "llm: {{provider: mock, model: m, user_prompt: '{{{{ input }}}} {{{{ messages|length }}}}', \
-                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}}}"
+                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}{context}}}"
             )
         ),
         3 => (1..4_u32, 1..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")], prop_oneof![Just(""), Just(", llm_timeout_ms: 7000")])
@@ -41,7 +41,13 @@ fn node() -> impl Strategy<Value = String> {
                 .to_owned()
         ),
     ];
-    (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}"))
+    // The type of a strategy of strategies is as large as all of them.
+    (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}")).boxed()
+}
+
+/// Which conversation a node sees.
+fn context() -> BoxedStrategy<&'static str> {
+    prop_oneof![2 => Just(""), 1 => Just(", context: fresh"), 1 => Just(", context: shared")].boxed()
 }
 
 /// How a node comes to its answer.
@@ -115,8 +121,8 @@ fn step(id: String) -> impl Strategy<Value = String> {
                     format!("  - id: {id}\n{caught}    loop:\n      {repeat}\n{}", body(&id, &node))
                 }
             }),
-        2 => caught.prop_map(move |caught| {
-            let inputs = "inputs: {v: '{{ v }}'}, outputs: {w: 'v', output: 'output is defined'}";
+        2 => (caught, context()).prop_map(move |(caught, context)| {
+            let inputs = format!("inputs: {{v: '{{{{ v }}}}'}}, outputs: {{w: 'v', output: 'output is defined'}}{context}");
             format!("  - id: {own}\n{caught}    sub_workflow: {{workflow: inner, {inputs}}}\n")
         }),
     ]
