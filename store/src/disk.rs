@@ -54,7 +54,7 @@ use care::Care;
 use files::Files;
 use journal::Journal;
 use lock::Lock;
-use mark::{Mark, Reached};
+use mark::{Reached, SharedMark};
 use queue::{Answer, Op, Queue};
 use read::Reader;
 use sealer::{Sealer, Task};
@@ -100,7 +100,7 @@ pub struct SledStore {
     reader: Arc<Reader>,
     queue: Arc<Queue>,
     sealer: Arc<Sealer>,
-    mark: Arc<Mutex<Mark>>,
+    mark: Arc<SharedMark>,
     progress: Arc<watch::Sender<Progress>>,
     threads: Mutex<Option<Threads>>,
     /// Held by a salvage, which has no threads.
@@ -142,7 +142,7 @@ impl SledStore {
         });
         let queue = Arc::new(Queue::new(options.queue_bytes_max));
         let sealer = Arc::new(Sealer::new(found.watermark.epoch));
-        let mark = Arc::new(Mutex::new(found.mark));
+        let mark = Arc::new(SharedMark::new(found.mark));
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
@@ -226,7 +226,7 @@ impl SledStore {
             }),
             queue,
             sealer: Arc::new(Sealer::new(found.watermark.epoch)),
-            mark: Arc::new(Mutex::new(found.mark)),
+            mark: Arc::new(SharedMark::new(found.mark)),
             progress: Arc::new(progress),
             threads: Mutex::new(None),
             lock: Mutex::new(Some(lock)),
@@ -267,7 +267,7 @@ impl SledStore {
             sealed_epoch: self.sealer.sealed_epoch(),
             journal_end: journal.end(),
         };
-        self.mark.lock().renew(reached)?;
+        self.mark.renew(reached)?;
         journal.trim()
     }
 

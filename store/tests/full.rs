@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
-use rethread_events::ids::Seq;
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
 use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
 

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use parking_lot::Mutex;
 use rethread_events::ids::Position;
 
 use super::files::{Files, LogFile, failed};
@@ -24,6 +25,52 @@ pub(crate) struct Reached {
     pub(crate) sealed_epoch: u64,
     /// Where in its journal file that group ended.
     pub(crate) journal_end: u64,
+}
+
+/// The mark of an open log, which the writer and the sealer both write. The writer never waits for the sealer, which may
+/// hold the file for the time of a sync: what it could not note then, the sealer notes when it is done.
+pub(crate) struct SharedMark {
+    mark: Mutex<Mark>,
+    /// The last group that is not noted yet, the position after it, and where it ended in its journal file.
+    latest: Mutex<Option<(u64, Position, u64)>>,
+}
+
+impl SharedMark {
+    pub(crate) fn new(mark: Mark) -> Self {
+        Self { mark: Mutex::new(mark), latest: Mutex::default() }
+    }
+
+    /// As [`Mark::note`].
+    pub(crate) fn note(&self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
+        *self.latest.lock() = Some((group, next, journal_end));
+        self.catch_up()
+    }
+
+    /// As [`Mark::note_sealed`].
+    pub(crate) fn note_sealed(&self, epoch: u64) -> Result<(), StoreError> {
+        let noted = self.mark.lock().note_sealed(epoch);
+        if let Err(error) = self.catch_up() {
+            tracing::warn!(%error, "the mark was not written");
+        }
+        noted
+    }
+
+    /// As [`Mark::renew`].
+    pub(crate) fn renew(&self, reached: Reached) -> Result<(), StoreError> {
+        self.mark.lock().renew(reached)
+    }
+
+    /// Notes the latest group. Whoever finds the mark taken leaves that to the holder, which looks again after it.
+    fn catch_up(&self) -> std::io::Result<()> {
+        while self.latest.lock().is_some() {
+            let Some(mut mark) = self.mark.try_lock() else { return Ok(()) };
+            let latest = self.latest.lock().take();
+            if let Some((group, next, journal_end)) = latest {
+                mark.note(group, next, journal_end)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The file, which holds two copies that are overwritten in turn: one of them is always whole.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Seq, ThreadId};
 
-use super::mark::Mark;
+use super::mark::SharedMark;
 use super::read::Reader;
 use super::seal::{seal, write_snapshots};
 use super::tail::Segment;
@@ -151,7 +151,7 @@ impl Sealer {
     }
 
     /// The loop of the sealer's thread.
-    pub(crate) fn run(&self, reader: &Reader, mark: &Mutex<Mark>, tasks: &Receiver<Task>) {
+    pub(crate) fn run(&self, reader: &Reader, mark: &SharedMark, tasks: &Receiver<Task>) {
         // Whoever waits for an append comes first; moving records can wait until the journal gets too large.
         if let Err(error) = rustix::process::nice(NICE) {
             tracing::debug!(%error, "the sealer runs at the common priority");
@@ -162,7 +162,7 @@ impl Sealer {
                     let snapshots = self.take_snapshots();
                     self.write(reader, || {
                         seal(reader, segment, &snapshots)?;
-                        mark.lock().note_sealed(segment.epoch)
+                        mark.note_sealed(segment.epoch)
                     })
                 }
                 Task::Snapshots => {

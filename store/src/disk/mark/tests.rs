@@ -36,3 +36,19 @@ fn a_copy_of_format_1_is_read() {
     let reached = Reached { group: 4, next: Position(9), sealed_epoch: 3, journal_end: 0 };
     assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(reached));
 }
+
+#[test]
+fn what_was_not_noted_while_the_mark_was_held_is_noted_after_it() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
+    let shared = SharedMark::new(Mark::open(dir.path(), &files).unwrap().0);
+    let group = || Mark::open(dir.path(), &files).unwrap().1.map(|reached| reached.group);
+    shared.note(1, Position(2), 100).unwrap();
+    assert_eq!(group(), Some(1));
+    let held = shared.mark.lock();
+    shared.note(2, Position(4), 200).unwrap();
+    assert_eq!(group(), Some(1), "the writer does not wait");
+    drop(held);
+    shared.note_sealed(7).unwrap();
+    let reached = Reached { group: 2, next: Position(4), sealed_epoch: 7, journal_end: 200 };
+    assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(reached));
+}

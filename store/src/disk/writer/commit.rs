@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rethread_events::ids::Position;
 use tokio::sync::watch;
 
@@ -12,7 +11,7 @@ use crate::contract::Appended;
 use crate::disk::answer::Answerer;
 use crate::disk::files::failed;
 use crate::disk::journal::Journal;
-use crate::disk::mark::Mark;
+use crate::disk::mark::SharedMark;
 use crate::disk::queue::Queue;
 use crate::disk::read::Reader;
 use crate::disk::sealer::Sealer;
@@ -23,7 +22,7 @@ pub(crate) struct Committer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) journal: Journal,
-    pub(crate) mark: Arc<Mutex<Mark>>,
+    pub(crate) mark: Arc<SharedMark>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) progress: Arc<watch::Sender<Progress>>,
     /// The position of the next durable record.
@@ -78,10 +77,7 @@ impl Committer {
         }
         self.queue.release(group.bytes);
         self.answerer.answer(answers);
-        // The sealer may hold it for the time of a sync: then the next group notes it.
-        if let Some(mut mark) = self.mark.try_lock()
-            && let Err(error) = mark.note(self.journal.written_group(), self.next, self.journal.end())
-        {
+        if let Err(error) = self.mark.note(self.journal.written_group(), self.next, self.journal.end()) {
             tracing::warn!(%error, "the mark was not written");
         }
         group.out
