@@ -388,7 +388,7 @@ impl RuntimeBuilder {
             content_in_spans: self.content_in_spans,
         });
         let started = async {
-            if !inner.observing {
+            if !inner.observing || inner.run_elsewhere {
                 inner.imported.read(&*inner.store)?;
             }
             start_system(inner.clone(), equipment, self.arbiters, self.recover).await

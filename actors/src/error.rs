@@ -2,7 +2,7 @@
 
 use rethread_events::event::EventError;
 use rethread_events::ids::{CallId, Seq, ThreadId};
-use rethread_events::thread::{FoldError, Rejected, StepError};
+use rethread_events::thread::{FoldError, Rejected, Status, StepError};
 use rethread_events::workflow::Faults;
 use rethread_store::StoreError;
 
@@ -41,6 +41,23 @@ pub enum RuntimeError {
         /// Why.
         #[source]
         source: Rejected,
+    },
+    /// A fork at the end of a thread would have nothing to do; nothing changed.
+    #[error(
+        "thread {thread} has ended ({status}) at seq {at}, so a fork there would do nothing: fork it at seq {instead}, \
+         from where {before} runs again"
+    )]
+    ForkAtEnd {
+        /// The thread.
+        thread: ThreadId,
+        /// How it ended.
+        status: Status,
+        /// The moment that was asked for.
+        at: Seq,
+        /// The last moment from which what is changed would count.
+        instead: Seq,
+        /// What runs again from there.
+        before: String,
     },
     /// There is no such question to a person.
     #[error("no interaction {0}")]

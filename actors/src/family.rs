@@ -202,9 +202,12 @@ pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, Run
         match branch {
             Status::Waiting => rest = Some(branch),
             Status::Paused => rest = rest.or(Some(branch)),
-            Status::Pending | Status::Running | Status::Completed | Status::Cancelled | Status::Error => {
-                return Ok(own);
-            }
+            Status::Pending
+            | Status::Running
+            | Status::Completed
+            | Status::Cancelled
+            | Status::Error
+            | Status::Interrupted => return Ok(own),
         }
     }
     Ok(rest.unwrap_or(own))

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rethread_events::event::ForkChanges;
 use rethread_events::expression::check_template;
-use rethread_events::ids::{CallId, Position, Seq, ThreadId};
+use rethread_events::ids::{CallId, NodeId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
-use rethread_events::thread::Fork;
-use rethread_events::workflow::{Fault, Faults, Workflow};
+use rethread_events::thread::{Fork, State, Visit};
+use rethread_events::workflow::{Fault, Faults, NodeKind, Workflow};
 use tokio::sync::oneshot;
 
 use crate::error::RuntimeError;
@@ -68,7 +68,7 @@ impl ThreadHandle {
     /// that a fork whose answers cannot be used does not begin.
     ///
     /// # Errors
-    /// `NoSeq` for a moment that is not there, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
+    /// `NoSeq` for a moment that is not there, `ForkAtEnd` for one at which the thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
     /// question that does not wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {
         let runtime = self.runtime();
@@ -117,6 +117,10 @@ impl ThreadHandle {
             let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
             return Err(RuntimeError::Workflow(Faults::one(fault)));
         }
+        // An answer that is given there says more by its own refusal.
+        if parent.is_ended() && own.is_empty() {
+            return Err(at_end(&parent, at, &changes, &workflow));
+        }
         let (branches, of_branches) = {
             let (inner, parent) = (inner.clone(), parent.clone());
             let moves_to = changes.workflow.is_some().then(|| workflow.clone());
@@ -139,4 +143,22 @@ impl ThreadHandle {
         }
         Ok(runtime.thread(id))
     }
+}
+
+/// Why a fork at the end of a thread does not begin, and the moment to fork instead: before the first of the nodes whose
+/// prompts are changed, otherwise before the last node that does something.
+fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -> RuntimeError {
+    let first_try = |node: &NodeId| parent.path().iter().rev().find(|visit| visit.node == *node && visit.attempt == 1);
+    let does_something = |visit: &&Visit| {
+        let node = parent.node_of(workflow, &visit.node);
+        node.is_none_or(|node| !matches!(node.kind(), NodeKind::Start | NodeKind::End | NodeKind::Route(_)))
+    };
+    let changed =
+        changes.prompts.keys().filter_map(|node| first_try(&node.as_str().into())).min_by_key(|visit| visit.seq);
+    let last = || parent.path().iter().rev().find(does_something).and_then(|visit| first_try(&visit.node));
+    let (instead, before) = match changed.or_else(last) {
+        Some(visit) => (Seq(visit.seq.0.saturating_sub(1)), format!("node `{}`", visit.node)),
+        None => (Seq(0), "it".to_owned()),
+    };
+    RuntimeError::ForkAtEnd { thread: parent.thread(), status: parent.status(), at, instead, before }
 }

@@ -168,7 +168,7 @@ fn runs(store: &dyn Store) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
         let Some(last) = page.last() else { break };
         after = Some(last.thread);
         for info in &page {
-            all.insert(info.thread, summary(store, info)?);
+            all.insert(info.thread, summary(store, info, &|_| true)?);
         }
     }
     let run_of = |mut id: ThreadId| {

@@ -330,6 +330,11 @@ impl Inner {
         opened.map(Arc::new).map_err(|error| error.to_string())
     }
 
+    /// Whether a process works on the thread, if it has something to do: this one, or the one that runs the threads.
+    pub(crate) fn works_on(&self, thread: ThreadId) -> bool {
+        (!self.observing || self.run_elsewhere) && !self.imported.has(thread)
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Ordering::Acquire)
     }

@@ -22,7 +22,7 @@ const PAGE: usize = 2_048;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// All threads of the log by status, in the order of [`Status::ALL`]; up to 5 s old.
+    /// All threads of the log by the status that their last event left, in the order of [`Status::ALL`]; up to 5 s old.
     pub threads: Vec<(Status, u64)>,
     /// Threads in memory.
     pub live_threads: usize,
@@ -168,7 +168,9 @@ impl Counters {
         {
             return Ok(count.threads.clone());
         }
-        let mut threads: Vec<_> = Status::ALL.into_iter().map(|status| (status, 0)).collect();
+        // No event leaves a thread interrupted: only that nobody works on it makes it so.
+        let of_events = Status::ALL.into_iter().filter(|status| *status != Status::Interrupted);
+        let mut threads: Vec<_> = of_events.map(|status| (status, 0)).collect();
         let mut after = None;
         loop {
             let page = store.streams(after, &[], PAGE)?;

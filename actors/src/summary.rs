@@ -21,7 +21,7 @@ pub struct ThreadSummary {
     /// The thread.
     pub thread_id: ThreadId,
     /// How far it is. A thread that has nothing to do but wait for branches that all wait for people is waiting too,
-    /// where its own state says that it runs.
+    /// where its own state says that it runs. One that no process works on is pending or interrupted.
     pub status: Status,
     /// The workflow it began on.
     pub workflow: Option<WorkflowRef>,
@@ -78,8 +78,9 @@ pub struct ThreadFilter {
 impl Runtime {
     /// Threads, oldest first. Costs a read of one or two events for each, and a fold of each that runs.
     pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, RuntimeError> {
-        let store = self.store().clone();
+        let inner = self.inner().clone();
         self.blocking(move || {
+            let store = &*inner.store;
             let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             let (mut found, mut after) = (Vec::new(), filter.after);
@@ -88,7 +89,7 @@ impl Runtime {
                 let Some(last) = page.last() else { break };
                 after = Some(last.thread);
                 for info in page {
-                    let summary = summary(&*store, &info)?;
+                    let summary = summary(store, &info, &|thread| inner.works_on(thread))?;
                     if is_one_of(summary.status, &filter.status) {
                         found.push(summary);
                     }
@@ -100,11 +101,12 @@ impl Runtime {
     }
 }
 
-/// Where threads of one of these statuses are found; nothing means anywhere. One that waits with its branches is among
-/// those that run.
+/// Where threads of one of these statuses are found; nothing means anywhere. Those that wait with their branches, and
+/// those that no process works on, are among the ones whose own state says that they run.
 pub(crate) fn tags(statuses: &[Status]) -> Vec<Tag> {
-    let at_rest = statuses.iter().any(|status| matches!(status, Status::Waiting | Status::Paused));
-    let also = (at_rest && !statuses.contains(&Status::Running)).then_some(Status::Running);
+    let seems_to_run =
+        |status: &Status| matches!(status, Status::Waiting | Status::Paused | Status::Pending | Status::Interrupted);
+    let also = (statuses.iter().any(seems_to_run) && !statuses.contains(&Status::Running)).then_some(Status::Running);
     statuses.iter().copied().chain(also).map(|status| Tag(status.code())).collect()
 }
 
@@ -124,7 +126,13 @@ pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(
     })
 }
 
-pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSummary, RuntimeError> {
+/// What is known of a thread at a glance. `works_on` says whether a process works on a thread that has something to do.
+/// Blocks.
+pub(crate) fn summary(
+    store: &dyn Store,
+    info: &StreamInfo,
+    works_on: &dyn Fn(ThreadId) -> bool,
+) -> Result<ThreadSummary, RuntimeError> {
     let mut is_damaged = false;
     // A thread that is damaged stands in the list with what is left of it: it is there, and others are not to be
     // hidden by it.
@@ -149,9 +157,16 @@ pub(crate) fn summary(store: &dyn Store, info: &StreamInfo) -> Result<ThreadSumm
         Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
         _ => None,
     };
+    let status = match family::status(store, info)? {
+        Status::Running if !works_on(info.thread) => {
+            let first_own = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+            if info.last_seq == first_own { Status::Pending } else { Status::Interrupted }
+        }
+        status => status,
+    };
     Ok(ThreadSummary {
         thread_id: info.thread,
-        status: family::status(store, info)?,
+        status,
         workflow,
         started_at: info.first_at,
         last_at: info.last_at,

@@ -153,8 +153,12 @@ impl ThreadHandle {
 
     /// What is known of it at a glance.
     pub async fn summary(&self) -> Result<ThreadSummary, RuntimeError> {
-        let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || summary(&*store, &load::stream(&*store, id)?)).await?
+        let (inner, id) = (self.runtime.inner().clone(), self.id);
+        let look = move || {
+            let info = load::stream(&*inner.store, id)?;
+            summary(&*inner.store, &info, &|thread| inner.works_on(thread))
+        };
+        self.runtime.blocking(look).await?
     }
 
     /// The first seq that is its own and not inherited.

@@ -62,8 +62,8 @@ impl Runtime {
     /// A page of the list of threads. The order is that of their ids, so of the time at which they were made. Costs a
     /// read of one or two events for each thread looked at.
     pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, RuntimeError> {
-        let store = self.store().clone();
-        self.blocking(move || page(&*store, &query)).await?
+        let inner = self.inner().clone();
+        self.blocking(move || page(&*inner.store, &query, &|thread| inner.works_on(thread))).await?
     }
 }
 
@@ -78,7 +78,11 @@ fn ms_of(id: ThreadId) -> u64 {
     u64::from_be_bytes(ms)
 }
 
-fn page(store: &dyn Store, query: &ThreadQuery) -> Result<ThreadPage, RuntimeError> {
+fn page(
+    store: &dyn Store,
+    query: &ThreadQuery,
+    works_on: &dyn Fn(ThreadId) -> bool,
+) -> Result<ThreadPage, RuntimeError> {
     let mut page = ThreadPage::default();
     let mut n_looked_at = 0;
     let mut source = Source::new(query);
@@ -90,7 +94,7 @@ fn page(store: &dyn Store, query: &ThreadQuery) -> Result<ThreadPage, RuntimeErr
             }
             n_looked_at += 1;
             source.last = Some(info.thread);
-            let summary = summary(store, &info)?;
+            let summary = summary(store, &info, works_on)?;
             if fits(query, &summary) {
                 page.threads.push(summary);
             }

@@ -116,7 +116,8 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             }
             Err(error) if args.all => {
                 let failure = Failure::from(error);
-                output::say(&format!("{}: thread {thread}: {}", output::red("error"), failure.message));
+                let message = output::tame_lines(&failure.message);
+                output::say(&format!("{}: thread {thread}: {message}", output::red("error")));
                 damaged.push(failure.code);
             }
             Err(error) => return Err(error.into()),

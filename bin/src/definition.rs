@@ -115,7 +115,10 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<ExitCode, Failure> {
             Ok(workflow) if args.json => reports.push(json!({
                 "file": name, "valid": true, "name": workflow.name(), "hash": workflow.hash(), "faults": [],
             })),
-            Ok(workflow) => output::print(format!("{name}: ok, workflow `{}` {}", workflow.name(), workflow.hash()))?,
+            Ok(workflow) => {
+                let called = output::tame(workflow.name(), 80);
+                output::print(format!("{name}: ok, workflow `{called}` {}", workflow.hash()))?
+            }
             Err(faults) if args.json => reports.push(json!({ "file": name, "valid": false, "faults": faults })),
             Err(faults) => {
                 for fault in &faults.0 {

@@ -216,6 +216,10 @@ pub(crate) async fn finish(
         }
         _ => Vec::new(),
     };
+    let is_at_limit = match &driven {
+        Ok(Driven::AtRest(outcome)) => family::is_at_limit(&runtime, outcome).await,
+        _ => Ok(false),
+    };
     open.answer_no_more().await;
     let closed = open::close(runtime).await;
     let outcome = match driven? {
@@ -233,6 +237,7 @@ pub(crate) async fn finish(
         }
     };
     closed?;
+    let code = ExitCode::from(exit::of_outcomes([(&*outcome, is_at_limit?)]));
     if form.json {
         output::print_json(&outcome.to_json())?;
     } else if form.jsonl {
@@ -247,7 +252,7 @@ pub(crate) async fn finish(
         output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
     }
     if !open.talks() {
-        return Ok(exit::of_outcome(&outcome));
+        return Ok(code);
     }
     for question in &questions {
         ask::say_how_to_answer(question);
@@ -256,10 +261,13 @@ pub(crate) async fn finish(
         output::say(&format!("then:       rethread resume {id}"));
     }
     if outcome.status == Status::Paused {
-        output::say(&format!("paused; go on with: rethread resume {id}"));
+        match outcome.state.pause_reason() {
+            Some(reason) => output::say(&format!("paused: {}", output::tame_lines(reason))),
+            None => output::say(&format!("paused; go on with: rethread resume {id}")),
+        }
     }
     if outcome.status.is_ended() && !form.json && !form.jsonl {
         output::say(&output::dim(format!("look at it with: rethread show {id}")));
     }
-    Ok(exit::of_outcome(&outcome))
+    Ok(code)
 }

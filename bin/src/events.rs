@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use futures::StreamExt;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
-use rethread_events::event::{Aside, Branches, StrategyDecision};
+use rethread_events::event::{
+    Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed,
+};
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
@@ -207,7 +209,10 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::NodeStarted(e) => e.node.to_string(),
         Event::NodeCompleted(e) => format!("{}, {}", e.node, output::duration(e.duration_ms)),
         Event::NodeFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
-        Event::RouteTaken(e) => format!("{} → {}", e.from, e.to),
+        Event::RouteTaken(e) => match &e.condition {
+            Some(condition) => format!("{} → {} because {}", e.from, e.to, cut(condition)),
+            None => format!("{} → {}", e.from, e.to),
+        },
         Event::LlmExecutionRequest(e) => cut(&e.prompt),
         Event::LlmCallRequested(e) => match &e.aside {
             None => format!("call {}", e.iteration),
@@ -219,7 +224,11 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::LlmCallCompleted(e) => {
             let tools: Vec<_> = e.message.tool_calls().map(|call| call.name.as_str()).collect();
             let text = cut(&e.message.joined_text());
-            if tools.is_empty() { text } else { cut(&format!("{text} wants {}", tools.join(", "))) }
+            let text = if tools.is_empty() { text } else { cut(&format!("{text} wants {}", tools.join(", "))) };
+            match &e.model {
+                Some(model) => format!("{}: {text}", cut(model)),
+                None => text,
+            }
         }
         Event::LlmCallFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::LlmTryFailed(e) => format!("try {}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message)),
@@ -292,7 +301,10 @@ pub(crate) fn summary(event: &Event) -> String {
         },
         Event::StrategyDecisionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ConditionEvaluationRequested(e) => cut(&e.condition),
-        Event::ConditionEvaluationCompleted(e) => cut(&e.answer),
+        Event::ConditionEvaluationCompleted(e) => match &e.model {
+            Some(model) => format!("{}: {}", cut(model), cut(&e.answer)),
+            None => cut(&e.answer),
+        },
         Event::ForkStarted(e) => match &e.branches {
             Branches::Named(branches) => {
                 let names: Vec<_> = branches.iter().map(|branch| branch.name.as_str()).collect();
@@ -318,8 +330,42 @@ pub(crate) fn summary(event: &Event) -> String {
         Event::SubWorkflowCompleted(e) => e.node.to_string(),
         Event::SubWorkflowFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
         Event::ContextProcessingRequested(e) => format!("{}, {}", e.node, cut(&e.processor)),
-        Event::ContextProcessed(e) => format!("{} parts", e.messages.len()),
+        Event::ContextProcessed(e) => cut(&processed(e)),
         Event::ContextProcessingFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
-        Event::ThreadCompleted(_) | Event::ThreadResumed(_) | Event::UserInteractionProcessed(_) => String::new(),
+        Event::UserInteractionProcessed(e) => cut(&used(e)),
+        Event::ThreadCompleted(_) | Event::ThreadResumed(_) => String::new(),
     }
+}
+
+/// What a context processor did.
+fn processed(event: &ContextProcessed) -> String {
+    let kept = |item: &ContextItem| match item {
+        ContextItem::Kept { from, to } => to.saturating_sub(*from),
+        ContextItem::New(_) => 0,
+    };
+    let n_kept: u64 = event.messages.iter().map(kept).sum();
+    let n_new = event.messages.iter().filter(|item| matches!(item, ContextItem::New(_))).count();
+    let mut text = format!("{} kept", output::count(n_kept, "message", "messages"));
+    if n_new > 0 {
+        text.push_str(&format!(", {n_new} new"));
+    }
+    if event.variables.keys().next().is_some() {
+        let names: Vec<_> = event.variables.keys().map(String::as_str).collect();
+        text.push_str(&format!(", sets {}", names.join(", ")));
+    }
+    text
+}
+
+/// What was done with an answer.
+fn used(event: &UserInteractionProcessed) -> String {
+    let sets = event.variables.iter().map(|update| format!("{} = {}", update.name, update.value.0));
+    let message = event.message.iter().map(|text| format!("adds the message {text:?}"));
+    let decision = event.decision.iter().map(|decision| match decision {
+        Decision::Approve {} => "approves".to_owned(),
+        Decision::Edit { arguments } => format!("approves with {}", arguments.0),
+        Decision::Reject { reason: Some(reason) } => format!("rejects: {reason}"),
+        Decision::Reject { reason: None } => "rejects".to_owned(),
+        Decision::Answer { content } => format!("answers {}", content.0),
+    });
+    sets.chain(message).chain(decision).collect::<Vec<_>>().join(", ")
 }

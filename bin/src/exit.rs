@@ -14,6 +14,8 @@ pub(crate) const WAITING: u8 = 4;
 pub(crate) const NOT_FOUND: u8 = 5;
 pub(crate) const DAMAGED: u8 = 6;
 pub(crate) const CONFLICT: u8 = 7;
+/// Paused at a limit: a budget, or a number of iterations.
+pub(crate) const LIMIT: u8 = 8;
 pub(crate) const INTERRUPTED: u8 = 130;
 /// As a shell tells of a program that nobody reads any more (128 and SIGPIPE): a run that was left for that.
 pub(crate) const READER_GONE: u8 = 141;
@@ -103,7 +105,7 @@ impl From<RuntimeError> for Failure {
             | RuntimeError::NoInteraction(_) => NOT_FOUND,
             RuntimeError::Workflow(_) | RuntimeError::NoDefinition { .. } => INVALID,
             RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
-            RuntimeError::Rejected { .. } => CONFLICT,
+            RuntimeError::Rejected { .. } | RuntimeError::ForkAtEnd { .. } => CONFLICT,
             RuntimeError::Store(error) => of_store(error),
             _ => FAILED,
         };
@@ -145,11 +147,15 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The exit code of a thread that came to rest.
-pub(crate) fn of_outcome(outcome: &Outcome) -> ExitCode {
-    ExitCode::from(match outcome.status {
+/// The exit code of threads that came to rest, each with whether it is paused at a limit: that of the first that failed,
+/// or waits for a person, or is paused at a limit, in this order.
+pub(crate) fn of_outcomes<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, bool)>) -> u8 {
+    let code = |(outcome, is_at_limit): (&Outcome, bool)| match outcome.status {
         Status::Completed => 0,
         Status::Error | Status::Cancelled => FAILED,
-        Status::Waiting | Status::Paused | Status::Pending | Status::Running => WAITING,
-    })
+        _ if is_at_limit => LIMIT,
+        Status::Waiting | Status::Paused | Status::Pending | Status::Running | Status::Interrupted => WAITING,
+    };
+    let codes: Vec<_> = outcomes.into_iter().map(code).collect();
+    [FAILED, WAITING, LIMIT].into_iter().find(|code| codes.contains(code)).unwrap_or(0)
 }

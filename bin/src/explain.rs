@@ -2,9 +2,10 @@
 
 mod lines;
 mod spending;
-mod tree;
+pub(crate) mod tree;
 mod why;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,8 +17,11 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 use tree::Told;
 
-/// How many lines of steps are printed unless all are asked for: so many at the beginning, twice as many at the end.
+/// How many lines of steps a terminal gets unless all are asked for: so many at the beginning, twice as many at the end,
+/// and between them each step that failed.
 const LINES_MAX: usize = 60;
+/// As wide as a line becomes where no terminal has to take it.
+const WHOLE: usize = 1 << 20;
 
 /// Tell what happened in a thread: a line for each step, with its branches; where the time and the money went; why it
 /// failed, or what it waits for. Reads the log: calls no model and no tool.
@@ -28,7 +32,7 @@ pub(crate) struct ExplainArgs {
     /// Only what had happened at this moment: a seq, the name of a checkpoint, or a time
     #[arg(long, value_name = "SEQ|LABEL|TIME")]
     at: Option<String>,
-    /// Every step of a long thread
+    /// Every step of a long thread, on a terminal: a pipe and a file get every step anyway
     #[arg(long)]
     all: bool,
     /// Print one JSON object
@@ -50,17 +54,8 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
     let (header, steps) = lines::of(&told, width);
     if !steps.is_empty() {
         output::print(format!("\n{header}"))?;
-        let (first, last) = if args.all || steps.len() <= 3 * LINES_MAX + 1 {
-            (&steps[..], &steps[..0])
-        } else {
-            (&steps[..LINES_MAX], &steps[steps.len() - 2 * LINES_MAX..])
-        };
-        output::print(first.join("\n"))?;
-        if !last.is_empty() {
-            let n = steps.len() - first.len() - last.len();
-            output::print(format!("{:>6}  {n} more steps: see them with --all", "…"))?;
-            output::print(last.join("\n"))?;
-        }
+        let lines = if args.all || width == WHOLE { lines::all(&steps) } else { lines::shortened(&steps, LINES_MAX) };
+        output::print(lines.join("\n"))?;
     }
     output::print(format!("\n{}", spending::in_words(&state, &told, width)))?;
     let why = why::in_words(&state, &told, width);
@@ -94,9 +89,12 @@ fn json_of(state: &State, told: &Told) -> Value {
     })
 }
 
-/// What a terminal takes, and 80 columns where there is none.
+/// The columns of the terminal, 80 where it does not say; a pipe and a file take whole lines.
 fn width() -> usize {
-    terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0).clamp(60, 160))
+    if !std::io::stdout().is_terminal() {
+        return WHOLE;
+    }
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0).max(60))
 }
 
 async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Failure> {
@@ -111,7 +109,7 @@ async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Fa
 }
 
 fn head(state: &State, told: &Told) -> String {
-    let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
+    let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 200)).unwrap_or_default();
     let took = told.runs.began.map_or(0, |began| told.runs.last_at.ms_since(began));
     let how = match state.status() {
         Status::Completed => "completed in",
@@ -119,7 +117,7 @@ fn head(state: &State, told: &Told) -> String {
         Status::Cancelled => "was cancelled after",
         Status::Waiting => "waits for a person after",
         Status::Paused => "is paused after",
-        Status::Running | Status::Pending => "has not ended after",
+        Status::Running | Status::Pending | Status::Interrupted => "has not ended after",
     };
     let mut head = format!("{} {workflow}\n{how} {}", state.thread(), output::duration(took));
     if let Some(began) = told.runs.began {

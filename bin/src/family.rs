@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rethread::{Event, OpenInteraction, RecordedEvent, Runtime, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{Event, OpenInteraction, Outcome, RecordedEvent, Runtime, RuntimeError, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 
 use crate::output;
@@ -110,6 +110,29 @@ pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec
     let branch = |thread| family.labels.get(&thread).cloned().unwrap_or_default();
     let open = runtime.thread(thread).inbox().await?;
     Ok(open.into_iter().map(|asked| Question { branch: branch(asked.thread), asked }).collect())
+}
+
+/// Whether a thread that came to rest goes on only beyond a limit: it is paused there, or a branch of it is and nobody is
+/// asked anything.
+pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<bool, RuntimeError> {
+    let state = &outcome.state;
+    if state.is_ended() || state.is_paused_at_limit() {
+        return Ok(!state.is_ended());
+    }
+    let thread = runtime.thread(outcome.thread_id);
+    if state.fan().is_none() || !thread.inbox().await?.is_empty() {
+        return Ok(false);
+    }
+    let labels = Family::of(runtime, outcome.thread_id).await?.labels;
+    for branch in labels.into_keys().filter(|branch| *branch != outcome.thread_id) {
+        match runtime.thread(branch).state().await {
+            Ok(state) if state.is_paused_at_limit() => return Ok(true),
+            // One that was planned and has not begun is at no limit.
+            Ok(_) | Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// The thread whose branch it is, or whose branch that is, up to the one that is nobody's.

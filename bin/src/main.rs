@@ -61,6 +61,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 done  1 the thread failed  2 usage  3 invalid workflow or configuration
   4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
+  8 paused at a limit
   130 interrupted (the thread stays as it is: `rethread resume` goes on)
   141 nobody reads what a run prints (as 130)
 

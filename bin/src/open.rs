@@ -1,5 +1,6 @@
 //! Opening the log and making a runtime, the same for every command.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use clap::Args;
 use rethread::store::StoreError;
 use rethread::tools::Reserved;
 use rethread::{Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
+use rethread_events::marks::marked;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
@@ -73,14 +75,29 @@ pub(crate) struct OpenArgs {
     pub(crate) quiet: bool,
 }
 
+/// Writes whole lines of the log with visible marks for hidden characters.
+struct MarkedLog<W>(W);
+
+impl<W: Write> Write for MarkedLog<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(marked(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
 pub(crate) fn log_to_stderr() {
     // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters.
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,rmcp=off,actix_http=off"));
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG").unwrap_or_else(|_| {
+        tracing_subscriber::EnvFilter::new("error,rethread::serve::webhook=warn,rmcp=off,actix_http=off")
+    });
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| MarkedLog(std::io::stderr()))
         .with_ansi(false)
         .without_time()
         .try_init();

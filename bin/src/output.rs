@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use rethread_events::marks::{marked, marked_json};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -100,49 +101,37 @@ pub(crate) async fn reader_gone() {
 
 /// One JSON document for people and scripts.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(escaped(&format!("{value:#}"))) } else { print(value) }
+    if io::stdout().is_terminal() { print(marked_json(&format!("{value:#}"))) } else { print(value) }
 }
 
 /// One JSON document on a line of its own.
 pub(crate) fn print_line(value: &Value) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(escaped(&value.to_string())) } else { print(value) }
+    if io::stdout().is_terminal() { print(marked_json(&value.to_string())) } else { print(value) }
 }
 
-/// JSON that says the same and holds nothing that a terminal would obey: JSON itself escapes only the first half of
-/// the control characters.
-fn escaped(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_hostile(c) && c != '\n' {
-            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            escaped.push(c);
-        }
-    }
-    escaped
-}
-
-/// Text that is data: as it is for a program, made harmless for a terminal.
+/// Text that is data: as it is for a program, with visible marks for hidden characters on a terminal.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(tame_lines(text)) } else { print(text) }
+    if io::stdout().is_terminal() { print(marked(text)) } else { print(text) }
 }
 
-/// Whether a terminal would obey the character instead of showing it: control characters, and those that turn the
-/// direction of what follows.
-fn is_hostile(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Text from outside (a model, a tool, a file) made harmless for a terminal, on one line, cut to `chars_max`.
+/// Text from outside (a model, a tool, a file) on one line, with visible marks for hidden characters, cut to
+/// `chars_max`.
 pub(crate) fn tame(text: &str, chars_max: usize) -> String {
+    let n_read = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
     let mut tamed = String::new();
-    let mut chars = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !is_hostile(*c));
-    for c in chars.by_ref().take(chars_max) {
-        if !(c == ' ' && tamed.ends_with(' ')) {
-            tamed.push(c);
+    let mut n = 0;
+    for c in marked(&text[..n_read]).chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {
+        if c == ' ' && tamed.ends_with(' ') {
+            continue;
         }
+        if n == chars_max {
+            tamed.push('…');
+            return tamed;
+        }
+        tamed.push(c);
+        n += 1;
     }
-    if chars.next().is_some() {
+    if n_read < text.len() {
         tamed.push('…');
     }
     tamed
@@ -155,9 +144,9 @@ pub(crate) fn tame_indented(text: &str, chars_max: usize) -> String {
     format!("{:n_spaces$}{}", "", tame(inner, chars_max.saturating_sub(n_spaces).max(1)))
 }
 
-/// Text from outside for a terminal, line by line: what a terminal would obey is dropped, but for line breaks and tabs.
+/// Text from outside for a terminal, line by line, with visible marks for hidden characters.
 pub(crate) fn tame_lines(text: &str) -> String {
-    text.chars().filter(|c| !is_hostile(*c) || matches!(c, '\n' | '\t')).collect()
+    marked(text).into_owned()
 }
 
 /// A number of things, in words: `1 thread`, `2 threads`.

@@ -121,7 +121,7 @@ impl Member {
 }
 
 fn conversation(state: &State) -> String {
-    let lines = state.conversation().entries.iter().map(|entry| {
+    let lines = state.conversation().in_force().map(|entry| {
         let (who, said) = said(&entry.message);
         format!("{:>6}  {who:<10}{said}", entry.seq)
     });

@@ -80,7 +80,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let server = open.server().await?;
     if server.is_none() && !open.data_dir.is_dir() {
         // Nothing was ever run here, so nothing is unfinished.
-        return all_done(open, &[], args.form);
+        return all_done(open, &[], args.form).map(ExitCode::from);
     }
     let runtime = runtime(open, server, &args.tools).await?;
     let open_status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
@@ -113,20 +113,24 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
     };
     open.answer_no_more().await;
-    open::close(runtime).await?;
     let mut done = Vec::new();
     let mut failure = None;
     for outcome in outcomes {
+        let outcome = match outcome {
+            Ok(outcome) => family::is_at_limit(&runtime, &outcome).await.map(|at| (outcome, at)).map_err(Failure::from),
+            Err(error) => Err(error),
+        };
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                output::say(&format!("{}: {}", output::red("error"), error.message));
+                output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&error.message)));
                 failure = Some(error.code);
             }
         }
     }
+    open::close(runtime).await?;
     let code = all_done(open, &done, args.form)?;
-    Ok(failure.map_or(code, ExitCode::from))
+    Ok(ExitCode::from(failure.unwrap_or(code)))
 }
 
 /// A runtime that runs threads, or looks at those that a server runs.
@@ -148,11 +152,12 @@ async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRai
     }
 }
 
-fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCode, Failure> {
+/// Prints what threads came to, each with whether it is paused at a limit, and gives the exit code.
+fn all_done(open: &OpenArgs, outcomes: &[(Outcome, bool)], form: Form) -> Result<u8, Failure> {
     if form.json {
-        output::print_json(&outcomes.iter().map(Outcome::to_json).collect())?;
+        output::print_json(&outcomes.iter().map(|(outcome, _)| outcome.to_json()).collect())?;
     } else {
-        for outcome in outcomes {
+        for (outcome, _) in outcomes {
             if form.jsonl {
                 output::print_line(&outcome.to_json())?;
             } else {
@@ -163,12 +168,5 @@ fn all_done(open: &OpenArgs, outcomes: &[Outcome], form: Form) -> Result<ExitCod
     if outcomes.is_empty() && open.talks() {
         output::say("no thread is unfinished");
     }
-    let any = |wanted: &dyn Fn(Status) -> bool| outcomes.iter().any(|outcome| wanted(outcome.status));
-    Ok(if any(&|status| matches!(status, Status::Error | Status::Cancelled)) {
-        ExitCode::from(exit::FAILED)
-    } else if any(&|status| !status.is_ended()) {
-        ExitCode::from(exit::WAITING)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(exit::of_outcomes(outcomes.iter().map(|(outcome, is_at_limit)| (outcome, *is_at_limit))))
 }

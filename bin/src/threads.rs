@@ -16,7 +16,7 @@ use crate::output;
 /// List threads, oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct ThreadsArgs {
-    /// Only these: pending, running, waiting, paused, completed, cancelled, error
+    /// Only these: pending, running, interrupted, waiting, paused, completed, cancelled, error
     #[arg(long, value_parser = status, value_delimiter = ',')]
     status: Vec<Status>,
     /// At most so many, the newest

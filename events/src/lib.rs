@@ -7,6 +7,7 @@ pub mod expression;
 pub mod fault;
 pub mod ids;
 pub mod json;
+pub mod marks;
 pub mod message;
 pub mod runs;
 pub mod schema;

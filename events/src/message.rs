@@ -49,6 +49,16 @@ impl Message {
         self.content.iter().filter_map(Part::as_text).collect()
     }
 
+    /// All text of it: what was said, what tools answered, and why a model refused.
+    pub fn whole_text(&self) -> String {
+        let of = |part: &Part| match part {
+            Part::ToolResult(result) => result.content.iter().filter_map(Part::as_text).collect(),
+            Part::Refusal { text } => text.clone(),
+            part => part.as_text().unwrap_or_default().to_owned(),
+        };
+        self.content.iter().map(of).collect()
+    }
+
     /// The tool calls in it, in the order the model asked.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {

@@ -31,6 +31,19 @@ export const APPROVING = {
   } }],
 };
 
+/** Two branches, one of which fails. */
+export const BRANCHING = {
+  version: '1', name: 'branching',
+  nodes: [
+    { id: 'look', llm: { provider: 'mock', model: 'scripted', user_prompt: 'Look', extra: { script: { answers: [{ text: 'I see.', delay_ms: 200 }] } } } },
+    { id: 'split', fork: { branches: { good: 'work', bad: 'break' }, join: 'both' } },
+    { id: 'work', llm: { provider: 'mock', model: 'scripted', user_prompt: 'Work', extra: { script: { answers: [{ text: 'Done.' }] } } } },
+    { id: 'break', llm: { provider: 'mock', model: 'scripted', user_prompt: 'Break', extra: { script: { answers: [{ error: { kind: 'authentication', message: 'it broke, and this is why: the reason is long enough to take most of a line' } }] } } } },
+    { id: 'both', join: { mode: 'all' } },
+  ],
+  edges: [{ from: 'look', to: 'split' }, { from: 'work', to: 'both' }, { from: 'break', to: 'both' }],
+};
+
 export class Place {
   listen = '127.0.0.1:0';
 

@@ -44,7 +44,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
 fn all(store: &dyn Store, query: &ThreadQuery) -> Vec<ThreadId> {
     let (mut found, mut query) = (Vec::new(), query.clone());
     loop {
-        let page = page(store, &query).unwrap();
+        let page = page(store, &query, &|_| true).unwrap();
         assert!(page.threads.len() <= query.limit);
         found.extend(page.threads.iter().map(|thread| thread.thread_id));
         match page.next {
@@ -101,4 +101,32 @@ fn many_threads_of_one_moment_do_not_make_a_page_without_end() {
     let (store, ids) = log(&[1_700_000_000; 200]);
     let found = all(&store, &ThreadQuery { limit: 7, ..ThreadQuery::default() });
     assert_eq!(found.len(), ids.len());
+}
+
+#[test]
+fn a_thread_that_nobody_works_on_is_pending_or_interrupted() {
+    let (store, ids) = log(&SECONDS);
+    // The first one has done more than to begin.
+    let entered = Event::from_data("NODE_STARTED", json!({ "node": "n", "attempt": 1, "deadline": null })).unwrap();
+    let append = Append {
+        thread: ids[0],
+        expected: Seq(1),
+        fork_of: None,
+        trace: None,
+        tag: Tag(Status::Running.code()),
+        records: vec![new_record(&entered, at(SECONDS[0]), None).unwrap()],
+    };
+    block_on(store.append(append)).unwrap();
+    let statuses = |status: Vec<Status>, works_on: bool| {
+        let query = ThreadQuery { status, oldest_first: true, limit: 100, ..ThreadQuery::default() };
+        let page = page(&store, &query, &|_| works_on).unwrap();
+        page.threads.iter().map(|thread| thread.status).collect::<Vec<_>>()
+    };
+    let n = SECONDS.len() / 2;
+    assert_eq!(statuses(vec![Status::Interrupted], false), [Status::Interrupted]);
+    assert_eq!(statuses(vec![Status::Pending], false).len(), n - 1);
+    assert_eq!(statuses(vec![Status::Running], false), []);
+    assert_eq!(statuses(vec![Status::Running], true).len(), n);
+    assert_eq!(statuses(vec![Status::Pending, Status::Interrupted], true), []);
+    assert_eq!(statuses(vec![Status::Waiting], false).len(), n);
 }

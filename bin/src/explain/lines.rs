@@ -7,8 +7,39 @@ use rethread_events::message::Usage;
 use super::tree::Told;
 use crate::output;
 
+/// A line about a step.
+pub(crate) struct Line {
+    text: String,
+    /// Whether the step failed, so that its line is never left out.
+    has_failed: bool,
+}
+
+/// Every line.
+pub(crate) fn all(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(|line| line.text.clone()).collect()
+}
+
+/// `n` lines at the beginning, twice as many at the end, and between them those of steps that failed.
+pub(crate) fn shortened(lines: &[Line], n: usize) -> Vec<String> {
+    let last_from = lines.len().saturating_sub(2 * n);
+    let (mut shown, mut n_left_out) = (Vec::new(), 0);
+    for (i, line) in lines.iter().enumerate() {
+        if i >= n && i < last_from && !line.has_failed {
+            n_left_out += 1;
+            continue;
+        }
+        if n_left_out > 0 {
+            let steps = output::count(n_left_out, "more step", "more steps");
+            shown.push(format!("{:>6}  {steps}: see them with --all", "…"));
+            n_left_out = 0;
+        }
+        shown.push(line.text.clone());
+    }
+    shown
+}
+
 /// The steps of a thread and its branches, each at most so wide, below a line that says what stands where.
-pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<String>) {
+pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<Line>) {
     let began = told.runs.began.unwrap_or(told.runs.last_at);
     let has_cost = told.runs.results().any(|result| result.metadata.cost_nanousd.is_some());
     let mut lines = Lines { began, width, has_cost, lines: Vec::new() };
@@ -22,7 +53,7 @@ struct Lines {
     width: usize,
     /// A column that would be empty is not there: the last one has the room.
     has_cost: bool,
-    lines: Vec<String>,
+    lines: Vec<Line>,
 }
 
 enum Step<'a> {
@@ -44,7 +75,8 @@ impl Lines {
         let mut steps = Vec::new();
         for result in told.runs.results() {
             let only = only_call(result);
-            let is_a_mark = result.does.is_none() && result.outcome == RunOutcome::Completed;
+            // A node that does nothing is worth a line where it decided which way to go.
+            let is_a_mark = result.does.is_none() && result.outcome == RunOutcome::Completed && result.route.is_none();
             // Conditions that are judged belong to the node before them, whatever it is.
             if !is_a_mark || result.calls().next().is_some() {
                 steps.push((result.first_seq, 0, Step::Node(result)));
@@ -72,7 +104,8 @@ impl Lines {
                     let indent = indent + result.depth as usize + 1;
                     let figures =
                         Figures { took_ms: call.duration_ms(), usage: call.usage, cost_nanousd: call.cost_nanousd };
-                    self.push(seq.0, call.began, &figures, indent, &in_words(call));
+                    let has_failed = call.outcome == RunOutcome::Failed || !call.failed_tries.is_empty();
+                    self.push(seq.0, call.began, &figures, indent, &in_words(call), has_failed);
                     if let Some(branch) = told.branch(call) {
                         self.thread(branch, indent + 1);
                     }
@@ -86,7 +119,7 @@ impl Lines {
                     let why = wait.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
                     let took_ms = wait.ended.map(|ended| ended.ms_since(wait.began));
                     let figures = Figures { took_ms, ..Figures::default() };
-                    self.push(seq.0, wait.began, &figures, indent, &format!("{what}{why}"));
+                    self.push(seq.0, wait.began, &figures, indent, &format!("{what}{why}"), false);
                 }
             }
         }
@@ -110,6 +143,7 @@ impl Lines {
                     text.push_str(&format!(": agent loop, {prompt:?}"));
                 }
                 Some(NodeDoes::ContextProcessor) => text.push_str(": context processor"),
+                None if result.route.is_some() => text.push_str(": route"),
                 Some(NodeDoes::Tool | NodeDoes::UserInteraction) | None => {}
             }
             if let Some(error) = result.error.as_ref() {
@@ -129,10 +163,13 @@ impl Lines {
             usage: metadata.token_usage,
             cost_nanousd: metadata.cost_nanousd,
         };
-        self.push(result.first_seq.0, result.began, &figures, indent, &text);
+        let has_failed = result.outcome == RunOutcome::Failed
+            || !result.failed_tries.is_empty()
+            || only_call(result).is_some_and(|call| !call.failed_tries.is_empty());
+        self.push(result.first_seq.0, result.began, &figures, indent, &text, has_failed);
     }
 
-    fn push(&mut self, seq: u64, at: Time, figures: &Figures, indent: usize, text: &str) {
+    fn push(&mut self, seq: u64, at: Time, figures: &Figures, indent: usize, text: &str, has_failed: bool) {
         let took = figures.took_ms.map_or_else(|| "open".to_owned(), short);
         let tokens = figures.usage.input_tokens.unwrap_or(0) + figures.usage.output_tokens.unwrap_or(0);
         let tokens = if tokens == 0 { String::new() } else { count(tokens) };
@@ -144,7 +181,7 @@ impl Lines {
         let room = self.width.saturating_sub(figures.chars().count() + indent + 1).max(20);
         let text = output::tame(text, room);
         let line = format!("{figures}{:indent$}{text}", "");
-        self.lines.push(line.trim_end().to_owned());
+        self.lines.push(Line { text: line.trim_end().to_owned(), has_failed });
     }
 }
 

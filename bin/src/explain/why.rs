@@ -8,7 +8,7 @@ use super::lines::{error_text, part_of};
 use super::tree::Told;
 use crate::output;
 
-/// How many failed tries of one thing are told.
+/// How many failed tries of one thing are told on a terminal.
 const TRIES_MAX: usize = 5;
 
 /// One step from the end of a thread towards what began it.
@@ -142,7 +142,8 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
         let thread = if cause.thread == told.thread { String::new() } else { format!(" of {}", part_of(cause.thread)) };
         let line = format!("{:indent$}{} (seq {}{thread})", "", cause.what, cause.seq);
         text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
-        for failed in cause.tries.iter().rev().take(TRIES_MAX).rev() {
+        let n_tries = if width == super::WHOLE { cause.tries.len() } else { TRIES_MAX };
+        for failed in cause.tries.iter().rev().take(n_tries).rev() {
             let why = failed.error.as_ref().map_or_else(|| "its answer was lost".to_owned(), error_text);
             let line = format!("{:indent$}    a try failed at seq {}, {why}", "", failed.seq);
             text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
@@ -168,7 +169,7 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
 fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = String> {
     let room = width.saturating_sub(indent + 7).max(30);
     let mut lines = vec![String::new()];
-    for word in output::tame(text, 600).split(' ') {
+    for word in output::tame(text, width.max(600)).split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
             Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {

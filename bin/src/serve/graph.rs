@@ -1,9 +1,10 @@
 //! `/v1/threads/{thread}/graph`: what is drawn of a thread's workflow, and how the thread went through it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use actix_web::HttpResponse;
-use rethread::{NodeId, State};
+use rethread::runs::{NodeResult, RunOutcome};
+use rethread::{NodeId, State, Time};
 use serde_json::{Value, json};
 
 use super::extract::AtMoment;
@@ -11,6 +12,7 @@ use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
 use super::schemas::Graph;
 use super::server::Shared;
+use crate::explain::tree::{self, Told};
 use crate::graph::picture::{Arrow, Part, Picture};
 
 /// How many visits of a path are given; the state keeps more.
@@ -32,7 +34,9 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
             format!("the definition of `{}` ({}) is not in this log: import it first", reference.name, reference.hash);
         return Err(Problem::new(Kind::NoWorkflow, detail).at("thread_id", thread.id()));
     };
-    let went = Went::of(&state);
+    let seq = state.last_seq().unwrap_or_default();
+    let told = tree::of(&server.runtime, thread, seq).await?;
+    let went = Went::of(&state, &told);
     let picture = Picture::of(&workflow);
     let skipped = state.path().len().saturating_sub(VISITS_MAX);
     Ok(HttpResponse::Ok().json(json!({
@@ -48,24 +52,60 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
     })))
 }
 
-/// How the thread went through the nodes.
+/// How the thread and its branches went through the nodes.
 struct Went<'a> {
     visits: HashMap<&'a NodeId, u64>,
     steps: HashMap<(&'a NodeId, &'a NodeId), u64>,
-    current: Option<&'a NodeId>,
+    /// What came of each node the last time that it was entered.
+    outcomes: HashMap<&'a NodeId, (Time, RunOutcome)>,
+    /// Where the thread is, and where its branches are.
+    current: HashSet<&'a NodeId>,
 }
 
 impl<'a> Went<'a> {
-    fn of(state: &'a State) -> Self {
-        let mut went = Self { visits: HashMap::new(), steps: HashMap::new(), current: None };
+    fn of(state: &'a State, told: &'a Told) -> Self {
+        let current = state.node_name().filter(|_| !state.is_ended()).into_iter().collect();
+        let mut went = Self { visits: HashMap::new(), steps: HashMap::new(), outcomes: HashMap::new(), current };
         for visit in state.path() {
             *went.visits.entry(&visit.node).or_default() += 1;
         }
         for pair in state.path().windows(2) {
             *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
         }
-        went.current = state.node_name().filter(|_| !state.is_ended());
+        for result in told.runs.results() {
+            went.came_of(result, state.last_at());
+        }
+        went.branches(told, state.last_at());
         went
+    }
+
+    /// Adds what the branches had done at a time. Branches are threads of their own: their nodes are in no path of the
+    /// thread that began them.
+    fn branches(&mut self, told: &'a Told, at: Time) {
+        for fork in told.runs.results() {
+            for branch in fork.calls().filter_map(|call| told.branch(call)) {
+                let mut before = Some(&fork.node);
+                for result in branch.runs.results().filter(|result| result.began <= at) {
+                    *self.visits.entry(&result.node).or_default() += 1;
+                    if let Some(before) = before.replace(&result.node) {
+                        *self.steps.entry((before, &result.node)).or_default() += 1;
+                    }
+                    self.came_of(result, at);
+                    if result.ended.is_none_or(|ended| ended > at) {
+                        self.current.insert(&result.node);
+                    }
+                }
+                self.branches(branch, at);
+            }
+        }
+    }
+
+    fn came_of(&mut self, result: &'a NodeResult, at: Time) {
+        let outcome = if result.ended.is_none_or(|ended| ended > at) { RunOutcome::Open } else { result.outcome };
+        let last = self.outcomes.entry(&result.node).or_insert((result.began, outcome));
+        if last.0 <= result.began {
+            *last = (result.began, outcome);
+        }
     }
 }
 
@@ -84,7 +124,8 @@ fn part_json(part: &Part, went: &Went<'_>) -> Value {
                 "lines": shown.lines,
                 "is_end": shown.is_end,
                 "visits": id.and_then(|id| went.visits.get(id)).copied().unwrap_or(0),
-                "is_current": id.is_some() && id == went.current,
+                "is_current": id.is_some_and(|id| went.current.contains(id)),
+                "outcome": id.and_then(|id| went.outcomes.get(id)).map(|(_, outcome)| outcome),
             })
         })
         .collect();

@@ -58,6 +58,7 @@ const PARTS: &[Part] = parts! {
     SCRIPT "keys.mjs";
     SCRIPT "layout.mjs";
     SCRIPT "live.mjs";
+    SCRIPT "marks.mjs";
     SCRIPT "messages_tab.mjs";
     SCRIPT "question.mjs";
     SCRIPT "route.mjs";

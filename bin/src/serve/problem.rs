@@ -326,6 +326,10 @@ impl From<RuntimeError> for Problem {
                 };
                 Self::new(kind, format!("thread {thread}: {source}{next}")).at("thread_id", thread)
             }
+            RuntimeError::ForkAtEnd { thread, at, instead, .. } => Self::new(Kind::Conflict, error.to_string())
+                .at("thread_id", thread)
+                .at("seq", at)
+                .at("fork_at", instead),
             RuntimeError::NoInteraction(id) => {
                 Self::new(Kind::NoInteraction, format!("no interaction {id}: GET /v1/interactions lists the open ones"))
                     .at("interaction", id)

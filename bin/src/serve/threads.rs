@@ -29,8 +29,8 @@ const WAIT_MAX_MS: u64 = 30_000;
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// Only these, with commas between them: `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`,
-    /// `error`.
-    #[param(pattern = "^((pending|running|waiting|paused|completed|cancelled|error)(,|$))*$")]
+    /// `error`, `interrupted`.
+    #[param(pattern = "^((pending|running|waiting|paused|completed|cancelled|error|interrupted)(,|$))*$")]
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,

@@ -105,13 +105,16 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
 /// The end of an agent loop that has no call left, or a pause before it.
 pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
     let n_max = agent_loop.request.max_iterations;
+    pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node))
+        .filter(|_| is_spent(state, agent_loop))
+}
+
+/// Whether an agent loop has no call left and wants one.
+fn is_spent(state: &State, agent_loop: &AgentLoop) -> bool {
     let has_more_to_read = agent_loop.has_answered() && state.conversation.has_unread();
     let has_none_left = (matches!(agent_loop.stage, Stage::ToAsk) || has_more_to_read) && agent_loop.is_at_limit();
     // What the strategy has to say before the next call takes no call.
-    let is_at_limit =
-        agent_loop.has_decided_enough() || has_none_left && matches!(agent_loop.gate(Time::default()), Gate::Open);
-    pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node))
-        .filter(|_| is_at_limit)
+    agent_loop.has_decided_enough() || has_none_left && matches!(agent_loop.gate(Time::default()), Gate::Open)
 }
 
 /// A pause at a limit, where the thread was started to do so.
@@ -123,6 +126,29 @@ pub(super) fn pause(state: &State, what: &str) -> Option<Event> {
 /// Whether the thread was started to pause at its limits.
 pub(super) fn pauses_at_limit(state: &State) -> bool {
     state.run.as_ref().is_some_and(|run| run.on_limit == OnLimit::Pause)
+}
+
+impl State {
+    /// Whether it is paused at a limit: it goes on when the limit is raised, and not when it is only resumed.
+    pub fn is_paused_at_limit(&self) -> bool {
+        let Some(run) = self.run.as_ref().filter(|_| self.is_paused()) else { return false };
+        let pauses_for_budget = run.budget.as_ref().is_some_and(|budget| budget.on_exceeded == OnLimit::Pause);
+        if pauses_for_budget && exceeded(self, Time::default()).is_some() {
+            return true;
+        }
+        let is_spent = match &self.phase {
+            Phase::Entering { .. } | Phase::Leaving { .. } => {
+                let (n_entered, n_max) = self.entered_of();
+                n_entered >= n_max
+            }
+            Phase::InNode(node) => match &node.work {
+                Work::Llm(agent_loop) => is_spent(self, agent_loop),
+                _ => false,
+            },
+            _ => false,
+        };
+        pauses_at_limit(self) && is_spent
+    }
 }
 
 /// Limits are raised; a paused thread goes on.

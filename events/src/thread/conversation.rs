@@ -56,6 +56,15 @@ impl Conversation {
         Some(system.message.joined_text())
     }
 
+    /// What was said, without instructions that later ones took the place of. The log has them all.
+    pub fn in_force(&self) -> impl Iterator<Item = &Entry> {
+        let system_at = self.system_at.map(index);
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(move |(i, entry)| entry.message.role != Role::System || system_at == Some(*i))
+            .map(|(_, entry)| entry)
+    }
+
     /// The messages of the last turn of a model node, which may still run.
     pub fn turn(&self) -> &[Entry] {
         &self.entries[index(self.turn_from).min(self.entries.len())..]

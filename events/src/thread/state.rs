@@ -374,7 +374,7 @@ impl State {
     }
 
     /// The configuration of a node of the graph it runs on.
-    pub(super) fn node_of<'w>(&self, workflow: &'w Workflow, id: &NodeId) -> Option<&'w Node> {
+    pub fn node_of<'w>(&self, workflow: &'w Workflow, id: &NodeId) -> Option<&'w Node> {
         self.graph(workflow)?.node(id)
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Made, not begun.
+    /// Made, and not begun: nothing of it has run.
     Pending,
     /// At work.
     Running,
@@ -20,12 +20,23 @@ pub enum Status {
     Cancelled,
     /// Ended in an error.
     Error,
+    /// Neither ended nor at rest, and no process works on it: it was killed, or imported, and goes on when it is
+    /// resumed. A state never says so: it does not know who works on it.
+    Interrupted,
 }
 
 impl Status {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 7] =
-        [Self::Pending, Self::Running, Self::Waiting, Self::Paused, Self::Completed, Self::Cancelled, Self::Error];
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Running,
+        Self::Waiting,
+        Self::Paused,
+        Self::Completed,
+        Self::Cancelled,
+        Self::Error,
+        Self::Interrupted,
+    ];
 
     /// Its number, for a store that keeps it beside the stream.
     pub const fn code(self) -> u8 {
@@ -52,6 +63,7 @@ impl Status {
             Self::Completed => "completed",
             Self::Cancelled => "cancelled",
             Self::Error => "error",
+            Self::Interrupted => "interrupted",
         }
     }
 }

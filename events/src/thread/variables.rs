@@ -87,7 +87,7 @@ impl Variables for View {
         }
         match name {
             "messages" => {
-                let messages: Vec<_> = self.conversation.entries.iter().map(|entry| &entry.message).collect();
+                let messages: Vec<_> = self.conversation.in_force().map(|entry| &entry.message).collect();
                 Some(value_of(messages))
             }
             "llm_calls" => Some(value_of(LlmCalls(self.conversation.turn()))),

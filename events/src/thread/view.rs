@@ -16,7 +16,7 @@ struct Whole<'a>(&'a State);
 impl Serialize for Whole<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let state = self.0;
-        let messages: Vec<_> = state.conversation().entries.iter().map(|entry| &entry.message).collect();
+        let messages: Vec<_> = state.conversation().in_force().map(|entry| &entry.message).collect();
         let mut fields = serializer.serialize_struct("State", 25)?;
         fields.serialize_field("thread_id", &state.thread())?;
         fields.serialize_field("seq", &state.last_seq())?;

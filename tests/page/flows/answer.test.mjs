@@ -159,3 +159,55 @@ test('a server that wants a token gets it, and its cookie can be taken back', as
     await own.close();
   }
 });
+
+test('a question with a type has the control that fits it, and a refusal is shown and leaves it open', async () => {
+  const typed = (answer, more) => ({ version: '1', name: 'typed', nodes: [{ id: 'ask', user_interaction: { operation_type: 'UPDATE_VARIABLES', prompt: 'Which one?', answer, ...more, variables: [{ variable_name: 'got', expression: '{{ input }}' }] } }] });
+  const got = async (id) => {
+    assert.equal((await place.outcome(id)).status, 'completed');
+    return (await place.ask('GET', `/v1/threads/${id}/state`)).variables.got;
+  };
+  const asked = async (answer, more = {}) => {
+    const id = await place.thread(typed(answer, more));
+    await place.question(id);
+    const page = await browser.page(`${place.url}/#/threads/${id}/messages`);
+    await page.says('Which one?', '.asks .question');
+    return [id, page];
+  };
+
+  const [yes, yes_page] = await asked('boolean');
+  assert.equal(await yes_page.value(`document.querySelectorAll('.question textarea').length`), 0);
+  await yes_page.click('.question .choices button', 'No');
+  await yes_page.says('completed', '.facts .pill');
+  assert.equal(await got(yes), false);
+  await yes_page.close();
+
+  const [colour, colour_page] = await asked('choice', { choices: ['red', 'blue'] });
+  await colour_page.click('.question .choices button', 'blue');
+  await colour_page.says('completed', '.facts .pill');
+  assert.equal(await got(colour), 'blue');
+  await colour_page.close();
+
+  const [number, number_page] = await asked('number');
+  await number_page.click('.question input[inputmode=decimal]');
+  await number_page.type('four');
+  await number_page.click('.question button.main');
+  await number_page.says('not a number', '.question .result');
+  await number_page.value(`document.querySelector('.question input').select()`);
+  await number_page.type('4.5');
+  await number_page.click('.question button.main');
+  await number_page.says('completed', '.facts .pill');
+  assert.equal(await got(number), 4.5);
+  await number_page.close();
+
+  const [form, form_page] = await asked('json_schema', { schema: { type: 'object', properties: { n: { type: 'integer', minimum: 1 } }, required: ['n'] } });
+  assert.deepEqual(JSON.parse(await form_page.value(`document.querySelector('.question textarea').value`)), { n: 0 });
+  await form_page.click('.question button.main');
+  await form_page.until(`document.querySelector('.question .result')?.dataset.mood === 'bad'`);
+  assert.ok((await form_page.value(`document.querySelector('.question .result').innerText`)).length > 10);
+  assert.equal((await place.ask('GET', `/v1/threads/${form}/interactions`)).interactions.length, 1, 'it is open still');
+  await form_page.value(`(() => { const one = document.querySelector('.question textarea'); one.value = '{"n": 2}'; one.dispatchEvent(new Event('input')); })()`);
+  await form_page.click('.question button.main');
+  await form_page.says('completed', '.facts .pill');
+  assert.deepEqual(await got(form), { n: 2 });
+  await form_page.close();
+});

@@ -99,7 +99,7 @@ test('a fork from a moment goes on with what was changed, and the first thread s
   const page = await browser.page(`${place.url}/#/threads/${id}/state?at=1`);
   await page.says('event 1 of', '.where');
   await page.press('f');
-  await page.says('behind event 1', 'dialog');
+  await page.until(`document.getElementById('fork-at')?.value === '1'`);
   await page.click('#fork-variables');
   await page.type('{"mood": "it\'s <b>gay</b>"}');
   await page.says(`rethread fork ${id} --at 1 --set`, 'dialog code');

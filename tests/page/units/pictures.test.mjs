@@ -2,7 +2,7 @@
 
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { TYPES, Timeline, squeezed, ticks } from '../../../bin/src/serve/page/timeline.mjs';
+import { TYPES, Timeline, squeezed, ticks, words_place } from '../../../bin/src/serve/page/timeline.mjs';
 import { layout } from '../../../bin/src/serve/page/layout.mjs';
 import { height, offset, range, scroll } from '../../../bin/src/serve/page/window.mjs';
 import { parts, with_future } from '../../../bin/src/serve/page/conversation.mjs';
@@ -131,6 +131,8 @@ test('what a message holds is given as text, whatever it is', () => {
 test('messages that a moment of the past did not have are marked', () => {
   const now = ['a', 'b', 'c'];
   assert.deepEqual(with_future(now, ['a'], same).map((one) => one.future), [false, true, true]);
+  const [system, other] = [{ role: 'system', content: 'a' }, { role: 'system', content: 'b' }];
+  assert.deepEqual(with_future([other, 'x', 'y'], [system, 'x'], same).map((one) => [one.message, one.future]), [[system, false], ['x', false], ['y', true]]);
   assert.deepEqual(with_future(['summary'], ['a', 'b'], same).map((one) => one.message), ['a', 'b']);
 });
 
@@ -149,4 +151,19 @@ test('a list of threads takes in new ones in front and older ones behind, each o
   assert.equal(model.place('d'), 3);
   model.newest(page(['z', 'y'], 'y'));
   assert.equal(ids(), 'zy', 'with a gap it starts anew');
+});
+
+test('words about a bar never stand over a bar that they would hide', () => {
+  assert.deepEqual(words_place(10, 40), { side: 'behind', at: 40 });
+  assert.deepEqual(words_place(98, 100), { side: 'before', at: 2 });
+  assert.deepEqual(words_place(60, 71), { side: 'before', at: 40 });
+  assert.deepEqual(words_place(5, 95), { side: 'inside', at: 5 });
+});
+
+test('what was done with an answer, what a processor did and which model answered is said', () => {
+  const said = (type, data) => describe({ type, data });
+  assert.equal(said('USER_INTERACTION_PROCESSED', { variables: [{ scope: 'thread', name: 'colour', value: 'blue' }], message: null, decision: null }), 'colour = "blue"');
+  assert.equal(said('USER_INTERACTION_PROCESSED', { variables: [], message: null, decision: { decision: 'reject', reason: 'no' } }), 'rejects: no');
+  assert.equal(said('CONTEXT_PROCESSED', { messages: [{ kept: { from: 2, to: 5 } }, { new: {} }], variables: { a: 1 } }), '3 messages kept, 1 new, sets a');
+  assert.equal(said('LLM_CALL_COMPLETED', { model: 'gpt-x', usage: { total_tokens: 9 }, message: { content: [{ type: 'text', text: 'Hi' }] } }), 'gpt-x, 9 tokens: Hi');
 });

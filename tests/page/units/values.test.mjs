@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { TABS, address, parse } from '../../../bin/src/serve/page/route.mjs';
 import { age, cost, count, duration, line, millis, tokens } from '../../../bin/src/serve/page/format.mjs';
 import { diff, same } from '../../../bin/src/serve/page/diff.mjs';
-import { answer, form } from '../../../bin/src/serve/page/answers.mjs';
+import { answer, form, options, sample } from '../../../bin/src/serve/page/answers.mjs';
 import { digits, is_blurred, parse as parse_json } from '../../../bin/src/serve/page/exact.mjs';
 import * as commands from '../../../bin/src/serve/page/commands.mjs';
 
@@ -50,7 +50,8 @@ test('numbers read well', () => {
   assert.equal(count(1234567), '1\u202f234\u202f567');
   assert.equal(age('2026-01-01T00:00:10Z', Date.parse('2026-01-01T00:00:05Z')), 'now');
   assert.ok(Math.abs(millis('2026-01-01T00:00:00.123456Z') - Date.parse('2026-01-01T00:00:00.123Z') - 0.456) < 0.001);
-  assert.equal(line('a\n\u0007b   c', 10), 'a b c');
+  assert.equal(line('a\n\tb   c', 10), 'a b c');
+  assert.equal(line('a\u0007b\ufeff', 40), 'a⟨U+0007⟩b⟨U+FEFF⟩');
   assert.equal(line('x'.repeat(50), 10), `${'x'.repeat(9)}…`);
 });
 
@@ -106,6 +107,28 @@ test('each kind of question has its form and its answers', () => {
   assert.equal(answer(open, { text: 'true' }), 'true');
   assert.equal(answer(open, { text: 'true', json: true }), true);
   assert.throws(() => answer(open, { text: 'yes', json: true }), /not JSON/);
+});
+
+test('a typed question takes an answer of its type, and says what is wrong with another', () => {
+  const typed = (answer) => ({ ...open, answer });
+  assert.deepEqual(['boolean', 'choice', 'text', 'number', 'json_schema'].map((type) => form(typed({ type }))), ['options', 'options', 'words', 'number', 'schema']);
+  assert.deepEqual(options(typed({ type: 'boolean' })), [['Yes', true], ['No', false]]);
+  assert.deepEqual(options(typed({ type: 'choice', choices: ['red', 'blue'] })), [['red', 'red'], ['blue', 'blue']]);
+  assert.equal(answer(typed({ type: 'text' }), { text: 'true' }), 'true');
+  assert.equal(answer(typed({ type: 'number' }), { text: ' .5 ' }), 0.5);
+  assert.equal(JSON.stringify(answer(typed({ type: 'number' }), { text: '-1e3' })), '-1000');
+  for (const text of ['', 'four', '1,5']) assert.throws(() => answer(typed({ type: 'number' }), { text }), /not a number/, text);
+  const schema = { type: 'object', properties: { n: { type: 'integer' }, of: { enum: ['a', 'b'] }, list: { type: 'array' }, text: {} } };
+  assert.deepEqual(sample(schema), { n: 0, of: 'a', list: [], text: '' });
+  assert.deepEqual(answer(typed({ type: 'json_schema', schema }), { text: '{"n": 1}' }), { n: 1 });
+  assert.throws(() => answer(typed({ type: 'json_schema', schema }), { text: 'yes' }), /in quotes/);
+});
+
+test('a command that holds hidden characters shows them', () => {
+  const text = commands.fork(ID, { prompts: { n: 'a\u202eb' } });
+  assert.equal(text, `rethread fork ${ID} --prompt $'n=a\\342\\200\\256b'`);
+  assert.equal(execFileSync('bash', ['-c', `set -- ${text}; printf %s "$5"`]).toString(), 'n=a\u202eb');
+  assert.equal(commands.respond(approval, { decision: 'edit', arguments: { path: '\u202e' } }), `rethread respond ${ID}-7 --edit '{"path":"\\u202e"}'`);
 });
 
 test('a shell reads every command as it was meant', () => {

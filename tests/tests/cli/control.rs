@@ -28,7 +28,7 @@ fn an_interrupted_run_says_how_to_go_on_and_goes_on() {
         running.signal(signal);
         let ran = running.end().code(130).says(&format!("rethread resume {id}"));
         assert!(!ran.stdout.contains("THREAD_COMPLETED"), "{ran}");
-        assert_eq!(scene.run("threads --json").ok().json()[0]["status"], "running");
+        assert_eq!(scene.run("threads --json").ok().json()[0]["status"], "interrupted");
         let resumed = scene.run(&format!("resume {id} --json")).ok().json();
         assert_eq!(resumed["output"], "At last.");
         scene.run(&format!("resume {id}")).code(7).says("has ended").silent();

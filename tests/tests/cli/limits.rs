@@ -34,7 +34,7 @@ fn scene(limits: &str) -> Scene {
 #[test]
 fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
     let scene = scene("budget: {tokens: 90}\non_limit: pause");
-    let paused = scene.run("run limited.yaml --json").code(4).json();
+    let paused = scene.run("run limited.yaml --json").code(8).json();
     assert_eq!(paused["status"], "paused");
     let shown = scene.run("show last --json").ok().json();
     assert!(shown["paused"]["reason"].as_str().unwrap().contains("tokens"), "{}", shown["paused"]);
@@ -42,8 +42,8 @@ fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
     assert!(people.contains("paused      the budget is spent"), "{people}");
     scene.run("inbox").ok().says("paused: thread ").says("go on with rethread resume");
     // Not enough: it is spent already.
-    scene.run("resume last --budget-tokens 90").code(4);
-    scene.run("resume last --budget-tokens 10000 --budget-usd 1").code(4);
+    scene.run("resume last --budget-tokens 90").code(8);
+    scene.run("resume last --budget-tokens 10000 --budget-usd 1").code(8);
     scene.run("resume last --more 5").ok();
     assert_eq!(scene.run("show last --json").ok().json()["output"], "done");
     scene.run("resume last --more 5").code(7).says("has ended");
@@ -52,7 +52,7 @@ fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
 #[test]
 fn a_thread_whose_money_is_spent_pauses_and_goes_on_with_more() {
     let scene = scene("budget: {usd: '0.0001'}\non_limit: pause");
-    let paused = scene.run("run limited.yaml --json").code(4).json();
+    let paused = scene.run("run limited.yaml --json").code(8).json();
     assert_eq!((&paused["status"], &paused["usage"]["llm_calls"]), (&json!("paused"), &json!(1)));
     scene.run("resume last --budget-usd 1e3").code(2).silent();
     scene.run("resume last --budget-usd 0.25 --more 1").ok();
@@ -65,7 +65,7 @@ fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
     let failed = scene("").run("run limited.yaml --json").code(1).json();
     assert_eq!(failed["error"]["kind"], "limit");
     let scene = scene("on_limit: pause");
-    scene.run("run limited.yaml").code(4);
+    scene.run("run limited.yaml").code(8);
     scene.run("resume last --more 0").code(2).silent();
     scene.run("resume --all --more 1").code(2).silent();
     scene.run("resume last --more 1").ok();
@@ -90,7 +90,7 @@ fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
             work("r"),
         ),
     );
-    scene.run("run limited.yaml").code(4);
+    scene.run("run limited.yaml").code(8);
     assert_eq!(scene.run("show last --json").ok().json()["status"], "paused");
     scene.run("resume last --more 1").ok();
     assert_eq!(scene.run("show last --json").ok().json()["output"], json!({ "left": "done", "right": "done" }));

@@ -25,6 +25,7 @@ mod reserved;
 mod retries;
 mod sent;
 mod shapes;
+mod shown;
 mod spending;
 mod terminal;
 mod usage;

@@ -17,12 +17,21 @@ fn chromium() -> Option<String> {
     named.chain(known).find(|name| needs::has(name))
 }
 
+/// The version of axe-core that looks at the page.
+const AXE: &str = "axe-core@4.10.3";
+
 /// Runs the tests of a file or a folder of `tests/page/`.
 #[track_caller]
 fn node(what: &str, chromium: Option<&str>) {
+    node_with(what, chromium, &[]);
+}
+
+#[track_caller]
+fn node_with(what: &str, chromium: Option<&str>, env: &[(&str, PathBuf)]) {
     let path: PathBuf = root().join("tests/page").join(what);
     let mut command = Command::new("node");
     command.args(["--test", TEST_TIMEOUT]).arg(path).env("RETHREAD_PROGRAM", program());
+    command.envs(env.iter().cloned());
     if let Some(chromium) = chromium {
         command.env("RETHREAD_CHROMIUM", chromium);
     }
@@ -35,13 +44,18 @@ fn node(what: &str, chromium: Option<&str>) {
 
 #[track_caller]
 fn flows(file: &str) {
+    flows_with(file, &[]);
+}
+
+#[track_caller]
+fn flows_with(file: &str, env: &[(&str, PathBuf)]) {
     if !needs::program("node") {
         return;
     }
     let Some(chromium) = chromium() else {
         return needs::skipped("no Chromium is installed (Debian's package `chromium`)");
     };
-    node(&format!("flows/{file}.test.mjs"), Some(&chromium));
+    node_with(&format!("flows/{file}.test.mjs"), Some(&chromium), env);
 }
 
 #[test]
@@ -49,7 +63,7 @@ fn the_modules_of_the_page_do_what_they_say() {
     if !needs::program("node") {
         return;
     }
-    for file in ["values", "stream", "pictures"] {
+    for file in ["values", "marks", "stream", "pictures"] {
         node(&format!("units/{file}.test.mjs"), None);
     }
 }
@@ -67,4 +81,15 @@ fn people_can_answer_in_the_page_also_at_once_and_through_a_crash() {
 #[test]
 fn the_page_works_with_keys_alone_in_the_dark_and_on_a_small_screen() {
     flows("everybody");
+}
+
+#[test]
+fn the_page_shows_hidden_characters_failures_and_branches_as_they_are() {
+    flows("shown");
+}
+
+#[test]
+fn no_view_of_the_page_has_a_serious_finding_of_axe() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "axe", &[AXE]) else { return };
+    flows_with("axe", &[("RETHREAD_AXE", folder.join("node_modules/axe-core/axe.min.js"))]);
 }

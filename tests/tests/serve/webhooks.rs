@@ -179,3 +179,13 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_reason() {
     said.says("whsec_");
     Scene::new().run("serve --listen 127.0.0.1:0 --webhook http://example").code(3).says("RETHREAD_WEBHOOK_SECRET");
 }
+
+#[test]
+fn a_delivery_that_fails_is_logged_with_its_reason() {
+    let (url, posts) = receiver([500]);
+    let mut place = Place::on(configured(&url, ""), "");
+    place.at_rest(&place.start(QUICK));
+    let logged = place.server.wait_until_said("not delivered");
+    assert!(logged.contains("audit") && logged.contains("500") && !logged.contains("hunter2"), "{logged}");
+    posts.recv_timeout(HANG).unwrap();
+}

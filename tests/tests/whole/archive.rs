@@ -53,7 +53,8 @@ fn an_export_holds_what_the_log_had_when_it_began() {
         let before = asks.summary().await.unwrap().last_seq;
         asks.respond(outcome.state.interaction().unwrap().id, true).await.unwrap();
         asks.outcome().await.unwrap();
-        let fork = asks.fork(ForkRequest::default()).await.unwrap();
+        let at = asks.summary().await.unwrap().last_seq.0 - 1;
+        let fork = asks.fork(ForkRequest { at: Some(rethread::Seq(at)), ..ForkRequest::default() }).await.unwrap();
         exporter.thread(asks.id()).await.unwrap();
         let late = exporter.thread(fork.id()).await;
         assert!(matches!(late, Err(ArchiveError::Runtime(RuntimeError::NoThread(id))) if id == fork.id()), "{late:?}");

@@ -133,7 +133,8 @@ fn an_ended_thread_can_be_deleted_and_a_running_one_cannot() {
         let error = running.delete().await.expect_err("it runs");
         assert!(matches!(error, RuntimeError::Rejected { .. }), "{error}");
         let (ended, _) = world.run(&waits("look"), "go").await;
-        let fork = ended.fork(rethread::ForkRequest::default()).await.unwrap();
+        let at = Some(Seq(1));
+        let fork = ended.fork(rethread::ForkRequest { at, ..rethread::ForkRequest::default() }).await.unwrap();
         let error = ended.delete().await.expect_err("a fork inherits from it");
         assert!(matches!(error, RuntimeError::Store(_)), "{error}");
         fork.outcome().await.unwrap();

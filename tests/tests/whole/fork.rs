@@ -15,7 +15,7 @@ fn a_fork_from_any_moment_inherits_what_was_and_goes_on_to_the_end() {
         let (thread, outcome) = world.run(&scripted("pay, look", SCRIPT), "go").await;
         let last = outcome.state.last_seq().unwrap();
         let parent = thread.recorded_events(Seq(0)).await.unwrap();
-        for at in 0..=last.0 {
+        for at in 0..last.0 {
             let fork = thread.fork(ForkRequest { at: Some(Seq(at)), ..ForkRequest::default() }).await.unwrap();
             let forked = fork.outcome().await.unwrap();
             assert_eq!(forked.status, Status::Completed, "forked at {at}");
@@ -121,6 +121,27 @@ fn a_fork_that_makes_no_sense_is_refused() {
         let request = ForkRequest { at: Some(Seq(4)), workflow: Some(other), ..ForkRequest::default() };
         let error = thread.fork(request).await;
         assert!(matches!(error, Err(RuntimeError::Workflow(_))), "{error:?}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_fork_at_the_end_of_a_thread_is_refused_with_the_seq_to_fork() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, outcome) = world.run(&scripted("pay, look", SCRIPT), "go").await;
+        let last = outcome.state.last_seq().unwrap();
+        let entered = outcome.state.path().last().unwrap().seq;
+        for at in [None, Some(last)] {
+            let error =
+                thread.fork(ForkRequest { at, ..ForkRequest::default() }).await.expect_err("it would do nothing");
+            let RuntimeError::ForkAtEnd { at, instead, .. } = &error else { panic!("{error}") };
+            assert_eq!((*at, *instead), (last, Seq(entered.0 - 1)));
+            assert!(error.to_string().contains(&format!("fork it at seq {instead}")), "{error}");
+            let fork = thread.fork(ForkRequest { at: Some(*instead), ..ForkRequest::default() }).await.unwrap();
+            assert_eq!(fork.outcome().await.unwrap().status, Status::Completed);
+        }
+        assert_eq!(world.runtime.threads(rethread::ThreadFilter::default()).await.unwrap().len(), 3);
         world.end().await;
     });
 }

@@ -54,11 +54,14 @@ fn whoever_asks_for_what_is_behind_the_end_is_not_kept_waiting() {
         assert!(behind.await.unwrap().is_empty());
         assert_eq!(thread.events(last).collect::<Vec<_>>().await.len(), 1);
         assert!(thread.events(last.next()).collect::<Vec<_>>().await.is_empty());
-        // The part that it inherits has ended the thread already.
-        let fork = thread.fork(ForkRequest { at: Some(last), ..ForkRequest::default() }).await.unwrap();
+        // A fork has events of its own behind those that it inherits.
+        let fork = thread.fork(ForkRequest { at: Some(Seq(last.0 - 1)), ..ForkRequest::default() }).await.unwrap();
         fork.outcome().await.unwrap();
-        let own = fork.events(last.next()).collect::<Vec<_>>().await;
-        assert!(matches!(&own[..], [Ok(forked)] if matches!(forked.event, Event::ThreadForked(_))), "{own:?}");
+        let own: Vec<_> = fork.events(last).map(Result::unwrap).collect().await;
+        assert!(
+            matches!(&own[..], [forked, ended] if matches!(forked.event, Event::ThreadForked(_)) && matches!(ended.event, Event::ThreadCompleted(_))),
+            "{own:?}"
+        );
         assert!(fork.events(last.next().next()).collect::<Vec<_>>().await.is_empty());
         world.end().await;
     });

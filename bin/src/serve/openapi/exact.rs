@@ -17,6 +17,7 @@ const QUESTION: &str = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18
 /// Makes the document say it.
 pub(super) fn refine(document: &mut Value) {
     counts(document);
+    free_objects(document);
     let operations = document["paths"].as_object_mut().into_iter().flatten();
     let operations = operations.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten());
     for parameter in operations.flat_map(|(_, operation)| operation["parameters"].as_array_mut().into_iter().flatten())
@@ -60,6 +61,27 @@ fn counts(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(counts),
         Value::Array(items) => items.iter_mut().for_each(counts),
+        _ => {}
+    }
+}
+
+/// An object whose fields are not listed may have any: without a word about that, generators of clients take it for one
+/// that has none.
+fn free_objects(value: &mut Value) {
+    if let Value::Object(schema) = value {
+        let is_object = match schema.get("type") {
+            Some(Value::String(name)) => name == "object",
+            Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
+            _ => false,
+        };
+        let says_what = ["properties", "additionalProperties", "patternProperties"];
+        if is_object && !says_what.iter().any(|key| schema.contains_key(*key)) {
+            schema.insert("additionalProperties".into(), true.into());
+        }
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(free_objects),
+        Value::Array(items) => items.iter_mut().for_each(free_objects),
         _ => {}
     }
 }

@@ -10,6 +10,7 @@ export class Problem extends Error {
     super(document.detail ?? document.title ?? `the server answered ${status}`);
     this.status = status;
     this.kind = String(document.type ?? '').replace('urn:rethread:problem:', '');
+    this.place = document.place ?? {};
   }
 }
 

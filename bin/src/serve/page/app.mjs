@@ -1,7 +1,7 @@
 // The page: which view is shown, what it shares with the others, and what stands above them all.
 
 import { parse, address } from './route.mjs';
-import { fill, h, notice, say } from './dom.mjs';
+import { fill, h, notice, say, unseen } from './dom.mjs';
 import { on_unauthorized, read, request } from './api.mjs';
 import { Stream, on_state } from './live.mjs';
 import { InboxModel } from './inbox_model.mjs';
@@ -165,8 +165,7 @@ class App {
     const badge = document.getElementById('inbox-count');
     const n = this.inbox.total;
     badge.hidden = n === 0;
-    say(badge, String(n));
-    badge.setAttribute('aria-label', `${n} open`);
+    fill(badge, String(n), unseen(' open'));
     document.title = n > 0 ? `(${n}) rethread` : 'rethread';
   }
 }

@@ -1,8 +1,15 @@
 // What is done here, as the command line does it.
 
-/** A word as a POSIX shell takes it. */
+import { has_hidden, marked_json } from './marks.mjs';
+
+// A byte between `$'` and `'`: hidden characters are written by their bytes, so that the command that is read is the
+// command that runs.
+const byte_of = (byte) => (byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c ? String.fromCharCode(byte) : `\\${byte.toString(8).padStart(3, '0')}`);
+
+/** A word as a shell takes it: POSIX, of 2024 where it holds hidden characters. */
 export function quote(word) {
   const text = String(word);
+  if (has_hidden(text)) return `$'${[...new TextEncoder().encode(text)].map(byte_of).join('')}'`;
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
@@ -26,7 +33,7 @@ export const inbox = () => command('inbox');
 /** A fork with changes; `workflow` has no command, because the command line takes a file. */
 export function fork(id, { at = null, variables = {}, prompts = {}, profile = '' } = {}) {
   const words = at === null ? [] : ['--at', at];
-  for (const [name, value] of Object.entries(variables)) words.push('--set', `${name}=${JSON.stringify(value)}`);
+  for (const [name, value] of Object.entries(variables)) words.push('--set', `${name}=${marked_json(value)}`);
   for (const [node, text] of Object.entries(prompts)) words.push('--prompt', `${node}=${text}`);
   if (profile) words.push('--profile', profile);
   return command('fork', id, ...words);
@@ -36,11 +43,11 @@ export function fork(id, { at = null, variables = {}, prompts = {}, profile = ''
 export function respond(question, answer) {
   if (question.operation_type.toUpperCase() === 'APPROVE_TOOL') {
     if (answer?.decision === 'approve') return command('respond', question.id, '--approve');
-    if (answer?.decision === 'edit') return command('respond', question.id, '--edit', JSON.stringify(answer.arguments));
+    if (answer?.decision === 'edit') return command('respond', question.id, '--edit', marked_json(answer.arguments));
     if (answer?.decision === 'reject') return command('respond', question.id, '--reject', answer.reason ?? '');
   }
   if (typeof answer === 'string') return command('respond', question.id, '--text', answer);
-  return command('respond', question.id, '--value', JSON.stringify(answer));
+  return command('respond', question.id, '--value', marked_json(answer));
 }
 
 /** All that can be asked about a thread at a moment, each with what it is for. */

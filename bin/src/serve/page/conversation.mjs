@@ -30,7 +30,10 @@ function plain(content) {
  * summarised since, only that moment's are given.
  */
 export function with_future(now, then, same) {
-  const grew = then.length <= now.length && then.every((message, i) => same(message, now[i]));
-  if (!grew) return then.map((message) => ({ message, future: false }));
-  return now.map((message, i) => ({ message, future: i >= then.length }));
+  // Instructions that others took the place of since are not among those of the present.
+  const said = (messages) => messages.filter((message) => message.role !== 'system');
+  const [was, is] = [said(then), said(now)];
+  const grew = was.length <= is.length && was.every((message, i) => same(message, is[i]));
+  const past = then.map((message) => ({ message, future: false }));
+  return grew ? [...past, ...is.slice(was.length).map((message) => ({ message, future: true }))] : past;
 }

@@ -18,6 +18,27 @@ const said = (message) => (message?.content ?? [])
 export const message_line = (message, max = 160) =>
   line(typeof message?.content === 'string' ? message.content : said(message), max);
 
+// What was done with an answer.
+function used({ variables = [], message, decision }) {
+  const sets = variables.map(({ name, value: set }) => `${name} = ${JSON.stringify(set)}`);
+  const adds = message === null || message === undefined ? [] : [`adds the message "${message}"`];
+  const decides = {
+    approve: () => ['approves'],
+    edit: () => [`approves with ${JSON.stringify(decision.arguments)}`],
+    reject: () => [decision.reason ? `rejects: ${decision.reason}` : 'rejects'],
+    answer: () => [`answers ${JSON.stringify(decision.content)}`],
+  }[decision?.decision]?.() ?? [];
+  return [...sets, ...adds, ...decides];
+}
+
+// What a context processor did.
+function processed({ messages = [], variables = {} }) {
+  const kept = messages.reduce((n, item) => n + (item.kept ? item.kept.to - item.kept.from : 0), 0);
+  const fresh = messages.filter((item) => item.new).length;
+  const names = Object.keys(variables);
+  return [`${kept} ${kept === 1 ? 'message' : 'messages'} kept`, ...(fresh > 0 ? [`${fresh} new`] : []), ...(names.length > 0 ? [`sets ${names.join(', ')}`] : [])];
+}
+
 /** What an event says beyond its name. */
 export function describe({ type, data = {} }) {
   const failed = data.error?.message ? line(data.error.message) : null;
@@ -35,7 +56,7 @@ export function describe({ type, data = {} }) {
     case 'NODE_COMPLETED': return `${line(data.node, 80)}, ${duration(data.duration_ms)}`;
     case 'ROUTE_TAKEN': return line(`${data.from} → ${data.to}${data.condition ? ` because ${data.condition}` : ''}`);
     case 'CONDITION_EVALUATION_REQUESTED': return line(data.condition);
-    case 'CONDITION_EVALUATION_COMPLETED': return failed ?? `${data.verdict}: ${line(data.answer, 120)}`;
+    case 'CONDITION_EVALUATION_COMPLETED': return failed ?? line(`${data.model ? `${data.model}, ` : ''}${data.verdict}: ${data.answer}`);
     case 'FORK_STARTED': return `${data.n_needed} needed`;
     case 'BRANCH_STARTED': return `${data.index}: ${data.child}`;
     case 'BRANCH_ENDED': return failed ?? `${data.index}: ${value(data.output, 120)}`;
@@ -45,7 +66,8 @@ export function describe({ type, data = {} }) {
     case 'LLM_EXECUTION_PROGRESS': return line(data.text ?? data.reasoning ?? '');
     case 'LLM_CALL_COMPLETED': {
       const used = data.usage?.total_tokens;
-      return line(`${used === undefined || used === null ? '' : `${tokens(used)} tokens: `}${said(data.message)}`);
+      const who = [data.model, used === undefined || used === null ? null : `${tokens(used)} tokens`].filter(Boolean).join(', ');
+      return line(`${who ? `${who}: ` : ''}${said(data.message)}`);
     }
     case 'LLM_EXECUTION_COMPLETED': return line(data.content);
     case 'TOOL_EXECUTION_REQUEST': return line(`${data.name} ${JSON.stringify(data.arguments)}`);
@@ -53,7 +75,10 @@ export function describe({ type, data = {} }) {
     case 'TOOL_EXECUTION_COMPLETED': return line(`${duration(data.duration_ms)}: ${said(data)}`);
     case 'USER_INTERACTION_REQUESTED': return line(data.prompt ?? data.tool_call?.name ?? '');
     case 'USER_INTERACTION_RESPONDED': return value(data.input_data, 160);
+    case 'USER_INTERACTION_PROCESSED': return line(used(data).join(', '));
     case 'USER_INTERACTION_FAILED': return line(`${data.reason}${data.detail ? `: ${data.detail}` : ''}`);
+    case 'CONTEXT_PROCESSING_REQUESTED': return line(`${data.node}, ${data.processor}`);
+    case 'CONTEXT_PROCESSED': return line(processed(data).join(', '));
     case 'PLAN_MADE': return line((data.steps ?? []).join('; '));
     case 'PLAN_STEP_STARTED': return line(data.step);
     default: return failed ?? line(data.node ?? '');

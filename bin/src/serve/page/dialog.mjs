@@ -1,6 +1,6 @@
 // Dialogs: what a fork changes, commands, a reason, the keys.
 
-import { h, notice } from './dom.mjs';
+import { h, notice, say } from './dom.mjs';
 
 /** Shows a dialog; `close` takes it away. Escape closes it, and what had the focus gets it back. */
 export function dialog(title, ...children) {
@@ -32,7 +32,7 @@ export function form_dialog(title, label, fields, submit, kind = '') {
       await submit();
       shown.close();
     } catch (error) {
-      fault.textContent = error.message;
+      say(fault, error.message);
       fault.hidden = false;
     }
     button.disabled = false;

@@ -1,4 +1,7 @@
-// Elements. What comes from threads only ever becomes text: nothing here reads HTML.
+// Elements. What comes from threads only ever becomes text, with visible marks for hidden characters: nothing here
+// reads HTML.
+
+import { marked } from './marks.mjs';
 
 /** An element: `h('a.link', {href}, 'text', child, …)`. Names that begin with `on` are listeners. */
 export function h(name, properties = {}, ...children) {
@@ -16,18 +19,26 @@ export function s(name, properties = {}, ...children) {
   return filled(element, properties, children);
 }
 
+// Attributes that people read, or hear.
+const READ = new Set(['title', 'aria-label', 'placeholder', 'label']);
+
 function filled(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else if (name === 'value' || name === 'checked' || name === 'disabled') element[name] = value;
-    else element.setAttribute(name, value === true ? '' : String(value));
+    else element.setAttribute(name, value === true ? '' : READ.has(name) ? marked(value) : String(value));
   }
   element.append(...flat(children));
   return element;
 }
 
-const flat = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+const flat = (children) => children.flat(Infinity)
+  .filter((child) => child !== null && child !== undefined && child !== false)
+  .map((child) => (child instanceof Node ? child : marked(child)));
+
+/** Words for those who listen, which those who see have otherwise. */
+export const unseen = (text) => h('span.unseen', {}, text);
 
 /** Replaces all that an element holds. */
 export function fill(element, ...children) {
@@ -37,7 +48,8 @@ export function fill(element, ...children) {
 
 /** Sets a text only where it is another one, so that nobody's selection is lost. */
 export function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const shown = marked(text);
+  if (element.textContent !== shown) element.textContent = shown;
 }
 
 /** Says something at the edge of the page for some seconds; a failure stays until it is closed. */

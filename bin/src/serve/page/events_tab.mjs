@@ -1,6 +1,6 @@
 // All events of a thread; of the one that is marked, its JSON and what it changed.
 
-import { fill, h, notice, say } from './dom.mjs';
+import { fill, h, notice, say, unseen } from './dom.mjs';
 import { query } from './api.mjs';
 import { CHOICES, describe, family } from './describe.mjs';
 import { clock, count, duration, millis } from './format.mjs';
@@ -44,8 +44,8 @@ export function events_tab(app, model, { move }) {
     const seq = seq_of(i);
     const future = at !== null && seq > at;
     if (!event) return h('div.event-row.unread', {}, h('span.seq', {}, count(seq)), h('span.type', {}, '…'));
-    return h(`div.event-row${future ? '.future' : ''}${seq === at ? '.here' : ''}`, { 'aria-label': `${seq} ${event.type} ${describe(event)}${future ? ', later than the moment shown' : ''}` },
-      h('span.seq', {}, count(seq)),
+    return h(`div.event-row${future ? '.future' : ''}${seq === at ? '.here' : ''}`, {},
+      h('span.seq', {}, count(seq), future && unseen(', later than the moment shown')),
       h('span.time', {}, clock(event.time, app.now())),
       h('span.type', { 'data-family': family(event.type) }, event.type),
       h('span.text', {}, describe(event)));

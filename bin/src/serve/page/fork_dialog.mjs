@@ -5,6 +5,7 @@ import { once, read, send } from './api.mjs';
 import { count, line } from './format.mjs';
 import { object } from './answers.mjs';
 import { command, form_dialog } from './dialog.mjs';
+import { marked_json } from './marks.mjs';
 import * as commands from './commands.mjs';
 
 /** The body of the request, out of what the form holds; throws an error that says what is wrong. */
@@ -19,8 +20,17 @@ export function changes({ at, variables, prompts, profile, workflow }) {
   return body;
 }
 
+// The moment to fork when none is marked: the present, and of a thread that has ended the one before its last node.
+async function going_on(model) {
+  if (!model.ended) return model.last;
+  const { path } = await model.state(null).catch(() => ({ path: [] }));
+  const first_try = path.findLast((visit) => visit.attempt === 1);
+  return Math.max(0, (first_try?.seq ?? model.last) - 1);
+}
+
 export async function fork_dialog(app, model, at) {
-  const moment = at ?? model.last;
+  const moment = at ?? (await going_on(model));
+  const event = h('input', { id: 'fork-at', type: 'number', min: 0, max: model.last, required: true, value: String(moment) });
   const variables = h('textarea', { id: 'fork-variables', rows: 3, spellcheck: 'false', placeholder: '{"name": "another value"}' });
   const node = h('select', { id: 'fork-node' }, h('option', { value: '' }, 'no other prompt'));
   const prompt = h('textarea', { id: 'fork-prompt', rows: 3, 'aria-label': 'The prompt of this node' });
@@ -29,28 +39,39 @@ export async function fork_dialog(app, model, at) {
   const now = h('details', { hidden: true });
   const shown = h('div');
   const fork = once(`${model.path}/fork`);
-  const given = () => changes({ at: moment, variables: variables.value, prompts: [{ node: node.value, text: prompt.value }], profile: profile.value, workflow: workflow.value });
+  const given = () => changes({ at: Number(event.value), variables: variables.value, prompts: [{ node: node.value, text: prompt.value }], profile: profile.value, workflow: workflow.value });
 
   function preview() {
     try {
       const body = given();
-      const text = commands.fork(model.id, { ...body, at: moment });
+      const text = commands.fork(model.id, { ...body, at: body.seq });
       fill(shown, body.workflow ? h('p.quiet', {}, 'As a command, a fork takes the workflow from a file: --workflow FILE.') : command(text));
     } catch (error) {
       fill(shown, h('p.quiet', {}, error.message));
     }
   }
-  for (const field of [variables, node, prompt, profile, workflow]) field.addEventListener('input', preview);
+  for (const field of [event, variables, node, prompt, profile, workflow]) field.addEventListener('input', preview);
   preview();
   form_dialog('Fork from here', 'Fork', [
-    h('p', {}, `A new thread goes on behind event ${count(moment)}. This one stays as it is. Calls that were open at that moment are treated as after a crash.`),
+    h('p', {}, 'A new thread goes on behind this event. This one stays as it is. Calls that were open at that moment are treated as after a crash.'),
+    h('label', { for: 'fork-at' }, `Behind event, of ${count(model.last)}`), event,
     h('label', { for: 'fork-variables' }, 'Set variables: a JSON object'), variables, now,
     h('label', { for: 'fork-node' }, 'Another prompt for the node'), node, prompt,
     h('div.pair', {}, h('div', {}, h('label', { for: 'fork-profile' }, 'Profile of every model call'), profile),
       h('div', {}, h('label', { for: 'fork-workflow' }, 'Go on with the newest'), workflow)),
     shown,
   ], async () => {
-    const thread = await fork(given());
+    let thread;
+    try {
+      thread = await fork(given());
+    } catch (problem) {
+      // The thread has ended there: the server says from where there is something to do.
+      if (problem.place?.fork_at !== undefined) {
+        event.value = String(problem.place.fork_at);
+        preview();
+      }
+      throw problem;
+    }
     app.go({ view: 'thread', id: thread.thread_id, tab: 'timeline' });
   });
   const fill_in = async (load) => load().catch(() => {});
@@ -77,7 +98,7 @@ export async function fork_dialog(app, model, at) {
       onclick: () => {
         let set = {};
         try { set = object(variables.value || '{}', ''); } catch { return; }
-        variables.value = JSON.stringify({ ...set, [name]: value }, null, 2);
+        variables.value = marked_json({ ...set, [name]: value }, 2);
         preview();
       },
     }, `${name} = ${line(JSON.stringify(value), 80)}`)));

@@ -1,5 +1,7 @@
 // Numbers and times as people read them.
 
+import { marked } from './marks.mjs';
+
 /** Milliseconds since 1970 of a time in RFC 3339, microseconds included: `Date` would drop them. */
 export function millis(time) {
   const whole = Date.parse(time);
@@ -68,7 +70,7 @@ export const short = (id) => id.slice(-8);
 
 /** A text on one line, cut to so many characters. */
 export function line(text, max = 160) {
-  const flat = String(text ?? '').slice(0, max * 4).replace(/[\s\u0000-\u001f\u007f]+/g, ' ').trim();
+  const flat = marked(String(text ?? '').slice(0, max * 4)).replace(/\s+/g, ' ').trim();
   return flat.length > max ? `${flat.slice(0, max - 1)}…` : flat;
 }
 

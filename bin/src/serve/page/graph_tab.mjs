@@ -85,13 +85,14 @@ export function graph_tab(app, model, { move }) {
     const boxes = nodes.map((node) => {
       const { x, y } = places.get(node.number);
       const ahead = node.visits === 0 && (later.get(node.number) ?? 0) > 0;
-      const mark = node.is_current ? '.current' : node.visits > 0 ? '.visited' : ahead ? '.future' : '.untouched';
+      const failed = node.outcome === 'failed';
+      const mark = node.is_current ? '.current' : failed ? '.failed' : node.visits > 0 ? '.visited' : ahead ? '.future' : '.untouched';
       const visits = node.visits > 1 ? ` ×${count(node.visits)}` : '';
-      const said = `${node.id ?? node.kind}, ${node.kind}${node.is_current ? ', the thread is here' : ''}, entered ${node.visits} times`;
+      const said = `${node.id ?? node.kind}, ${node.kind}${node.is_current ? ', the thread is here' : ''}${failed ? ', failed' : ''}, entered ${node.visits} times`;
       return s(`g.node${mark}`, { transform: `translate(${x - node.width / 2},${y - node.height / 2})`, 'data-kind': node.kind, role: 'img', 'aria-label': said },
         s('title', {}, said),
         s('rect', { width: node.width, height: node.height, rx: ['entry', 'start', 'end'].includes(node.kind) ? node.height / 2 : 6 }),
-        s('text.kind', { x: 10, y: 16 }, `${node.kind.replace('_', ' ')}${visits}`),
+        s('text.kind', { x: 10, y: 16 }, `${node.kind.replace('_', ' ')}${visits}${failed ? ', failed' : ''}`),
         node.lines.map((text, i) => s(`text${i === 0 ? '.first' : ''}`, { x: 10, y: 32 + i * LINE }, text)));
     });
     const into = graph.arrows.filter((arrow) => sizes.has(arrow.to));

@@ -1,6 +1,6 @@
 // A JSON value as a tree that opens where somebody looks.
 
-import { h } from './dom.mjs';
+import { fill, h } from './dom.mjs';
 import { digits } from './exact.mjs';
 import { line } from './format.mjs';
 
@@ -52,7 +52,7 @@ export function long_text(text, name = 'span') {
   const element = h(name, {}, text.slice(0, CHARS_MAX));
   const button = h('button.more', {
     type: 'button',
-    onclick: () => element.replaceChildren(text),
+    onclick: () => fill(element, text),
   }, `${text.length - CHARS_MAX} more characters`);
   element.append(button);
   return element;

@@ -1,6 +1,6 @@
 // The conversation, with what is being said right now.
 
-import { fill, h, say, throttled } from './dom.mjs';
+import { fill, h, say, throttled, unseen } from './dom.mjs';
 import { same } from './diff.mjs';
 import { parts, with_future } from './conversation.mjs';
 import { count } from './format.mjs';
@@ -21,8 +21,8 @@ export function messages_tab(app, model) {
   }, { passive: true });
 
   function turn({ message, future }) {
-    return h(`article.turn.${role(message)}${future ? '.future' : ''}`, { 'aria-label': `${message.role}${future ? ', later than the moment shown' : ''}` },
-      h('header', {}, message.role), parts(message).map(part));
+    return h(`article.turn.${role(message)}${future ? '.future' : ''}`, {},
+      h('header', {}, message.role, future && unseen(', later than the moment shown')), parts(message).map(part));
   }
 
   const role = (message) => (['system', 'user', 'assistant', 'tool'].includes(message.role) ? message.role : 'other');

@@ -4,10 +4,11 @@ import { fill, h } from './dom.mjs';
 import { key, read, send } from './api.mjs';
 import { address } from './route.mjs';
 import { age, line, short } from './format.mjs';
-import { answer, form } from './answers.mjs';
+import { answer, form, options, sample } from './answers.mjs';
 import { is_blurred } from './exact.mjs';
 import { commands } from './dialog.mjs';
-import { long_text } from './json_view.mjs';
+import { long_text, tree } from './json_view.mjs';
+import { marked_json } from './marks.mjs';
 import * as command from './commands.mjs';
 
 const DECISIONS = [['approve', 'Approve: it runs'], ['edit', 'Edit: it runs with other arguments'], ['reject', 'Reject: it does not run'], ['answer', 'Answer in its place']];
@@ -52,7 +53,7 @@ export function question_card(app, question, here = null) {
     state.decision = decision;
     const extra = {
       approve: () => [],
-      edit: () => (is_blurred(question.tool_call?.arguments) ? blurred() : area('Arguments', JSON.stringify(question.tool_call?.arguments ?? {}, null, 2), 6)),
+      edit: () => (is_blurred(question.tool_call?.arguments) ? blurred() : area('Arguments', marked_json(question.tool_call?.arguments ?? {}, 2), 6)),
       reject: () => area('Reason, which the model reads', ''),
       answer: () => area('The result, which the model reads: a text, or JSON', ''),
     }[decision]();
@@ -62,29 +63,44 @@ export function question_card(app, question, here = null) {
     send_it.classList.toggle('danger', decision === 'reject');
   }
 
+  const choices = () => h('div.choices', { role: 'group', 'aria-label': 'Choices' },
+    options(question).map(([label, value]) => h('button', { type: 'button', onclick: () => respond(value) }, line(label, 120))));
+
+  // A question that says of what type its answer is.
+  function typed() {
+    const { schema } = question.answer;
+    if (kind === 'options') fill(fields, choices());
+    else if (kind === 'number') {
+      const input = h('input', { id: `${id}-text`, inputmode: 'decimal', autocomplete: 'off', oninput: () => { state.text = input.value; } });
+      fill(fields, h('label', { for: `${id}-text` }, 'Your answer, a number'), input);
+    } else if (kind === 'schema') {
+      fill(fields, area('Your answer, as JSON', marked_json(sample(schema), 2), 6), h('details', {}, h('summary', {}, 'What it must look like'), tree(schema, 2)));
+    } else fill(fields, area('Your answer, a text', ''));
+    send_it.textContent = 'Answer';
+    send_it.hidden = kind === 'options';
+  }
+
   function plain() {
     const json = h('input', { type: 'checkbox', id: `${id}-json`, onchange: () => { state.json = json.checked; } });
-    const choices = kind === 'choice' ? question.metadata.choices : [];
     fill(fields,
-      choices.length > 0 && h('div.choices', { role: 'group', 'aria-label': 'Choices' }, choices.map((text) => h('button', { type: 'button', onclick: () => respond(text) }, line(text, 120)))),
-      area(choices.length > 0 ? 'Or something else' : 'Your answer', ''),
+      kind === 'choice' && choices(),
+      area(kind === 'choice' ? 'Or something else' : 'Your answer', ''),
       h('label.check', { for: `${id}-json` }, json, 'as JSON'));
     send_it.textContent = 'Answer';
   }
 
   function informing() {
     const reject = h('button', { type: 'button', onclick: () => respond({ decision: 'reject' }) }, 'Give no answer');
-    const properties = Object.entries(question.metadata?.schema?.properties ?? {});
-    const sample = Object.fromEntries(properties.map(([name, field]) => [name, field.default ?? field.enum?.[0] ?? { number: 0, integer: 0, boolean: false }[field.type] ?? '']));
     // The address is text, for the eye to judge: what a tool's server names is not made a link of.
     if (kind === 'link') fill(fields, h('p', {}, 'It asks to open this address, and to say when that is done: ', h('code', {}, String(question.metadata?.url ?? ''))), reject);
-    else fill(fields, area('Your answer, as JSON', JSON.stringify(sample, null, 2), 6), reject);
+    else fill(fields, area('Your answer, as JSON', marked_json(sample({ type: 'object', ...question.metadata?.schema }), 2), 6), reject);
     send_it.textContent = kind === 'link' ? 'It is done' : 'Answer';
   }
 
   function copy() {
     try {
-      commands('As a command', [['This answer', command.respond(question, answer(question, state))]]);
+      const all = kind === 'options' ? options(question) : [['This answer', answer(question, state)]];
+      commands('As a command', all.map(([label, value]) => [label, command.respond(question, value)]));
     } catch (error) {
       told('bad', error.message);
     }
@@ -130,7 +146,7 @@ export function question_card(app, question, here = null) {
     if (sending) return;
     if (!done && (state.text !== '' || element.contains(document.activeElement))) {
       closed('bad', h('strong', {}, 'Somebody else was faster. '), 'The question is not open any more.');
-      theirs().then((text) => text && result.append(` ${text}`));
+      theirs().then((text) => text && result.append(h('span', {}, ` ${text}`)));
     }
     if (done) setTimeout(() => element.remove(), result.dataset.mood === 'good' ? 1_500 : 60_000);
     else element.remove();
@@ -163,6 +179,7 @@ export function question_card(app, question, here = null) {
   });
   if (kind === 'approve') decide('approve');
   else if (kind === 'fields' || kind === 'link') informing();
+  else if (question.answer) typed();
   else plain();
 
   return {

@@ -1,6 +1,6 @@
 // A server that wants a token gets it here, and keeps it in a cookie that no script can read.
 
-import { fill, h } from './dom.mjs';
+import { fill, h, say } from './dom.mjs';
 import { send } from './api.mjs';
 
 export function sign_in(main, done) {
@@ -20,7 +20,7 @@ export function sign_in(main, done) {
       token.value = '';
       done();
     } catch (problem) {
-      fault.textContent = problem.message;
+      say(fault, problem.message);
       fault.hidden = false;
       token.focus();
     }

@@ -31,7 +31,7 @@ export function thread_view(app, route) {
   const asks = h('div.asks');
   const pause = h('button.operate', { type: 'button', onclick: toggle_pause });
   const cancel = h('button.operate', { type: 'button', onclick: cancel_dialog }, 'Cancel…');
-  const fork = h('button.operate', { type: 'button', title: 'Fork from here (f)', onclick: () => fork_dialog(app, model, at) }, 'Fork from here…');
+  const fork = h('button.operate', { type: 'button', title: 'Fork from here (f)', onclick: () => fork_dialog(app, model, marked()) }, 'Fork from here…');
   const slider = h('input', { type: 'range', min: 0, max: 0, step: 1, 'aria-label': 'The moment that is shown, as the number of an event', oninput: slide });
   const where = h('output.where', { 'aria-live': 'polite' });
   const what = h('span.what');
@@ -50,6 +50,9 @@ export function thread_view(app, route) {
       step('To the first event ({)', '|◀', () => move(0)), step('Step back ([)', '◀', () => move((at ?? model.last) - 1)),
       slider, step('Step forth (])', '▶', () => move((at ?? model.last) + 1)), present, where, what),
     tabs, panel);
+
+  // The event that is marked in the list of events, or the moment that is shown.
+  const marked = () => (app.route.tab === 'events' && app.route.seq !== null ? app.route.seq : at);
 
   function arrows(event) {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -254,7 +257,7 @@ export function thread_view(app, route) {
       else if (event.key === '{') move(0);
       else if (event.key === '}') move(null);
       else if (event.key === 'c') copy();
-      else if (event.key === 'f' && !fork.hidden) fork_dialog(app, model, at);
+      else if (event.key === 'f' && !fork.hidden) fork_dialog(app, model, marked());
       else if (event.key === 'p' && !pause.hidden) toggle_pause();
       else return tab?.key?.(event) ?? false;
       return true;

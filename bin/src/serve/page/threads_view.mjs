@@ -14,7 +14,7 @@ const FIRST = 60;
 const PAGE = 500;
 // What is in sight is looked into one by one, so many at a time.
 const LOOKS_MAX = 4;
-const STATUSES = ['pending', 'running', 'waiting', 'paused', 'completed', 'cancelled', 'error'];
+const STATUSES = ['pending', 'running', 'interrupted', 'waiting', 'paused', 'completed', 'cancelled', 'error'];
 
 export function threads_view(app, route) {
   const model = new ThreadsModel();
@@ -24,7 +24,7 @@ export function threads_view(app, route) {
 
   const status = h('select', { id: 'status', 'data-filter': true, onchange: () => filter({ status: status.value }) },
     h('option', { value: '' }, 'any status'),
-    h('option', { value: 'pending,running,waiting,paused' }, 'not ended'),
+    h('option', { value: 'pending,running,interrupted,waiting,paused' }, 'not ended'),
     STATUSES.map((name) => h('option', { value: name }, name)));
   const workflow = h('input', { id: 'workflow', type: 'search', placeholder: 'any workflow', list: 'workflows', onchange: () => filter({ workflow: workflow.value.trim() }) });
   const branches = h('input', { id: 'branches', type: 'checkbox', onchange: () => filter({ branches: branches.checked }) });
@@ -113,8 +113,7 @@ export function threads_view(app, route) {
     const asked = app.inbox.open.find((question) => question.thread_id === thread.thread_id);
     const at = asked ? `asks: ${line(asked.prompt ?? asked.tool_call?.name, 90)}` : line(thread.node ?? '', 90);
     const href = address({ view: 'thread', id: thread.thread_id, tab: 'timeline' });
-    const about = [thread.status, thread.workflow ?? '', at, age(thread.started_at, app.now())].filter(Boolean).join(', ');
-    return h('div.thread-row', { 'aria-label': about },
+    return h('div.thread-row', {},
       h('span', {}, h('span.pill', { 'data-status': thread.status }, thread.status)),
       h('span.name', {}, h('a', { href, tabindex: '-1' }, line(thread.workflow ?? '(no workflow)', 60)),
         thread.forked_from && h('span.tag', { title: `forked from ${thread.forked_from.thread_id}` }, 'fork'),

@@ -222,6 +222,17 @@ function merged(spans) {
   return all;
 }
 
+/**
+ * Where the words about a bar stand that begins at `left` and ends at `right` percent of the track: behind it, before it,
+ * or in it where it takes nearly all of the track. Never over a bar that they would hide.
+ */
+export function words_place(left, right) {
+  const [from, to] = [Math.max(0, left), Math.min(100, right)];
+  if (to <= 70) return { side: 'behind', at: to };
+  if (from >= 30) return { side: 'before', at: 100 - from };
+  return { side: 'inside', at: from };
+}
+
 /** Round steps for a scale of `length` milliseconds: about `n` of them. */
 export function ticks(length, n = 6) {
   if (!(length > 0)) return [0];

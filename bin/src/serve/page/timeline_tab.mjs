@@ -1,10 +1,10 @@
 // Bars over time: nodes, calls, branches, waits.
 
-import { fill, h, say, throttled } from './dom.mjs';
+import { fill, h, say, throttled, unseen } from './dom.mjs';
 import { query } from './api.mjs';
 import { address } from './route.mjs';
 import { clock, count, duration, millis } from './format.mjs';
-import { TYPES, Timeline, squeezed, ticks } from './timeline.mjs';
+import { TYPES, Timeline, squeezed, ticks, words_place } from './timeline.mjs';
 import { VirtualList } from './virtual.mjs';
 
 // So many of the last events are folded at first; a button goes further back.
@@ -34,7 +34,7 @@ export function timeline_tab(app, model) {
   list.element.classList.add('bars');
   const element = h('div.timeline', {},
     h('div.bar.small', {}, earlier,
-      button('Zoom out (-)', '−', () => zoom(2)), button('Zoom in (+)', '+', () => zoom(0.5)), button('Show all (0)', 'Fit', () => zoom(null)),
+      button('Zoom out (-)', '−', () => zoom(2)), button('Zoom in (+)', '+', () => zoom(0.5)), button('Fit all of it (0)', 'Fit', () => zoom(null)),
       h('label.check', { for: 'shorten' }, shorten, 'shorten waits'),
       h('span.legend', { 'aria-hidden': 'true' }, ['node', 'llm', 'tool', 'branch', 'wait'].map((kind) => h('span', { 'data-kind': kind }, { llm: 'model', wait: 'person, pause' }[kind] ?? kind))),
       h('span.grow'), total),
@@ -160,15 +160,15 @@ export function timeline_tab(app, model) {
       tick.style.left = `${percent(mark.at, shown)}%`;
       return tick;
     });
-    const beside = right < 70;
-    const words = h(`span.words${beside ? '' : '.inside'}`, {}, bar.kind === 'mark' ? '' : bar.status === 'open' ? `${length}, open` : length, bar.note && ` ${bar.note}`);
-    words.style.left = `${Math.min(Math.max(0, beside ? right : left), 90)}%`;
+    const place = words_place(left, right);
+    const words = h(`span.words.${place.side}`, {}, bar.kind === 'mark' ? '' : bar.status === 'open' ? `${length}, open` : length, bar.note && ` ${bar.note}`);
+    words.style[place.side === 'before' ? 'right' : 'left'] = `${place.at}%`;
     if (right < 0 || left > 100) words.hidden = true;
     const name = h('span.label', {}, bar.child ? h('a', { href: address({ view: 'thread', id: bar.child, tab: 'timeline' }), tabindex: '-1' }, bar.label) : bar.label);
     name.style.paddingLeft = `${bar.depth * 12 + 6}px`;
-    const about = `${bar.kind} ${bar.label}, ${bar.kind === 'mark' ? '' : `${length}, `}${bar.status}${bar.note ? `, ${bar.note}` : ''}${future ? ', later than the moment shown' : ''}`;
-    return h(`div.bar-row${future ? '.future' : ''}`, { 'aria-label': about, title: `${bar.label}\n${clock(bar.start, app.now())}, ${length}, ${bar.status}\n${bar.note}` },
-      name, h('div.track', {}, piece, veil, marks, words));
+    const more = unseen(`, ${bar.kind}, ${bar.status}${future ? ', later than the moment shown' : ''}`);
+    return h(`div.bar-row${future ? '.future' : ''}`, { title: `${bar.label}\n${clock(bar.start, app.now())}, ${length}, ${bar.status}\n${bar.note}` },
+      name, h('div.track', {}, piece, veil, marks, words, more));
   }
 
   function open(i) {

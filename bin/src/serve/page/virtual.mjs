@@ -16,8 +16,8 @@ export class VirtualList {
   constructor({ row, label, render, onOpen = () => {}, onRange = () => {}, onActive = () => {} }) {
     Object.assign(this, { row, render, onOpen, onRange, onActive, n: 0, active: -1 });
     this.id = `list-${(lists += 1)}`;
-    this.space = h('div.space', { role: 'presentation' });
-    this.element = h('div.virtual', { role: 'listbox', tabindex: '0', 'aria-label': label, id: this.id }, this.space);
+    this.space = h('div.space', { role: 'rowgroup' });
+    this.element = h('div.virtual', { role: 'grid', tabindex: '0', 'aria-label': label, id: this.id }, this.space);
     this.element.addEventListener('scroll', () => this.draw_soon(), { passive: true });
     this.element.addEventListener('keydown', (event) => this.#key(event));
     this.element.addEventListener('click', (event) => this.#click(event));
@@ -112,15 +112,17 @@ export class VirtualList {
         element.classList.add('row');
         element.id = `${this.id}-${i}`;
         element.dataset.index = i;
-        element.setAttribute('role', 'option');
-        element.setAttribute('aria-posinset', i + 1);
-        element.setAttribute('aria-setsize', this.n);
+        // A row of a grid may hold links; what is said of it is what is in it.
+        element.setAttribute('role', 'row');
+        element.setAttribute('aria-rowindex', i + 1);
+        for (const cell of element.children) cell.setAttribute('role', 'gridcell');
         this.#rows.set(i, element);
         this.space.append(element);
         this.#mark(i);
       }
       element.style.transform = `translateY(${i * this.row - top + this.element.scrollTop}px)`;
     }
+    this.element.setAttribute('aria-rowcount', this.n);
     this.onRange(first, end);
   }
 

@@ -48,10 +48,13 @@ pub(crate) struct GraphNode {
     lines: Vec<String>,
     /// Whether the workflow ends there.
     is_end: bool,
-    /// How often it was entered on the path that is shown.
+    /// How often it was entered, by the thread on the path that is shown and by its branches.
     visits: u64,
-    /// Whether the thread is in it.
+    /// Whether the thread, or a branch of it, is in it.
     is_current: bool,
+    /// What came of it the last time that it was entered: `open`, `completed`, `failed` or `cancelled`; null where it was
+    /// not entered.
+    outcome: Option<String>,
 }
 
 /// An edge of the picture.

@@ -26,7 +26,7 @@ pub(crate) struct BranchOf {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Thread {
     thread_id: String,
-    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled` or `error`.
+    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
     status: String,
     /// The name of the workflow it began on.
     workflow: Option<String>,
@@ -126,7 +126,7 @@ pub(crate) struct Imported {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kin {
     thread_id: String,
-    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled` or `error`.
+    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
     status: String,
     workflow: Option<String>,
     workflow_hash: Option<String>,
