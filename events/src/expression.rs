@@ -15,10 +15,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use indexmap::IndexMap;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Enumerator, Object, ValueKind};
+use minijinja::value::{Enumerator, Object, ValueKind as Kind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
 use crate::json::Json;
+pub(crate) use condition::{ValueKind, check_condition};
 use limits::Limited;
 pub use limits::RESULT_BYTES_MAX;
 pub use names::nearest;
@@ -125,7 +126,7 @@ fn as_json(
     value: &minijinja::Value,
 ) -> Result<(), minijinja::Error> {
     match value.kind() {
-        ValueKind::Bool | ValueKind::None | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+        Kind::Bool | Kind::None | Kind::Seq | Kind::Map | Kind::Iterable => {
             nesting::check(value)?;
             let mut json = Limited::new();
             let too_large = "a value is too large for a template";

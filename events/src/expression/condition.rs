@@ -3,7 +3,7 @@
 
 use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
 use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse_expr};
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::{Value, ValueKind as Kind};
 use minijinja::{AutoEscape, Error};
 
 use super::{Context, ENVIRONMENT, ExpressionError, limited};
@@ -46,7 +46,7 @@ impl Context {
                     return Err(self.undefined(source, true, None));
                 }
                 match value.kind() {
-                    ValueKind::Bool => Ok(value.is_true()),
+                    Kind::Bool => Ok(value.is_true()),
                     _ => Err(ExpressionError::of(no_boolean(leaf, &value), source)),
                 }
             }
@@ -64,23 +64,146 @@ impl Context {
     }
 }
 
-/// What to write in place of a value that is not a boolean.
-fn no_boolean(leaf: &Expr<'_>, value: &Value) -> String {
-    let name = match leaf {
+/// The kind of a value, as far as a definition tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ValueKind {
+    /// Null.
+    Null,
+    /// True or false.
+    Boolean,
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A list.
+    List,
+    /// An object.
+    Object,
+}
+
+impl ValueKind {
+    fn of(value: &Value) -> Option<Self> {
+        Some(match value.kind() {
+            Kind::None => Self::Null,
+            Kind::Bool => Self::Boolean,
+            Kind::Number => Self::Number,
+            Kind::String => Self::Text,
+            Kind::Seq | Kind::Iterable => Self::List,
+            Kind::Map => Self::Object,
+            _ => return None,
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+
+    /// How a value of the kind is compared, so that the result is a boolean.
+    const fn compared(self) -> &'static str {
+        match self {
+            Self::Null => " is not none",
+            Self::Boolean => "",
+            Self::Number => " > 0",
+            Self::Text => r#" == "yes""#,
+            Self::List | Self::Object => " | length > 0",
+        }
+    }
+}
+
+/// Checks that a condition can be a boolean. `variable` gives the kind of a variable, where it is known.
+///
+/// # Errors
+/// The first part that cannot be one. A condition that cannot be parsed is passed over.
+pub(crate) fn check_condition(
+    source: &str,
+    variable: &dyn Fn(&str) -> Option<ValueKind>,
+) -> Result<(), ExpressionError> {
+    if limited(source, true).is_err() {
+        return Ok(());
+    }
+    match parse_expr(source) {
+        Ok(parsed) => check_parsed(&parsed, source, variable),
+        Err(_) => Ok(()),
+    }
+}
+
+fn check_parsed(
+    condition: &Expr<'_>,
+    source: &str,
+    variable: &dyn Fn(&str) -> Option<ValueKind>,
+) -> Result<(), ExpressionError> {
+    let check = |part: &Expr<'_>| check_parsed(part, source, variable);
+    let kind = match condition {
+        Expr::BinOp(op) => match op.op {
+            BinOpKind::ScAnd | BinOpKind::ScOr => {
+                check(&op.left)?;
+                return check(&op.right);
+            }
+            BinOpKind::Concat => Some(ValueKind::Text),
+            BinOpKind::Sub | BinOpKind::Div | BinOpKind::FloorDiv | BinOpKind::Rem | BinOpKind::Pow => {
+                Some(ValueKind::Number)
+            }
+            _ => None,
+        },
+        Expr::UnaryOp(op) => match op.op {
+            UnaryOpKind::Not => return check(&op.expr),
+            UnaryOpKind::Neg => Some(ValueKind::Number),
+        },
+        Expr::IfExpr(choice) => {
+            check(&choice.test_expr)?;
+            check(&choice.true_expr)?;
+            return choice.false_expr.as_ref().map_or(Ok(()), check);
+        }
+        Expr::Const(constant) => ValueKind::of(&constant.value),
+        Expr::List(_) | Expr::Tuple(_) => Some(ValueKind::List),
+        Expr::Map(_) => Some(ValueKind::Object),
+        Expr::Filter(filter) => match filter.name {
+            "length" | "count" | "int" | "float" | "abs" | "round" => Some(ValueKind::Number),
+            "upper" | "lower" | "trim" | "title" | "capitalize" | "join" | "replace" | "string" => {
+                Some(ValueKind::Text)
+            }
+            _ => None,
+        },
+        Expr::Var(name) => variable(name.id),
+        Expr::Slice(_) | Expr::Compare(_) | Expr::Test(_) | Expr::GetAttr(_) | Expr::GetItem(_) | Expr::Call(_) => None,
+    };
+    match kind {
+        Some(kind) if kind != ValueKind::Boolean => {
+            let message =
+                format!("{} is {} and not a boolean: {}", named(condition), kind.name(), advice(condition, kind));
+            Err(ExpressionError::of(message, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn named(part: &Expr<'_>) -> String {
+    match part {
         Expr::Var(variable) => format!("`{}`", variable.id),
         _ => "the condition".to_owned(),
+    }
+}
+
+/// The two ways to write a condition over a value that is not a boolean.
+fn advice(part: &Expr<'_>, kind: ValueKind) -> String {
+    let name = match part {
+        Expr::Var(variable) => variable.id,
+        _ => "…",
     };
-    let (kind, is) = match value.kind() {
-        ValueKind::String => ("text", r#" == "yes""#),
-        ValueKind::Number => ("number", " > 0"),
-        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => ("value", " | length > 0"),
-        ValueKind::None => ("value", " is not none"),
-        _ => ("value", " is defined"),
-    };
-    let compared = match leaf {
-        Expr::Var(variable) => format!("`{}{is}`", variable.id),
-        _ => format!("`…{is}`"),
-    };
+    let compared = kind.compared();
+    format!("compare it (`{name}{compared}`), or let the question that sets it have a type (`answer: boolean`)")
+}
+
+/// The error of a value that is not a boolean.
+fn no_boolean(part: &Expr<'_>, value: &Value) -> String {
+    let kind = ValueKind::of(value).unwrap_or(ValueKind::Object);
     // Written as JSON into a buffer with a limit: the value may be large.
     let mut json = super::Limited::new();
     let shown = match serde_json::to_writer(&mut json, value) {
@@ -91,8 +214,12 @@ fn no_boolean(leaf: &Expr<'_>, value: &Value) -> String {
         Some((end, _)) => format!("{}…", &shown[..end]),
         None => shown,
     };
-    format!(
-        "{name} is the {kind} {shown} and not a boolean: compare it ({compared}), or let the question that sets it have \
-         a type (`answer: boolean`)"
-    )
+    let what = match kind {
+        ValueKind::Null => "null".to_owned(),
+        ValueKind::Boolean => "a value".to_owned(),
+        ValueKind::Number | ValueKind::Text | ValueKind::List | ValueKind::Object => {
+            format!("the {} {shown}", kind.name().rsplit(' ').next().unwrap_or_default())
+        }
+    };
+    format!("{} is {what} and not a boolean: {}", named(part), advice(part, kind))
 }

@@ -121,9 +121,9 @@ fn a_name_that_is_not_there_is_an_error_wherever_it_stands() {
             map.missing => error: an attribute or element is undefined in `map.missing`
             n and missing => error: `n` is the number 3 and not a boolean: compare it (`n > 0`), or let the question that sets it have a type (`answer: boolean`) in `n and missing`
             missing is defined => false
-            nothing => error: `nothing` is the value null and not a boolean: compare it (`nothing is not none`), or let the question that sets it have a type (`answer: boolean`) in `nothing`
+            nothing => error: `nothing` is null and not a boolean: compare it (`nothing is not none`), or let the question that sets it have a type (`answer: boolean`) in `nothing`
             empty => error: `empty` is the text "" and not a boolean: compare it (`empty == "yes"`), or let the question that sets it have a type (`answer: boolean`) in `empty`
-            list => error: `list` is the value [1,"two",null] and not a boolean: compare it (`list | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `list`
+            list => error: `list` is the list [1,"two",null] and not a boolean: compare it (`list | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `list`
             n == 3 => true
         "#]],
     );

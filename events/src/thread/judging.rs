@@ -22,6 +22,7 @@ use crate::event::{
     ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmExecutionRequest, ModelChoice, Warning,
     WarningCode,
 };
+use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
 use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
@@ -133,7 +134,7 @@ pub(super) fn request(
 }
 
 /// The way on after a judgement.
-pub(super) enum Way {
+enum Way {
     /// The condition holds.
     Taken,
     /// It is to be asked about once more.
@@ -142,10 +143,10 @@ pub(super) enum Way {
     NotTaken,
 }
 
-/// What a judgement says about an edge of the node; `None` when the definition has another edge there by now, or the
-/// model is being asked still.
-pub(super) fn way(judging: &Judging, edge: &Edge) -> Option<Way> {
-    if edge.judge.as_ref() != Some(&judging.condition) {
+/// What a judgement says about an edge of the node; `None` when the edge has another condition by now, or the model is
+/// being asked still.
+fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<Way> {
+    if rendered(&state.context(), edge)?.ok()? != judging.condition {
         return None;
     }
     match judging.stage {
@@ -271,9 +272,9 @@ pub(super) fn try_edges(
     })?;
     let context = state.context();
     for (i, edge) in graph.edges_from(from).enumerate().skip(first) {
-        if let Some(condition) = &edge.judge {
+        if let Some(condition) = rendered(&context, edge).transpose()? {
             let i = u32::try_from(i).unwrap_or(u32::MAX);
-            return request(state, workflow, from, (i, condition), 1, around);
+            return request(state, workflow, from, (i, &condition), 1, around);
         }
         let holds = edge.when.as_ref().map_or(Ok(true), |when| context.holds(when));
         if holds.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))? {
@@ -282,6 +283,12 @@ pub(super) fn try_edges(
     }
     let message = format!("no condition of the edges from `{from}` holds, and there is no default edge");
     Err(ExecutionError::new(ErrorKind::Expression, message))
+}
+
+/// The condition of an edge that a model judges, with its expressions filled in.
+fn rendered(context: &Context, edge: &Edge) -> Option<Result<String, ExecutionError>> {
+    let rendered = context.render(edge.judge.as_ref()?);
+    Some(rendered.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string())))
 }
 
 fn taken(edge: &Edge) -> Event {
@@ -302,7 +309,7 @@ pub(super) fn advance(
     let index = usize::try_from(judging.edge).unwrap_or(usize::MAX);
     let edge = state.graph(workflow).and_then(|graph| graph.edges_from(&judging.node).nth(index));
     let asked = (judging.edge, judging.condition.as_str());
-    Some(match edge.and_then(|edge| way(judging, edge).map(|way| (edge, way))) {
+    Some(match edge.and_then(|edge| way(state, judging, edge).map(|way| (edge, way))) {
         Some((edge, Way::Taken)) => Ok(taken(edge)),
         Some((_, Way::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1, around),
         Some((_, Way::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1, around),

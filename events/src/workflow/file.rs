@@ -1,9 +1,13 @@
 //! The file format: YAML or JSON, one model for both.
 
+mod repair;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::validate::{self, Checks, Surroundings};
 use super::{Fault, Faults, Place, Workflow, WorkflowSpec};
 
 /// The most bytes a workflow file may have.
@@ -12,6 +16,10 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// The most lists and objects of a file that may stand inside each other.
 const DEPTH_MAX: usize = 64;
 
+/// The same of a file whose faults are given places: the reader takes up to 30 KB of the stack for each level. In a file that
+/// is nested deeper, only what the parser finds has a place.
+const TREE_DEPTH_MAX: usize = 40;
+
 /// The JSON Schema of a workflow file, for editors.
 pub fn json_schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(WorkflowSpec).to_value();
@@ -19,8 +27,17 @@ pub fn json_schema() -> serde_json::Value {
     schema
 }
 
-/// The workflow in a file, or everything that is wrong with it, each fault with its line and column.
+/// Returns the workflow in a file, or everything that is wrong with it, each fault with its line and column.
 pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
+    read_file(text, None)
+}
+
+/// The same, checked also against what is there where the workflow will run.
+pub fn parse_in(text: &[u8], surroundings: &Surroundings) -> Result<Workflow, Faults> {
+    read_file(text, Some(surroundings))
+}
+
+fn read_file(text: &[u8], surroundings: Option<&Surroundings>) -> Result<Workflow, Faults> {
     let one = |message: String| Faults::one(Fault::new("", message));
     if text.len() > FILE_BYTES_MAX {
         return Err(one(format!("the file has {} bytes, at most {FILE_BYTES_MAX} are read", text.len())));
@@ -33,8 +50,15 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
         fault.place = Some(Place { line, column });
         Faults::one(fault)
     })?;
-    let spec: WorkflowSpec = read(text).map_err(|e| Faults::one(fault_of(&e, text)))?;
-    spec.build().map_err(|mut faults| {
+    let checks = Checks::All(surroundings);
+    let built = match read::<WorkflowSpec>(text) {
+        Ok(spec) => validate::build(spec, checks),
+        Err(e) => {
+            let tree = read_tree(text).ok().and_then(|tree| Some(tree.value.to_json()));
+            Err(repair::all_faults(fault_of(&e, text), tree, checks))
+        }
+    };
+    built.map_err(|mut faults| {
         locate(text, &mut faults);
         faults
     })
@@ -43,15 +67,24 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
 /// Gives each fault of the workflow in this text the line and column that its path leads to, and sorts them by it.
 /// Reads the text once more.
 pub fn locate(text: &str, faults: &mut Faults) {
-    if let Ok(tree) = read::<Spanned<Tree>>(text) {
+    if let Ok(tree) = read_tree(text) {
         for fault in &mut faults.0 {
-            fault.place = Some(tree.place(&fault.path));
+            // The parser knows the place of what it cannot read.
+            fault.place.get_or_insert_with(|| tree.place(&fault.path));
         }
     }
     faults.0.sort_by_key(|fault| fault.place);
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_saphyr::Error> {
+    read_to_depth(text, DEPTH_MAX)
+}
+
+fn read_tree(text: &str) -> Result<Spanned<Tree>, serde_saphyr::Error> {
+    read_to_depth(text, TREE_DEPTH_MAX)
+}
+
+fn read_to_depth<'a, T: Deserialize<'a>>(text: &'a str, max_depth: usize) -> Result<T, serde_saphyr::Error> {
     // Twelve million events and nodes are more than any file of the permitted size needs; aliases are few in an
     // honest file, and each may stand for a large part of it.
     let options = serde_saphyr::options! {
@@ -65,7 +98,7 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_saphyr::Error>
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_recorded_anchor_events: 100_000,
-            max_depth: DEPTH_MAX,
+            max_depth: max_depth,
             max_documents: 1,
         },
     };
@@ -80,20 +113,44 @@ fn fault_of(error: &serde_saphyr::Error, text: &str) -> Fault {
     // A field that stands there under two names is found by serde, which knows no places.
     if place.is_none()
         && let Some(field) = message.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'))
-        && let Ok(tree) = read::<Spanned<Tree>>(text)
+        && let Ok(tree) = read_tree(text)
     {
         place = tree.second(field);
     }
     Fault { place, path: String::new(), message: in_plain_words(message), hint: None }
 }
 
+const PAIRS: &str = "expected `key: value` pairs";
+const LIST: &str = "expected a list";
+const WHOLE: &str = "expected a whole number that is not negative";
+const NUMBER: &str = "expected a number";
+
 /// What the parser says, for somebody who writes a workflow and does not know the parser.
 fn in_plain_words(message: &str) -> String {
     match message {
-        "expected mapping start" => "expected `key: value` pairs".into(),
-        "expected sequence start" => "expected a list".into(),
-        "invalid u32" | "invalid u64" => "expected a whole number that is not negative".into(),
-        "invalid f64" => "expected a number".into(),
+        "expected mapping start" => PAIRS.into(),
+        "expected sequence start" => LIST.into(),
+        "invalid u32" | "invalid u64" => WHOLE.into(),
+        "invalid f64" => NUMBER.into(),
+        // The same of a reader of trees.
+        _ if message.starts_with("invalid type") || message.starts_with("invalid value") => {
+            match message.rsplit_once(", expected ").map(|(_, expected)| expected) {
+                Some("u32" | "u64") => WHOLE.into(),
+                Some("f64") => NUMBER.into(),
+                Some("a sequence") => LIST.into(),
+                Some("a map") => PAIRS.into(),
+                Some("a string") => "expected a text".into(),
+                Some("a boolean") => "expected true or false".into(),
+                Some(expected) if expected.starts_with("struct ") => PAIRS.into(),
+                _ => message.into(),
+            }
+        }
+        _ if message.starts_with("unknown ") => {
+            // The name is quoted, and what is known is not.
+            let (unknown, known) = message.split_once(", expected ").unwrap_or((message, ""));
+            let known = known.replace('`', "");
+            if known.is_empty() { message.into() } else { format!("{unknown}, expected {known}") }
+        }
         _ if message.starts_with("budget breached: Depth") => format!("nested deeper than {DEPTH_MAX} levels"),
         _ if message.starts_with("budget breached: Documents") => "a file holds one workflow".into(),
         _ if message.starts_with("budget breached: RecordedAnchor") => "aliases stand for too much".into(),
@@ -109,7 +166,20 @@ fn in_plain_words(message: &str) -> String {
 enum Tree {
     Map(Vec<(String, Spanned<Tree>)>),
     List(Vec<Spanned<Tree>>),
-    Leaf,
+    Leaf(Value),
+}
+
+impl Tree {
+    /// The same as JSON.
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Map(entries) => {
+                Value::Object(entries.iter().map(|(key, value)| (key.clone(), value.value.to_json())).collect())
+            }
+            Self::List(items) => Value::Array(items.iter().map(|item| item.value.to_json()).collect()),
+            Self::Leaf(value) => value.clone(),
+        }
+    }
 }
 
 trait FindPlace {
@@ -129,7 +199,7 @@ impl FindPlace for Spanned<Tree> {
                     named.or_else(|| entries.iter().find(|(key, _)| means(key, step))).map(|(_, value)| value)
                 }
                 Tree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
-                Tree::Leaf => None,
+                Tree::Leaf(_) => None,
             };
             match next {
                 Some(next) => at = next,
@@ -148,7 +218,7 @@ impl FindPlace for Spanned<Tree> {
                 second.or_else(|| entries.iter().find_map(|(_, value)| value.second(field)))
             }
             Tree::List(items) => items.iter().find_map(|item| item.second(field)),
-            Tree::Leaf => None,
+            Tree::Leaf(_) => None,
         }
     }
 }
@@ -173,7 +243,7 @@ impl<'de> Deserialize<'de> for Tree {
         struct TreeVisitor;
         macro_rules! leaf {
             ($($visit:ident: $type:ty),*) => {
-                $(fn $visit<E>(self, _: $type) -> Result<Tree, E> { Ok(Tree::Leaf) })*
+                $(fn $visit<E>(self, value: $type) -> Result<Tree, E> { Ok(Tree::Leaf(value.into())) })*
             };
         }
         impl<'de> Visitor<'de> for TreeVisitor {
@@ -186,11 +256,11 @@ impl<'de> Deserialize<'de> for Tree {
             leaf!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
             fn visit_unit<E>(self) -> Result<Tree, E> {
-                Ok(Tree::Leaf)
+                Ok(Tree::Leaf(Value::Null))
             }
 
             fn visit_none<E>(self) -> Result<Tree, E> {
-                Ok(Tree::Leaf)
+                Ok(Tree::Leaf(Value::Null))
             }
 
             fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {

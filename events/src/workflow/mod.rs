@@ -26,7 +26,7 @@ use crate::json::Json;
 
 pub use builder::AgentBuilder;
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};
-pub use file::{FILE_BYTES_MAX, json_schema, locate, parse};
+pub use file::{FILE_BYTES_MAX, json_schema, locate, parse, parse_in};
 pub use flow::{
     Body, Budget, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode, Off,
     OnUnpriced, ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
@@ -37,6 +37,7 @@ pub use node::{
     UserInteractionNode, VariableAssignment,
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
+use validate::Checks;
 pub(crate) use validate::is_variable_name;
 pub use validate::{NamedModel, Surroundings};
 
@@ -184,16 +185,21 @@ fn max_iterations_of(graph: &Graph) -> u32 {
 impl WorkflowSpec {
     /// The valid definition, or everything that is wrong with this one.
     pub fn build(self) -> Result<Workflow, Faults> {
-        validate::build(self, false)
+        validate::build(self, Checks::All(None))
+    }
+
+    /// The same, checked also against what is there where it will run.
+    pub fn build_in(self, surroundings: &Surroundings) -> Result<Workflow, Faults> {
+        validate::build(self, Checks::All(Some(surroundings)))
     }
 }
 
 impl Workflow {
-    /// The definition in the JSON that [`Workflow::json`] gave. What later versions find fault with is no fault here: a log
-    /// that holds the definition can be read and its threads go on.
+    /// The definition in the JSON that [`Workflow::json`] gave. It was checked when it was built: faults that only newer
+    /// versions of this program find are none here, so that threads go on with the definition they began with.
     pub fn from_json(json: &str) -> Result<Self, Faults> {
         let spec: WorkflowSpec = serde_json::from_str(json).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
-        validate::build(spec, true)
+        validate::build(spec, Checks::Stored)
     }
 
     /// What the definition says.

@@ -8,6 +8,8 @@ mod parts;
 mod prices;
 mod shape;
 mod strategy;
+mod texts;
+mod variables;
 
 use indexmap::IndexMap;
 
@@ -28,8 +30,16 @@ pub use prices::NamedModel;
 /// The most nodes of a definition, those inside others included.
 const NODES_MAX: usize = 100_000;
 
-/// `is_stored`: whether the definition was valid once, and is taken from a log.
-pub(super) fn build(spec: WorkflowSpec, is_stored: bool) -> Result<Workflow, Faults> {
+/// How much of a definition is checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Checks<'a> {
+    /// What a thread needs that began with it: a definition out of a log, which was checked when it came in.
+    Stored,
+    /// All of it, and where surroundings are given also what it needs of them.
+    All(Option<&'a Surroundings>),
+}
+
+pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, Faults> {
     let mut faults = Vec::new();
     check_head(&spec, &mut faults);
     check_run("", spec.max_iterations, &spec.variables, &spec.nodes, &mut faults);
@@ -47,9 +57,14 @@ pub(super) fn build(spec: WorkflowSpec, is_stored: bool) -> Result<Workflow, Fau
         subs.insert(name.clone(), graph);
     }
     shape::check("", &main, spec.max_iterations.is_some(), false, &mut faults);
-    check_uses(&spec, std::iter::once(&main).chain(subs.values()), &mut faults);
-    if !is_stored {
-        newer::check(&spec, std::iter::once(&main).chain(subs.values()), &mut faults);
+    let graphs: Vec<_> = std::iter::once(&main).chain(subs.values()).collect();
+    check_uses(&spec, graphs.iter().copied(), &mut faults);
+    if let Checks::All(surroundings) = checks {
+        newer::check(&spec, graphs.iter().copied(), &mut faults);
+        variables::check(&spec, &graphs, surroundings.map(|there| &there.processors), &mut faults);
+        if let Some(surroundings) = surroundings {
+            faults.extend(needs::check(&spec, &graphs, surroundings));
+        }
     }
     let json = serde_json::to_string(&spec).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
     if faults.is_empty() {

@@ -26,7 +26,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// All that the heart may use: nothing that does IO, waits, or knows the time.
-const HEART: [&str; 14] = [
+const HEART: [&str; 15] = [
     "bincode",
     "blake3",
     "hex",
@@ -38,6 +38,7 @@ const HEART: [&str; 14] = [
     "serde",
     "serde-saphyr",
     "serde_json",
+    "serde_path_to_error",
     "strsim",
     "thiserror",
     "uuid",

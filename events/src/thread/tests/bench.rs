@@ -78,7 +78,18 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(yaml: &str, input: impl Into<Json>) -> Self {
-        let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
+        Self::of(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")), input)
+    }
+
+    /// With a definition as it comes out of a log: one that uses a variable which nothing in it sets is none of a file.
+    pub(super) fn stored(yaml: &str, input: impl Into<Json>) -> Self {
+        let spec: workflow::WorkflowSpec = serde_saphyr::from_str(yaml).unwrap();
+        let json = serde_json::to_string(&spec).unwrap();
+        Self::of(Workflow::from_json(&json).unwrap_or_else(|faults| panic!("{faults}")), input)
+    }
+
+    fn of(workflow: Workflow, input: impl Into<Json>) -> Self {
+        let workflow = Arc::new(workflow);
         let started = Thread::started(&workflow, input.into(), None, START);
         let around = Surroundings { now: START, tools: &Toolbox, models: &Toolbox };
         let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();

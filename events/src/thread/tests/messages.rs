@@ -132,7 +132,7 @@ nodes:
   - id: b
     llm: {provider: mock, model: m, user_prompt: '{{ topic }} after {{ output }}, {{ llm_calls|length }} call'}
 ";
-    let mut bench = Bench::new(yaml, "hello");
+    let mut bench = Bench::stored(yaml, "hello");
     let topic = Ordered::from_iter([("topic".to_owned(), Json::from("tea"))]);
     bench.give(Input::SetVariables(topic));
     bench.says("one");

@@ -126,7 +126,7 @@ fn a_condition_that_cannot_be_evaluated_fails_the_thread() {
         ),
     ] {
         let mut bench =
-            Bench::new(&graph(&format!("[{{from: a, to: b, when: '{condition}'}}, {{from: a, to: c}}]")), "hello");
+            Bench::stored(&graph(&format!("[{{from: a, to: b, when: '{condition}'}}, {{from: a, to: c}}]")), "hello");
         bench.out.clear();
         bench.says("hi");
         bench.note(bench.state().error().unwrap());

@@ -83,7 +83,7 @@ fn outputs_are_made_in_the_inner_scope_and_set_in_the_outer() {
 #[test]
 fn an_output_that_cannot_be_made_fails_the_sub_workflow() {
     let yaml = OUTER.replace("workflow: inner\n", "workflow: inner\n      outputs: {said: nothing.at.all}\n");
-    let mut bench = Bench::new(&yaml, "ann");
+    let mut bench = Bench::stored(&yaml, "ann");
     bench.says("hello ann");
     bench.check(expect![[r#"
           0 THREAD_STARTED

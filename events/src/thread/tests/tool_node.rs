@@ -75,7 +75,7 @@ fn a_tool_without_a_value_gives_its_text() {
 
 #[test]
 fn an_expression_over_nothing_fails_the_node() {
-    let mut bench = Bench::new(&PUT.replace("{{ n + 1 }}", "{{ m + 1 }}"), "me");
+    let mut bench = Bench::stored(&PUT.replace("{{ n + 1 }}", "{{ m + 1 }}"), "me");
     bench.note(bench.state().error().unwrap());
     bench.check(expect![[r#"
           0 THREAD_STARTED

@@ -164,7 +164,7 @@ nodes:
   - {id: lonely, start: {}}
   - {id: z, end: {}}
 edges:
-  - {from: a, to: b, when: 'x'}
+  - {from: a, to: b, when: '1 < 2'}
   - {from: a, to: z}
   - {from: b, to: c}
   - {from: c, to: b}
@@ -188,7 +188,7 @@ nodes:
   - {id: c, end: {}}
 edges:
   - {from: a, to: b}
-  - {from: b, to: a, when: 'x'}
+  - {from: b, to: a, when: '1 < 2'}
   - {from: b, to: c}
 ";
     check(
@@ -306,7 +306,7 @@ nodes:
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"
-        nodes[0].llm.approve_tools[1]: there is no tool `putt` (there is put, read)
+        nodes[0].llm.approve_tools[1]: there is no tool `putt` (did you mean `put`?)
     "#]]
     .assert_eq(&format!("{faults}\n"));
 }
@@ -354,7 +354,7 @@ nodes:
     llm: {profile_id: p, user_prompt: u, strategy: {multi_llm: {profiles: [{profile: a, modell: b}, c], combine: judge}}}
 ",
         expect![[r#"
-            5:89: unknown field `modell`, expected one of name, description, profile, profileId, profile_id, provider, model, extra
+            5:89: nodes[0].llm.strategy.multi_llm.profiles[0].modell: unknown field `modell`, expected one of name, description, profile, profileId, profile_id, provider, model, extra
         "#]],
     );
     check(
@@ -366,7 +366,7 @@ nodes:
     llm: {profile_id: p, user_prompt: u, strategy: think}
 ",
         expect![[r#"
-            5:52: unknown variant `think`, expected one of react, planAndExecute, plan_and_execute, multiLLM, multiLlm, multi_llm, custom
+            5:52: nodes[0].llm.strategy: unknown variant `think`, expected one of react, planAndExecute, plan_and_execute, multiLLM, multiLlm, multi_llm, custom
         "#]],
     );
 }
@@ -397,7 +397,7 @@ nodes:
         nodes[1].llm.strategy.multi_llm.profiles[1].profile_id: there is no profile `q` (there is p)
         nodes[1].llm.strategy.multi_llm.profiles[2].provider: there is no provider `far` (there is here)
         nodes[1].llm.strategy.multi_llm.by.profile_id: there is no profile `r` (there is p)
-        nodes[3].llm.strategy.custom.name: there is no strategy `carefree` (there is careful)
+        nodes[3].llm.strategy.custom.name: there is no strategy `carefree` (did you mean `careful`?)
     "#]]
     .assert_eq(&format!("{faults}\n"));
 }

@@ -16,7 +16,7 @@ nodes:
   - id: empty
     loop: {times: 1, body: {nodes: []}}
   - id: unbound
-    loop: {while: 'x', body: {nodes: [{id: b, start: {}}]}}
+    loop: {while: '1 < 2', body: {nodes: [{id: b, start: {}}]}}
   - id: huge
     loop: {times: 1000001, max_iterations: 0, body: {nodes: [{id: c, start: {}}]}}
   - id: crossed
@@ -179,7 +179,7 @@ nodes:
     timeout_ms: 5
   - {id: two, sub_workflow: {workflow: other}}
   - {id: three, condition: {then: one, else: two}}
-  - {id: four, condition: {when: x, judge: y, then: one, else: two}}
+  - {id: four, condition: {when: 1 < 2, judge: y, then: one, else: two}}
   - {id: five, route: {conditions: [{to: one}, {judge: ' ', to: one}], default: two}}
 workflows:
   inner:
@@ -201,7 +201,7 @@ workflows:
             7:40: nodes[1].sub_workflow.workflow: there is no workflow `other` (there is inner)
             8:28: nodes[2].condition: no condition (give `when` or `judge`)
             8:46: nodes[2].condition.else: `three` has more than one default edge (give all but one a `when`)
-            9:44: nodes[3].condition.judge: a condition is an expression or is judged, not both
+            9:48: nodes[3].condition.judge: a condition is an expression or is judged, not both
             10:37: nodes[4].route.conditions[0]: no condition (give `when` or `judge`, or make it the default)
             10:48: nodes[4].route.conditions[1]: this edge can never be taken: a default edge of `five` stands before it (put the default edge last)
             10:56: nodes[4].route.conditions[1].judge: the condition is empty
@@ -209,7 +209,9 @@ workflows:
             10:81: nodes[4].route.default: `five` has more than one default edge (give all but one a `when`)
             13:21: workflows.inner.max_iterations: 0 is not between 1 and 1000000
             15:46: workflows.inner.nodes[0].route.conditions[0].judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
+            19:54: workflows.inner.nodes[1].user_interaction.variables[0].expression: variable `x` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `x is defined`)
             19:64: workflows.inner.nodes[1].user_interaction.variables[0].scope: no loop is open here (use thread or global)
+            19:102: workflows.inner.nodes[1].user_interaction.variables[1].expression: variable `x` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `x is defined`)
         "#]],
     );
     check(
@@ -282,7 +284,7 @@ nodes:
     retry: {max_attempts: 2, on: [sometimes]}
 ",
         expect![[r#"
-            6:35: unknown variant `sometimes`, expected one of invalid_arguments, unknown_tool, timeout, cancelled, failed, panicked, indeterminate, too_large, denied, not_found, conflict, authentication, permission, invalid_request, context_length, content_filter, rate_limit, quota, overloaded, server, connection, stream_interrupted, malformed_response, limit, expression, configuration, internal
+            6:35: nodes[0].retry.on[0]: unknown variant `sometimes`, expected one of invalid_arguments, unknown_tool, timeout, cancelled, failed, panicked, indeterminate, too_large, denied, not_found, conflict, authentication, permission, invalid_request, context_length, content_filter, rate_limit, quota, overloaded, server, connection, stream_interrupted, malformed_response, limit, expression, configuration, internal
         "#]],
     );
 }

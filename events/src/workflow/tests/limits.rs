@@ -13,7 +13,8 @@ summary: {token_limit: sometimes}
 nodes: [{id: a, end: {}}]
 ",
         expect![[r#"
-            4:24: data did not match any variant of untagged enum TokenLimit
+            3:15: budget.usd: cost_nanousd is given already
+            4:24: summary.token_limit: data did not match any variant of untagged enum TokenLimit
         "#]],
     );
     check(
@@ -50,7 +51,7 @@ nodes:
     check(
         "version: '1'\nname: limited\nbudget: {tokens: 0}\non_limit: stop\nnodes: [{id: a, end: {}}]\n",
         expect![[r#"
-            4:11: unknown variant `stop`, expected one of fail, pause
+            4:11: on_limit: unknown variant `stop`, expected one of fail, pause
         "#]],
     );
 }

@@ -5,6 +5,8 @@ mod flow;
 mod form;
 mod hostile;
 mod limits;
+mod together;
+mod undefined;
 
 use expect_test::{Expect, expect};
 

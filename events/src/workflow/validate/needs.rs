@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::expression::nearest;
 use crate::ids::ProfileId;
 use crate::thread::is_built_in_processor;
-use crate::workflow::{Fault, NodeKind, Strategy, StrategyModel, Workflow};
+use crate::workflow::{Fault, Graph, NodeKind, Strategy, StrategyModel, Workflow, WorkflowSpec};
 
 /// What is there to be used where the workflow will run.
 #[derive(Debug, Clone, Default)]
@@ -24,69 +25,75 @@ pub struct Surroundings {
 impl Workflow {
     /// What this workflow needs and the surroundings lack; empty when it can run there.
     pub fn check(&self, surroundings: &Surroundings) -> Vec<Fault> {
-        let mut faults = Vec::new();
-        for placed in std::iter::once(&self.main).chain(self.subs.values()).flat_map(|graph| graph.nodes.values()) {
-            let path = &placed.path;
-            match placed.node.kind() {
-                NodeKind::Llm(llm) => {
-                    let model = (llm.profile_id.as_ref(), llm.provider.as_ref());
-                    check_model(&format!("{path}.llm"), model, surroundings, &mut faults);
-                    if let Some(summary) = &llm.summary {
-                        let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
-                        check_model(&format!("{path}.llm.summary"), model, surroundings, &mut faults);
-                    }
-                    check_strategy(&format!("{path}.llm.strategy"), &llm.strategy, surroundings, &mut faults);
-                    for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
-                        if !surroundings.tools.contains(tool.as_str()) {
-                            let path = format!("{path}.llm.available_tools[{t}]");
-                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
-                        }
-                    }
-                    let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
-                    for (t, tool) in listed {
-                        if !surroundings.tools.contains(tool.as_str()) {
-                            let path = format!("{path}.llm.approve_tools[{t}]");
-                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
-                        }
-                    }
-                }
-                NodeKind::Tool(tool) => {
-                    if !surroundings.tools.contains(tool.tool_name.as_str()) {
-                        let path = format!("{path}.tool.tool_name");
-                        faults.push(unknown(path, "tool", tool.tool_name.as_str(), &surroundings.tools));
-                    }
-                }
-                NodeKind::ContextProcessor(node) => {
-                    let name = &node.processor_name;
-                    if !is_built_in_processor(name) && !surroundings.processors.contains(name) {
-                        let path = format!("{path}.context_processor.processor_name");
-                        faults.push(unknown(path, "context processor", name, &surroundings.processors));
-                    }
-                }
-                NodeKind::UserInteraction(_)
-                | NodeKind::Route(_)
-                | NodeKind::Condition(_)
-                | NodeKind::Fork(_)
-                | NodeKind::Join(_)
-                | NodeKind::Parallel(_)
-                | NodeKind::LoopStart(_)
-                | NodeKind::LoopEnd(_)
-                | NodeKind::Loop(_)
-                | NodeKind::SubWorkflow(_)
-                | NodeKind::Start
-                | NodeKind::End => {}
-            }
-        }
-        if let Some(summary) = &self.spec.summary {
-            let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
-            check_model("summary", model, surroundings, &mut faults);
-        }
-        if let Some(judge) = &self.spec.judge {
-            let model = (judge.profile_id.as_ref(), judge.provider.as_ref());
-            check_model("judge", model, surroundings, &mut faults);
-        }
-        faults
+        let graphs: Vec<_> = std::iter::once(&self.main).chain(self.subs.values()).collect();
+        check(&self.spec, &graphs, surroundings)
     }
+}
+
+/// The same of a definition that may have other faults.
+pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Surroundings) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for placed in graphs.iter().flat_map(|graph| graph.nodes.values()) {
+        let path = &placed.path;
+        match placed.node.kind() {
+            NodeKind::Llm(llm) => {
+                let model = (llm.profile_id.as_ref(), llm.provider.as_ref());
+                check_model(&format!("{path}.llm"), model, surroundings, &mut faults);
+                if let Some(summary) = &llm.summary {
+                    let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
+                    check_model(&format!("{path}.llm.summary"), model, surroundings, &mut faults);
+                }
+                check_strategy(&format!("{path}.llm.strategy"), &llm.strategy, surroundings, &mut faults);
+                for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
+                    if !surroundings.tools.contains(tool.as_str()) {
+                        let path = format!("{path}.llm.available_tools[{t}]");
+                        faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                    }
+                }
+                let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
+                for (t, tool) in listed {
+                    if !surroundings.tools.contains(tool.as_str()) {
+                        let path = format!("{path}.llm.approve_tools[{t}]");
+                        faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                    }
+                }
+            }
+            NodeKind::Tool(tool) => {
+                if !surroundings.tools.contains(tool.tool_name.as_str()) {
+                    let path = format!("{path}.tool.tool_name");
+                    faults.push(unknown(path, "tool", tool.tool_name.as_str(), &surroundings.tools));
+                }
+            }
+            NodeKind::ContextProcessor(node) => {
+                let name = &node.processor_name;
+                if !is_built_in_processor(name) && !surroundings.processors.contains(name) {
+                    let path = format!("{path}.context_processor.processor_name");
+                    faults.push(unknown(path, "context processor", name, &surroundings.processors));
+                }
+            }
+            NodeKind::UserInteraction(_)
+            | NodeKind::Route(_)
+            | NodeKind::Condition(_)
+            | NodeKind::Fork(_)
+            | NodeKind::Join(_)
+            | NodeKind::Parallel(_)
+            | NodeKind::LoopStart(_)
+            | NodeKind::LoopEnd(_)
+            | NodeKind::Loop(_)
+            | NodeKind::SubWorkflow(_)
+            | NodeKind::Start
+            | NodeKind::End => {}
+        }
+    }
+    if let Some(summary) = &spec.summary {
+        let model = (summary.profile_id.as_ref(), summary.provider.as_ref());
+        check_model("summary", model, surroundings, &mut faults);
+    }
+    if let Some(judge) = &spec.judge {
+        let model = (judge.profile_id.as_ref(), judge.provider.as_ref());
+        check_model("judge", model, surroundings, &mut faults);
+    }
+    faults
 }
 
 fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
@@ -138,6 +145,9 @@ fn unknown(path: String, what: &str, name: &str, known: &BTreeSet<String>) -> Fa
     let fault = Fault::new(path, format!("there is no {what} `{name}`"));
     if known.is_empty() {
         return fault.hint(format!("no {what} is configured"));
+    }
+    if let Some(nearest) = nearest(name, known.iter().map(String::as_str)) {
+        return fault.hint(format!("did you mean `{nearest}`?"));
     }
     let names: Vec<_> = known.iter().take(20).map(String::as_str).collect();
     fault.hint(format!("there is {}", names.join(", ")))

@@ -111,8 +111,11 @@ pub(super) fn check_condition(path: &str, when: Option<&String>, judge: Option<&
     {
         faults.push(Fault::new(format!("{path}.when"), e.to_string()));
     }
-    if judge.is_some_and(|text| text.trim().is_empty()) {
-        faults.push(Fault::new(format!("{path}.judge"), "the condition is empty"));
+    if let Some(judge) = judge {
+        if judge.trim().is_empty() {
+            faults.push(Fault::new(format!("{path}.judge"), "the condition is empty"));
+        }
+        check_template(&format!("{path}.judge"), judge, faults);
     }
     if when.is_some() && judge.is_some() {
         faults.push(Fault::new(format!("{path}.judge"), "a condition is an expression or is judged, not both"));

@@ -1,0 +1,162 @@
+//! Variables that a definition uses and nothing in it sets, and conditions that cannot be booleans.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::texts::{self, Text};
+use crate::expression::{self, ValueKind};
+use crate::thread::is_built_in_processor;
+use crate::workflow::{AnswerKind, Fault, Graph, NodeKind, WorkflowSpec};
+
+/// The variables that the runtime makes, and the kinds of those that are always of one kind.
+const MADE: [(&str, Option<ValueKind>); 8] = [
+    ("input", None),
+    ("output", None),
+    ("messages", Some(ValueKind::List)),
+    ("llm_calls", Some(ValueKind::List)),
+    ("tool_calls", Some(ValueKind::List)),
+    ("workspace", Some(ValueKind::Text)),
+    ("loop", Some(ValueKind::Object)),
+    ("error", None),
+];
+
+/// The variables of a definition: for each what it is set to, as far as that is known.
+#[derive(Default)]
+struct Known<'a>(BTreeMap<&'a str, BTreeSet<Option<ValueKind>>>);
+
+impl<'a> Known<'a> {
+    fn set(&mut self, name: &'a str, kind: Option<ValueKind>) {
+        self.0.entry(name).or_default().insert(kind);
+    }
+
+    /// The kind of a variable that is always of one.
+    fn kind(&self, name: &str) -> Option<ValueKind> {
+        let kinds = self.0.get(name)?;
+        let mut kinds = kinds.iter();
+        kinds.next().copied().flatten().filter(|_| kinds.next().is_none())
+    }
+}
+
+/// Checks all texts of the graphs. `processors` are those of the application, where they are known.
+pub(super) fn check<'a>(
+    spec: &'a WorkflowSpec,
+    graphs: &[&'a Graph],
+    processors: Option<&BTreeSet<String>>,
+    faults: &mut Vec<Fault>,
+) {
+    let mut known = Known::default();
+    for (name, kind) in MADE {
+        known.set(name, kind);
+    }
+    for (name, value) in spec.variables.iter().chain(spec.workflows.values().flat_map(|sub| sub.variables.iter())) {
+        known.set(name, Some(kind_of(&value.0)));
+    }
+    for placed in graphs.iter().flat_map(|graph| graph.nodes.values()) {
+        if sets_anything(placed.node.kind(), processors) {
+            return;
+        }
+        set_by(placed.node.kind(), &mut known);
+    }
+    for graph in graphs {
+        texts::visit(graph, &mut |path, text| {
+            for name in text.needed() {
+                if !known.0.contains_key(name.as_str()) {
+                    faults.push(undefined(path.clone(), &name, &known));
+                }
+            }
+            if let Text::Condition(condition) = text
+                && let Err(e) = expression::check_condition(condition, &|name| known.kind(name))
+            {
+                faults.push(Fault::new(path, e.to_string()));
+            }
+        });
+    }
+}
+
+fn undefined(path: String, name: &str, known: &Known<'_>) -> Fault {
+    let fault = Fault::new(path, format!("variable `{name}` is undefined: nothing in this workflow sets it"));
+    match expression::nearest(name, known.0.keys().copied()) {
+        Some(nearest) => fault.hint(format!("did you mean `{nearest}`?")),
+        None => fault.hint(format!("declare it under `variables`, or ask for it with `{name} is defined`")),
+    }
+}
+
+/// Whether a node may set variables that no definition names: a context processor of the application.
+fn sets_anything(kind: NodeKind<'_>, processors: Option<&BTreeSet<String>>) -> bool {
+    let NodeKind::ContextProcessor(processor) = kind else {
+        return false;
+    };
+    let name = &processor.processor_name;
+    !is_built_in_processor(name) && processors.is_none_or(|processors| processors.contains(name))
+}
+
+fn set_by<'a>(kind: NodeKind<'a>, known: &mut Known<'a>) {
+    match kind {
+        NodeKind::UserInteraction(ask) => {
+            for variable in &ask.variables {
+                known.set(&variable.variable_name, answer_kind(ask.answer, &variable.expression));
+            }
+        }
+        NodeKind::ContextProcessor(processor) => {
+            if let Some(name) = processor.processor_config.get("variable").and_then(|name| name.0.as_str()) {
+                known.set(name, None);
+            }
+        }
+        NodeKind::Fork(fork) => {
+            for name in fork.branches.keys() {
+                known.set(name, None);
+            }
+            if fork.for_each.is_some() {
+                known.set(fork.variable.as_deref().unwrap_or("item"), None);
+            }
+        }
+        NodeKind::LoopStart(repeat) => {
+            if repeat.for_each.is_some() {
+                known.set(repeat.variable.as_deref().unwrap_or("item"), None);
+            }
+        }
+        NodeKind::SubWorkflow(sub) => {
+            for (name, value) in sub.inputs.iter() {
+                known.set(name, value.0.as_str().is_none().then(|| kind_of(&value.0)));
+            }
+            for name in sub.outputs.keys() {
+                known.set(name, None);
+            }
+        }
+        NodeKind::Llm(_)
+        | NodeKind::Tool(_)
+        | NodeKind::Route(_)
+        | NodeKind::Condition(_)
+        | NodeKind::Join(_)
+        | NodeKind::Parallel(_)
+        | NodeKind::LoopEnd(_)
+        | NodeKind::Loop(_)
+        | NodeKind::Start
+        | NodeKind::End => {}
+    }
+}
+
+/// The kind of a variable that is set to the answer of a question with a type.
+fn answer_kind(answer: Option<AnswerKind>, expression: &str) -> Option<ValueKind> {
+    let plain = expression.trim();
+    let is_answer = plain == "input"
+        || plain.strip_prefix("{{").and_then(|it| it.strip_suffix("}}")).map(str::trim) == Some("input");
+    match answer.filter(|_| is_answer)? {
+        AnswerKind::Boolean => Some(ValueKind::Boolean),
+        AnswerKind::Choice | AnswerKind::Text => Some(ValueKind::Text),
+        AnswerKind::Number => Some(ValueKind::Number),
+        AnswerKind::JsonSchema => None,
+    }
+}
+
+fn kind_of(value: &Value) -> ValueKind {
+    match value {
+        Value::Null => ValueKind::Null,
+        Value::Bool(_) => ValueKind::Boolean,
+        Value::Number(_) => ValueKind::Number,
+        Value::String(_) => ValueKind::Text,
+        Value::Array(_) => ValueKind::List,
+        Value::Object(_) => ValueKind::Object,
+    }
+}
