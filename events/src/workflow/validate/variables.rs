@@ -110,10 +110,16 @@ fn set_by<'a>(kind: NodeKind<'a>, known: &mut Known<'a>) {
             if fork.for_each.is_some() {
                 known.set(fork.variable.as_deref().unwrap_or("item"), None);
             }
+            if let Some(name) = &fork.into {
+                known.set(name, None);
+            }
         }
         NodeKind::LoopStart(repeat) => {
             if repeat.for_each.is_some() {
                 known.set(repeat.variable.as_deref().unwrap_or("item"), None);
+            }
+            if let Some(name) = &repeat.into {
+                known.set(name, Some(ValueKind::List));
             }
         }
         NodeKind::SubWorkflow(sub) => {
