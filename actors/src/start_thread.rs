@@ -49,16 +49,24 @@ impl StartThread {
 impl Runtime {
     /// What the workflow needs and this runtime lacks; empty when it can run here.
     pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
+        let mut faults = workflow.check(&self.surroundings());
+        faults.extend(workflow.unpriced(|model| self.inner().models.is_priced(model)));
+        faults
+    }
+
+    /// What workflows can use here.
+    pub fn surroundings(&self) -> Surroundings {
         let inner = self.inner();
-        let mut faults = workflow.check(&Surroundings {
-            tools: inner.tools.list().iter().map(|tool| tool.name().to_owned()).collect(),
+        let tools = inner.tools.list();
+        Surroundings {
+            tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
+            schemas: tools.iter().map(|tool| (tool.name().to_owned(), tool.spec().parameters.clone())).collect(),
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
             processors: inner.processors.names().cloned().collect(),
             strategies: inner.strategies.names().cloned().collect(),
-        });
-        faults.extend(workflow.unpriced(|model| inner.models.is_priced(model)));
-        faults
+            ..Surroundings::default()
+        }
     }
 
     /// Starts a thread; it is durable when this answers, and goes on by itself.

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{Faults, Runtime, Workflow};
-use rethread_events::workflow::{FILE_BYTES_MAX, json_schema, locate, parse};
+use rethread_events::workflow::{FILE_BYTES_MAX, NodeKind, json_schema, locate, parse, parse_in};
 use serde_json::json;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
+use crate::kit::{ALLOWED_BY, Known, MoreArgs};
+use crate::open::OpenArgs;
 use crate::output;
 
 /// Where the format of workflow files is told about.
@@ -19,13 +21,21 @@ Editors complete and check a file when its first line names the schema:
   rethread schema > workflow.schema.json
   # yaml-language-server: $schema=workflow.schema.json";
 
-/// Check a workflow file: all that is wrong with it, each with its line and column.
+/// Check workflow files: all that is wrong with them, each fault with its line and column.
+///
+/// With a configuration (rethread.toml or --config) the profiles, tools, processors and parameters that they name are
+/// checked as `rethread run` does it; MCP servers are started for that. What could not be checked is said.
 #[derive(Debug, Args)]
 #[command(after_help = FORMAT_HELP)]
 pub(crate) struct ValidateArgs {
     /// Workflow files, YAML or JSON
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Check the definitions alone: no profile, no tool, no MCP server
+    #[arg(long)]
+    no_config: bool,
+    #[command(flatten)]
+    more: MoreArgs,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
@@ -104,22 +114,42 @@ pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Fai
     }
 }
 
-pub(crate) fn validate(args: &ValidateArgs) -> Result<ExitCode, Failure> {
+pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<ExitCode, Failure> {
+    let known = match args.no_config {
+        true => Known::nothing("--no-config was given"),
+        false => Known::of(open, &args.more).await?,
+    };
+    let not_checked = &known.not_checked;
     let mut reports = Vec::new();
     let mut all_good = true;
     for file in &args.files {
         let name = file.display().to_string();
-        let parsed = parse(&read_limited(file, FILE_BYTES_MAX)?);
+        let text = read_limited(file, FILE_BYTES_MAX)?;
+        let parsed = parse_in(&text, &known.surroundings).and_then(|workflow| {
+            let mut faults = Faults(known.unpriced(&workflow));
+            if faults.0.is_empty() {
+                return Ok(workflow);
+            }
+            locate(&String::from_utf8_lossy(&text), &mut faults);
+            Err(faults)
+        });
         all_good &= parsed.is_ok();
         match parsed {
             Ok(workflow) if args.json => reports.push(json!({
                 "file": name, "valid": true, "name": workflow.name(), "hash": workflow.hash(), "faults": [],
+                "not_checked": not_checked, "options": options(&workflow),
             })),
             Ok(workflow) => {
                 let called = output::tame(workflow.name(), 80);
-                output::print(format!("{name}: ok, workflow `{called}` {}", workflow.hash()))?
+                output::print(format!("{name}: ok, workflow `{called}` {}", workflow.hash()))?;
+                let options = options(&workflow);
+                if !options.is_empty() && open.talks() {
+                    output::say(&format!("{name}: its tools need {}", options.join(" ")));
+                }
             }
-            Err(faults) if args.json => reports.push(json!({ "file": name, "valid": false, "faults": faults })),
+            Err(faults) if args.json => {
+                reports.push(json!({ "file": name, "valid": false, "faults": faults, "not_checked": not_checked }));
+            }
             Err(faults) => {
                 for fault in &faults.0 {
                     output::say(&output::tame_lines(&format!("{name}:{fault}")));
@@ -129,8 +159,32 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<ExitCode, Failure> {
     }
     if args.json {
         output::print_json(&reports.into())?;
+    } else if open.talks() {
+        for what in not_checked {
+            output::say(&format!("not checked: {}", output::tame(what, 1_000)));
+        }
     }
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::from(INVALID) })
+}
+
+/// The options without which the command line does not offer tools that a workflow names.
+fn options(workflow: &Workflow) -> Vec<&'static str> {
+    let graphs = std::iter::once(workflow.main()).chain(workflow.sub_workflows().map(|(_, graph)| graph));
+    let mut named = Vec::new();
+    for node in graphs.flat_map(|graph| graph.nodes()) {
+        match node.kind() {
+            NodeKind::Tool(tool) => named.push(tool.tool_name.as_str()),
+            NodeKind::Llm(llm) => named.extend(llm.available_tools.iter().flatten().map(|tool| tool.as_str())),
+            _ => {}
+        }
+    }
+    let mut options = Vec::new();
+    for (tool, option) in ALLOWED_BY {
+        if named.contains(&tool) && !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    options
 }
 
 pub(crate) fn schema() -> Result<ExitCode, Failure> {

@@ -1,14 +1,18 @@
 //! The tools that a command line offers, and what runs behind them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rethread::RuntimeBuilder;
 use rethread::tools::built_in::{self, Notes};
-use rethread::tools::mcp::{McpConfig, McpServers, ServerReport};
+use rethread::tools::mcp::{McpConfig, McpServers, ServerReport, prefix};
 use rethread::tools::{
     CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, RegisterError, Registry, Skills, Workspace,
 };
+use rethread::{RuntimeBuilder, Workflow};
+use rethread_events::workflow::{Fault, Surroundings, Unknown};
+use rethread_llm::Profiles;
+use rethread_llm::provider::PROVIDERS;
 use serde_json::json;
 
 use crate::definition;
@@ -218,6 +222,11 @@ pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf
             if let Some(warning) = config.warnings.first() {
                 return Err(invalid(file, &format!("mcpServers: {warning}")));
             }
+            if let Some(server) = config.servers.iter().find(|server| server.is_malformed)
+                && let Err(fault) = &server.transport
+            {
+                return Err(invalid(file, &format!("mcpServers: server `{}`: {fault}", server.name)));
+            }
             configs.push((file.to_owned(), config));
         }
     }
@@ -232,6 +241,8 @@ fn warn(text: &str) {
 /// or calls one, without a runtime.
 pub(crate) struct Kit {
     pub(crate) registry: Registry,
+    /// How the MCP servers came up.
+    reports: Vec<ServerReport>,
     processes: Processes,
     servers: McpServers,
 }
@@ -258,7 +269,7 @@ impl Kit {
         built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
         let (servers, reports) = McpServers::connect(servers(open, &more.mcp)?, &registry).await;
         tell(&reports);
-        Ok(Self { registry, processes, servers })
+        Ok(Self { registry, reports, processes, servers })
     }
 
     /// Ends what runs behind the tools.
@@ -266,4 +277,74 @@ impl Kit {
         self.processes.shutdown().await;
         self.servers.shutdown().await;
     }
+}
+
+/// What workflows can use on this machine, as far as that is known without running one.
+pub(crate) struct Known {
+    pub(crate) surroundings: Surroundings,
+    /// The profiles, where there is a configuration.
+    profiles: Option<Profiles>,
+    /// What is not known, and why.
+    pub(crate) not_checked: Vec<String>,
+}
+
+impl Known {
+    /// Nothing: only definitions are checked.
+    pub(crate) fn nothing(why: &str) -> Self {
+        let unknown = Unknown { profiles: true, tools: true, ..Unknown::default() };
+        Self {
+            surroundings: Surroundings { providers: providers(), unknown, ..Surroundings::default() },
+            profiles: None,
+            not_checked: vec![format!("profiles, tools, processors and strategies: {why}")],
+        }
+    }
+
+    /// What the configuration names. All tools that come with rethread are known, whatever is allowed: which options a
+    /// workflow needs is another question. Starts MCP servers and ends them again.
+    pub(crate) async fn of(open: &OpenArgs, more: &MoreArgs) -> Result<Self, Failure> {
+        let has_configuration = open.config_file().is_some() || !more.mcp.is_empty();
+        let mut known = match has_configuration {
+            true => Self {
+                surroundings: Surroundings { providers: providers(), ..Surroundings::default() },
+                profiles: Some(open.profiles()?),
+                not_checked: Vec::new(),
+            },
+            false => Self::nothing("there is no rethread.toml here; name one with --config"),
+        };
+        known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
+        let kit = Kit::of_everything(open, None, more).await?;
+        for tool in kit.registry.list() {
+            known.surroundings.schemas.insert(tool.name().to_owned(), tool.spec().parameters.clone());
+        }
+        known.surroundings.tools = known.surroundings.schemas.keys().cloned().collect();
+        for report in &kit.reports {
+            if let Err(error) = &report.tools {
+                known.not_checked.push(format!("tools of the MCP server `{}`: {error}", report.server));
+                known.surroundings.unknown.tools_with_prefix.push(prefix(&report.server));
+            }
+        }
+        if kit.registry.get("load_skill").is_none() {
+            // It is there only with skills.
+            known.surroundings.tools.insert("load_skill".to_owned());
+        }
+        kit.stop().await;
+        Ok(known)
+    }
+
+    /// What is wrong with the budget of a workflow: models whose prices are not known.
+    pub(crate) fn unpriced(&self, workflow: &Workflow) -> Vec<Fault> {
+        let Some(profiles) = &self.profiles else { return Vec::new() };
+        workflow.unpriced(|named| match (named.profile, named.provider) {
+            (Some(profile), _) => profiles.is_priced(profile.as_str(), named.model),
+            (None, Some(provider)) => {
+                provider.parse().is_ok_and(|it| profiles.is_priced_for(it, named.model.unwrap_or_default()))
+            }
+            (None, None) => true,
+        })
+    }
+}
+
+/// The providers that a node can name in place of a profile.
+fn providers() -> BTreeSet<String> {
+    PROVIDERS.iter().map(|provider| provider.name().to_owned()).chain(["openai".to_owned()]).collect()
 }

@@ -212,7 +212,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Token(args) => token::run(open, args),
         Command::Init(args) => init::run(open, &args),
         Command::Doctor(args) => doctor::run(open, args).await,
-        Command::Validate(args) => definition::validate(&args),
+        Command::Validate(args) => definition::validate(open, &args).await,
         Command::Graph(args) => graph::graph(&args),
         Command::Schema => definition::schema(),
         Command::Tools(args) => tools::run(open, args).await,

@@ -5,6 +5,7 @@ mod condition;
 mod limits;
 pub(crate) mod names;
 mod nesting;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
@@ -262,7 +263,7 @@ pub fn check_text(text: &str) -> Result<(), ExpressionError> {
     if has_expression(text) { check_template(text) } else { check(text) }
 }
 
-fn has_expression(template: &str) -> bool {
+pub(crate) fn has_expression(template: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|begin| template.contains(begin))
 }
 

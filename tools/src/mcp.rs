@@ -13,6 +13,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 pub use config::{McpConfig, McpConfigError, McpServerConfig, McpTransport};
+pub use names::prefix;
 pub use server::McpError;
 
 use crate::Registry;

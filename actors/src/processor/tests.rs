@@ -123,8 +123,8 @@ fn a_workflow_that_needs_another_processor_is_not_started() {
         let runtime = Runtime::builder().in_memory().arbiters(1).start().await.unwrap();
         let workflow = crate::parse_workflow(OWN.as_bytes()).unwrap();
         let faults: Vec<_> = runtime.check(&workflow).iter().map(ToString::to_string).collect();
-        let expected = "nodes[1].context_processor.processor_name: there is no context processor `own` (no context \
-                        processor is configured)";
+        let expected = "nodes[1].context_processor.processor_name: there is no context processor `own` (there is \
+                        extract, filter, inject, summarize, truncate)";
         assert_eq!(faults, [expected]);
         runtime.shutdown().await.unwrap();
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::{Faults, Hash, Workflow, WorkflowVersions};
-use rethread_events::workflow::{FILE_BYTES_MAX, locate, parse};
+use rethread_events::workflow::{FILE_BYTES_MAX, locate, parse, parse_in};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -92,7 +92,7 @@ pub(crate) async fn put(server: Shared, request: HttpRequest, payload: web::Payl
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
     let text = request::body(payload, server.settings.body_bytes_max.min(FILE_BYTES_MAX)).await?;
-    let workflow = parse(&text).map_err(Problem::workflow)?;
+    let workflow = parse_in(&text, &server.runtime.surroundings()).map_err(Problem::workflow)?;
     let mut faults = Faults(server.runtime.check(&workflow));
     if !faults.0.is_empty() {
         locate(&String::from_utf8_lossy(&text), &mut faults);
@@ -209,7 +209,14 @@ fn inline(server: &Server, definition: &Value, purpose: For) -> Result<Arc<Workf
         }
         Problem::workflow(faults)
     };
-    let workflow = parse(text.as_bytes()).map_err(located)?;
-    let faults = if purpose == For::Running { server.runtime.check(&workflow) } else { Vec::new() };
+    let (read, faults) = match purpose {
+        For::Running => {
+            let read = parse_in(text.as_bytes(), &server.runtime.surroundings());
+            let faults = read.as_ref().map(|workflow| server.runtime.check(workflow)).unwrap_or_default();
+            (read, faults)
+        }
+        For::Reading => (parse(text.as_bytes()), Vec::new()),
+    };
+    let workflow = read.map_err(located)?;
     if faults.is_empty() { Ok(Arc::new(workflow)) } else { Err(located(Faults(faults))) }
 }

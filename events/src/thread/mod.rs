@@ -62,7 +62,10 @@ pub use input::{Input, ModelAnswer, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub(crate) use processors::check_config as check_processor_config;
-pub use processors::{CONTEXT_ITEMS_MAX, Processed, ProcessorRun, is_built_in as is_built_in_processor};
+pub use processors::{
+    CONTEXT_ITEMS_MAX, Processed, ProcessorRun, built_in_names as built_in_processors,
+    is_built_in as is_built_in_processor,
+};
 pub(crate) use questions::unanswered;
 pub use state::{
     Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,

@@ -29,8 +29,8 @@ use crate::json::Json;
 use crate::message::Message;
 
 pub(crate) use built_in::check_config;
-pub use built_in::is_built_in;
 pub(super) use built_in::{SUMMARIZE, summary_of};
+pub use built_in::{built_in_names, is_built_in};
 
 /// The most messages and ranges that a changed conversation is made of.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;

@@ -39,7 +39,7 @@ pub use node::{
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 use validate::Checks;
 pub(crate) use validate::is_variable_name;
-pub use validate::{NamedModel, Surroundings};
+pub use validate::{NamedModel, Surroundings, Unknown};
 
 /// The only version of the file format there is.
 pub const FORMAT_VERSION: &str = "1";

@@ -1,11 +1,13 @@
 //! What makes a definition valid. All faults are found at once.
 
+mod arguments;
 mod flow;
 mod needs;
 mod newer;
 mod node;
 mod parts;
 mod prices;
+mod recursion;
 mod shape;
 mod strategy;
 mod texts;
@@ -20,7 +22,7 @@ use super::{
 use crate::bin::Ordered;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
-pub use needs::Surroundings;
+pub use needs::{Surroundings, Unknown};
 pub(crate) use parts::is_variable_name;
 use parts::{
     check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout, check_variable,
@@ -61,6 +63,11 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     check_uses(&spec, graphs.iter().copied(), &mut faults);
     if let Checks::All(surroundings) = checks {
         newer::check(&spec, graphs.iter().copied(), &mut faults);
+        for graph in &graphs {
+            texts::visit(graph, &mut |path, text| {
+                faults.extend(text.unknown().into_iter().map(|message| Fault::new(path.clone(), message)));
+            });
+        }
         variables::check(&spec, &graphs, surroundings.map(|there| &there.processors), &mut faults);
         if let Some(surroundings) = surroundings {
             faults.extend(needs::check(&spec, &graphs, surroundings));

@@ -29,6 +29,7 @@ mod shown;
 mod spending;
 mod terminal;
 mod usage;
+mod validate;
 
 const GREETING: &str = r#"
 version: "1"

@@ -5,11 +5,20 @@ use std::collections::HashSet;
 /// The length of a name.
 const NAME_BYTES_MAX: usize = 64;
 
+/// What the names of a server's tools begin with.
+pub fn prefix(server: &str) -> String {
+    plain(&format!("{server}__"))
+}
+
+fn plain(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
 /// `server__tool` with what is not allowed in a name as `_`, at most 64 bytes long and not among `taken`: where that
 /// needs it, the name ends in a part of the hash of what it stands for, so that it is the same every time.
 pub(super) fn unique(server: &str, tool: &str, taken: &HashSet<String>) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let plain: String = format!("{server}__{tool}").chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    let plain = plain(&format!("{server}__{tool}"));
     if plain.len() <= NAME_BYTES_MAX && !taken.contains(&plain) {
         return plain;
     }

@@ -30,6 +30,11 @@ pub fn is_built_in(processor: &str) -> bool {
     BUILT_IN.iter().any(|(name, _)| *name == processor)
 }
 
+/// The names of the processors that the machine has itself.
+pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
 /// What a processor is told, read.
 enum Task {
     Truncate { head: usize, tail: usize },

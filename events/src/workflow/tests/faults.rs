@@ -265,6 +265,7 @@ nodes:
         providers: names(&["here"]),
         processors: names(&[]),
         strategies: names(&["careful"]),
+        ..Surroundings::default()
     };
     let faults = workflow.check(&surroundings);
     expect![[r#"
@@ -303,6 +304,7 @@ nodes:
         providers: names(&[]),
         processors: names(&[]),
         strategies: names(&["careful"]),
+        ..Surroundings::default()
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"
@@ -390,6 +392,7 @@ nodes:
         providers: names(&["here"]),
         processors: names(&[]),
         strategies: names(&["careful"]),
+        ..Surroundings::default()
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"

@@ -5,6 +5,7 @@ mod flow;
 mod form;
 mod hostile;
 mod limits;
+mod needs;
 mod together;
 mod undefined;
 

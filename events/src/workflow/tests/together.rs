@@ -83,7 +83,7 @@ end_points: [zzz]
         8:41: nodes[3].route.conditions[0].when: variable `undefined_var` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `undefined_var is defined`)
         9:38: nodes[4].sub_workflow.workflow: there is no workflow `missing` (define it under `workflows`)
         10:18: nodes[5].llm: no provider (give provider and model, or profile_id)
-        11:49: nodes[6].context_processor.processor_name: there is no context processor `extrct` (no context processor is configured)
+        11:49: nodes[6].context_processor.processor_name: there is no context processor `extrct` (did you mean `extract`?)
         12:27: nodes[7].loop.while: syntax error: unexpected end of input, expected expression in `x <`
         13:5: nodes[8]: join `i` belongs to no fork (name it as `join` of a fork)
         13:19: nodes[8].join: mode n_of_m needs `n` (give the number of branches to wait for)

@@ -1,10 +1,12 @@
 //! What a workflow needs where it is to run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::{arguments, recursion};
 use crate::expression::nearest;
 use crate::ids::ProfileId;
-use crate::thread::is_built_in_processor;
+use crate::json::Json;
+use crate::thread::{built_in_processors, is_built_in_processor};
 use crate::workflow::{Fault, Graph, NodeKind, Strategy, StrategyModel, Workflow, WorkflowSpec};
 
 /// What is there to be used where the workflow will run.
@@ -20,6 +22,29 @@ pub struct Surroundings {
     pub processors: BTreeSet<String>,
     /// The names of the application's own strategies of agent loops.
     pub strategies: BTreeSet<String>,
+    /// The JSON Schemas of tools' arguments, by the names of the tools, as far as they are known.
+    pub schemas: BTreeMap<String, Json>,
+    /// What is not known, so that nothing is said of it.
+    pub unknown: Unknown,
+}
+
+/// What is not known of the place where a workflow will run.
+#[derive(Debug, Clone, Default)]
+pub struct Unknown {
+    /// Which profiles there are.
+    pub profiles: bool,
+    /// Which tools, context processors and strategies there are.
+    pub tools: bool,
+    /// Which tools there are whose names begin so.
+    pub tools_with_prefix: Vec<String>,
+}
+
+impl Surroundings {
+    fn lacks_tool(&self, name: &str) -> bool {
+        !self.tools.contains(name)
+            && !self.unknown.tools
+            && !self.unknown.tools_with_prefix.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    }
 }
 
 impl Workflow {
@@ -33,6 +58,9 @@ impl Workflow {
 /// The same of a definition that may have other faults.
 pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Surroundings) -> Vec<Fault> {
     let mut faults = Vec::new();
+    // The workflow's own graph comes first.
+    let subs: Vec<_> = spec.workflows.keys().map(String::as_str).zip(graphs.iter().skip(1).copied()).collect();
+    recursion::check(&subs, &mut faults);
     for placed in graphs.iter().flat_map(|graph| graph.nodes.values()) {
         let path = &placed.path;
         match placed.node.kind() {
@@ -45,30 +73,36 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Surro
                 }
                 check_strategy(&format!("{path}.llm.strategy"), &llm.strategy, surroundings, &mut faults);
                 for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
-                    if !surroundings.tools.contains(tool.as_str()) {
+                    if surroundings.lacks_tool(tool.as_str()) {
                         let path = format!("{path}.llm.available_tools[{t}]");
                         faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
                     }
                 }
                 let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
                 for (t, tool) in listed {
-                    if !surroundings.tools.contains(tool.as_str()) {
+                    if surroundings.lacks_tool(tool.as_str()) {
                         let path = format!("{path}.llm.approve_tools[{t}]");
                         faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
                     }
                 }
             }
             NodeKind::Tool(tool) => {
-                if !surroundings.tools.contains(tool.tool_name.as_str()) {
+                if let Some(schema) = surroundings.schemas.get(tool.tool_name.as_str()) {
+                    arguments::check(&format!("{path}.tool"), tool, schema, &mut faults);
+                }
+                if surroundings.lacks_tool(tool.tool_name.as_str()) {
                     let path = format!("{path}.tool.tool_name");
                     faults.push(unknown(path, "tool", tool.tool_name.as_str(), &surroundings.tools));
                 }
             }
             NodeKind::ContextProcessor(node) => {
                 let name = &node.processor_name;
-                if !is_built_in_processor(name) && !surroundings.processors.contains(name) {
+                let is_known = is_built_in_processor(name) || surroundings.processors.contains(name);
+                if !is_known && !surroundings.unknown.tools {
                     let path = format!("{path}.context_processor.processor_name");
-                    faults.push(unknown(path, "context processor", name, &surroundings.processors));
+                    let own = surroundings.processors.iter().cloned();
+                    let known = own.chain(built_in_processors().map(str::to_owned)).collect();
+                    faults.push(unknown(path, "context processor", name, &known));
                 }
             }
             NodeKind::UserInteraction(_)
@@ -116,7 +150,7 @@ fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Surroundings, 
             }
         }
         Strategy::Custom(custom) => {
-            if !surroundings.strategies.contains(&custom.name) {
+            if !surroundings.strategies.contains(&custom.name) && !surroundings.unknown.tools {
                 faults.push(unknown(format!("{path}.custom.name"), "strategy", &custom.name, &surroundings.strategies));
             }
         }
@@ -131,6 +165,7 @@ fn check_model(
 ) {
     if let Some(profile) = profile
         && !surroundings.profiles.contains(profile.as_str())
+        && !surroundings.unknown.profiles
     {
         faults.push(unknown(format!("{path}.profile_id"), "profile", profile.as_str(), &surroundings.profiles));
     }

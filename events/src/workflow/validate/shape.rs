@@ -142,30 +142,30 @@ fn check_pairs(graph: &Graph, faults: &mut Vec<Fault>) {
 }
 
 /// A graph by the numbers of its nodes.
-struct Shape<'a> {
+pub(super) struct Shape<'a> {
     graph: &'a Graph,
     /// Where each node can lead.
     next: Vec<Vec<usize>>,
 }
 
 impl<'a> Shape<'a> {
-    fn new(graph: &'a Graph) -> Self {
+    pub(super) fn new(graph: &'a Graph) -> Self {
         let mut shape = Self { graph, next: Vec::new() };
         shape.next = graph.nodes.values().map(|placed| shape.after(placed)).collect();
         shape
     }
 
-    fn number(&self, id: &NodeId) -> Option<usize> {
+    pub(super) fn number(&self, id: &NodeId) -> Option<usize> {
         self.graph.nodes.get_index_of(id)
     }
 
-    fn placed(&self, i: usize) -> Option<&'a Placed> {
+    pub(super) fn placed(&self, i: usize) -> Option<&'a Placed> {
         self.graph.nodes.get_index(i).map(|(_, placed)| placed)
     }
 
     /// The nodes that can follow, by an edge, by `on_error`, as branches, or past a loop that never goes round. A run
     /// ends on an end point whatever edges lead on from it.
-    fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
+    pub(super) fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
         let mut ids: Vec<&NodeId> = node.on_error.iter().collect();
         if !self.graph.ends.contains(&node.id) {
             ids.extend(self.graph.edges_from(&node.id).map(|edge| &edge.to));

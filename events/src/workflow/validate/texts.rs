@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::expression::names;
+use crate::expression::{has_expression, names, words};
 use crate::workflow::{Graph, LlmNode, Node, NodeKind, Strategy};
 
 /// A text of a definition that is evaluated.
@@ -17,6 +17,15 @@ pub(super) enum Text<'a> {
 }
 
 impl Text<'_> {
+    /// The filters and tests that it names and that are not there, each in a sentence.
+    pub(super) fn unknown(self) -> Vec<String> {
+        match self {
+            Self::Template(text) => words::unknown(text, false),
+            Self::Either(text) => words::unknown(text, !has_expression(text)),
+            Self::Condition(text) => words::unknown(text, true),
+        }
+    }
+
     /// The variables that it needs.
     pub(super) fn needed(self) -> std::collections::BTreeSet<String> {
         match self {

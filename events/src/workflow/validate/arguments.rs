@@ -1,0 +1,63 @@
+//! Whether the parameters of a `tool` node fit the schema of the tool, as far as their values are known before a run.
+
+use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+
+use crate::expression::{has_expression, nearest};
+use crate::json::Json;
+use crate::workflow::{Fault, ToolNode};
+
+/// The most faults of one node that are told.
+const FAULTS_MAX: usize = 20;
+
+/// Checks the parameters of a node. A parameter with an expression in it can have any value; its name, and that it is
+/// there, are checked all the same.
+pub(super) fn check(path: &str, tool: &ToolNode, schema: &Json, faults: &mut Vec<Fault>) {
+    // A schema that cannot be compiled is one of a tool that cannot be registered.
+    let Ok(validator) = crate::schema::compile(&schema.0) else { return };
+    let parameters: Value =
+        tool.parameters.iter().map(|(name, value)| (name.to_string(), value.0.as_ref().clone())).collect();
+    let of_tool = faults_of(&validator, &parameters, schema);
+    faults.extend(of_tool.take(FAULTS_MAX).map(|(place, message)| {
+        let place = place.replace('/', ".");
+        Fault::new(format!("{path}.parameters{place}"), format!("tool `{}`: {message}", tool.tool_name))
+    }));
+}
+
+fn faults_of<'a>(
+    validator: &'a Validator,
+    parameters: &'a Value,
+    schema: &'a Json,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    validator.iter_errors(parameters).flat_map(move |error| {
+        let place = error.instance_path().as_str().to_owned();
+        let at = parameters.pointer(&place);
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                let known = schema.0["properties"].as_object().filter(|_| place.is_empty());
+                let hint = |name: &str| {
+                    let known = known.into_iter().flatten().map(|(name, _)| name.as_str());
+                    nearest(name, known).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default()
+                };
+                unexpected
+                    .iter()
+                    .map(|name| (format!("{place}/{name}"), format!("there is no parameter `{name}`{}", hint(name))))
+                    .collect()
+            }
+            ValidationErrorKind::Required { .. } => vec![(place, error.to_string())],
+            _ if at.is_some_and(is_open) => Vec::new(),
+            _ => vec![(place, error.to_string())],
+        }
+    })
+}
+
+/// Whether a value is known only in a run.
+fn is_open(value: &Value) -> bool {
+    match value {
+        Value::String(text) => has_expression(text),
+        Value::Array(items) => items.iter().any(is_open),
+        Value::Object(entries) => entries.values().any(is_open),
+        _ => false,
+    }
+}
