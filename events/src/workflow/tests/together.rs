@@ -26,7 +26,7 @@ edges:
             4:17: max_iterations: expected a whole number that is not negative
             5:12: variables: expected `key: value` pairs
             7:18: nodes[0].llm: missing field `user_prompt`
-            7:57: nodes[0].llm.user_promt: unknown field `user_promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, strategy, extra
+            7:57: nodes[0].llm.user_promt: unknown field `user_promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, strategy, extra
             7:72: nodes[0].llm.tool_mode: unknown variant `sometimes`, expected one of none, auto, required
             8:22: nodes[1].retries: unknown field `retries`, expected one of id, description, llm, tool, userInteraction, user_interaction, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, start, end, timeoutMs, timeout_ms, retry, onError, on_error, checkpoint
             8:62: nodes[1].tool.parameters.p: variable `inptu` is undefined: nothing in this workflow sets it (did you mean `input`?)
