@@ -103,6 +103,8 @@ const LINES: &[Line] = &[
     alike("graph quick.yaml", (0, "greet")),
     alike("schema", (0, "$schema")),
     alike("completions bash", (0, "rethread")),
+    alike("doctor --offline --json", (0, "\"checks\"")),
+    alike("init", (0, "rethread.toml")),
 ];
 
 /// What the words of the table stand for at one server.
