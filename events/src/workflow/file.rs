@@ -54,7 +54,7 @@ fn read_file(text: &[u8], surroundings: Option<&Surroundings>) -> Result<Workflo
     let built = match read::<WorkflowSpec>(text) {
         Ok(spec) => validate::build(spec, checks),
         Err(e) => {
-            let tree = read_tree(text).ok().and_then(|tree| Some(tree.value.to_json()));
+            let tree = read_tree(text).ok().map(|tree| tree.value.to_json());
             Err(repair::all_faults(fault_of(&e, text), tree, checks))
         }
     };

@@ -145,7 +145,7 @@ fn init_writes_a_configuration_that_is_valid_and_never_overwrites() {
         line.strip_prefix('#').is_some_and(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '['))
     };
     let used: Vec<_> = written.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect();
-    assert!(used.iter().any(|line| *line == "[profiles.hosted.retry]"));
+    assert!(used.contains(&"[profiles.hosted.retry]"));
     scene.write("rethread.toml", used.join("\n"));
     let mut command = scene.command(["doctor", "--offline", "--json"]);
     command.env("OPENAI_API_KEY", "sk-test").env("AUDIT_SECRET", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
