@@ -81,7 +81,8 @@ fn copy_folder(from: &Path, to: &Path) {
         let target = to.join(path.file_name().unwrap());
         if path.is_dir() {
             copy_folder(&path, &target);
-        } else {
+        } else if path.is_file() {
+            // A killed program leaves its socket there.
             fs::copy(&path, &target).unwrap();
         }
     }
@@ -91,7 +92,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.is_file() {
+            found.push(path);
+        }
     }
     found.sort();
     found
