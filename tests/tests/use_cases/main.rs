@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod branches;
+mod faults;
 
 use rethread_tests::binary::{Ran, Scene};
 use rethread_tests::provider::{Provider, Said, Wire};
