@@ -103,7 +103,12 @@ const LINES: &[Line] = &[
     alike("graph quick.yaml", (0, "greet")),
     alike("schema", (0, "$schema")),
     alike("completions bash", (0, "rethread")),
-    alike("doctor --offline --json", (0, "\"checks\"")),
+    Line {
+        words: "doctor --offline --json",
+        found: (0, "\"checks\""),
+        named: (2, "looks at this machine"),
+        shows: (0, "\"checks\""),
+    },
     alike("init", (0, "rethread.toml")),
 ];
 
