@@ -29,6 +29,10 @@ bless:
 deny:
     cargo deny check bans licenses sources
 
+# Mutated input for everything that reads bytes from outside: each target for so many seconds, an hour unless given.
+fuzz seconds="3600":
+    RETHREAD_FUZZ_SECONDS={{seconds}} RETHREAD_FUZZ_SEED=$(date +%s%N) cargo test --workspace mutated -- --test-threads 2
+
 # The figures in docs/PERFORMANCE.md.
 bench:
     cargo bench --workspace

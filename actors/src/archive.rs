@@ -2,7 +2,8 @@
 //!
 //! An export is a file of lines. A line with `type` is an event, as everywhere. Before the events of a thread stand
 //! the things its events name by hash: `{"workflow": {"hash", "definition"}}` and `{"blob": {"hash", "text"}}`. The
-//! threads that a fork inherits from stand before it, whole. An imported thread has the same ids, times, hashes and
+//! threads that a fork inherits from stand before it, whole. The last line is `{"end": {"lines", "hash"}}`; an export
+//! without it is refused. An imported thread has the same ids, times, hashes and
 //! states; its positions are new.
 
 use std::io;
@@ -13,6 +14,7 @@ use crate::error::RuntimeError;
 
 mod export;
 mod import;
+mod trailer;
 
 pub use export::Exporter;
 pub use import::Imported;
@@ -34,6 +36,14 @@ pub enum ArchiveError {
         /// Which line, from 1.
         line: u64,
         /// What is wrong with it.
+        what: String,
+    },
+    /// The export is not whole. Nothing of it was imported.
+    #[error("line {line}: {what} (export it again; `--allow-incomplete` of `rethread import` takes what there is)")]
+    Incomplete {
+        /// The line where that was found.
+        line: u64,
+        /// What is missing.
         what: String,
     },
     /// The log has a thread with this id and other events.

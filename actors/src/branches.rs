@@ -13,7 +13,7 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
-use crate::bring::{ask, bring, bring_unasked};
+use crate::bring::{ask, bring, bring_unasked, settle};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
@@ -119,7 +119,7 @@ pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
                 Ok(()) => return keep_to_owner(inner, owner, run.index, run.child, Pauses::default()).await,
                 Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
                 Err(RuntimeError::Store(StoreError::Conflict { .. })) => {}
-                Err(RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. })) => {
+                Err(RuntimeError::Store(error)) if error.is_temporary() => {
                     tokio::time::sleep(STORE_RETRY).await;
                 }
                 Err(RuntimeError::ShuttingDown) => return,
@@ -143,7 +143,7 @@ async fn begin(inner: &Arc<Inner>, wanted: &Wanted, base: &Base) -> Result<(), R
     let (reply, answer) = oneshot::channel();
     let (parent, workflow) = (base.state.clone(), workflow.clone());
     let (answers, trace) = (Vec::new(), Some(base.trace));
-    inner.begin(run.child, Begin::Fork { parent, fork, answers, workflow, trace, reply })?;
+    inner.begin(run.child, Begin::Fork { parent, fork: Box::new(fork), answers, workflow, trace, reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 
@@ -251,14 +251,27 @@ pub(crate) async fn pause(inner: Arc<Inner>, child: ThreadId, paused: bool) {
 }
 
 async fn tell_if_unfinished(inner: Arc<Inner>, child: ThreadId, input: Input) {
+    // One that is about to begin is in memory and not in the log.
+    let begins = inner.is_live(child);
     let status = {
         let inner = inner.clone();
         actix_rt::task::spawn_blocking(move || inner.store.stream(child).ok().map(|info| info.tag)).await
     };
-    let unfinished = status.ok().flatten().and_then(|tag| Status::from_code(tag.0)).is_some_and(|s| !s.is_ended());
-    // Until it is durable: a runtime that stops waits for this, and for what the branch tells its own branches then.
-    if unfinished && let Err(error) = ask(&inner, child, input).await {
-        tracing::debug!(branch = %child, %error, "the branch was not told");
+    let unfinished = match status.ok().flatten() {
+        Some(tag) => Status::from_code(tag.0).is_some_and(|status| !status.is_ended()),
+        None => begins,
+    };
+    if !unfinished {
+        return;
+    }
+    // The command about the thread, and a runtime that stops, wait until the branch and its own branches have recorded
+    // it. A branch that rejects it did so by itself: that may not be durable yet.
+    let recorded = match ask(&inner, child, input).await {
+        Err(RuntimeError::Rejected { .. }) => settle(&inner, child).await,
+        answered => answered.map(drop),
+    };
+    if let Err(error) = recorded {
+        tracing::debug!(branch = %child, %error, "the branch has not recorded it");
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::RuntimeError;
 use crate::inner::{Inner, Live};
-use crate::thread_actor::{BranchReport, PauseLike, SayWhereYouStand, Tell, ThreadActor};
+use crate::thread_actor::{BranchReport, PauseLike, Reply, SayWhereYouStand, Settle, Tell, ThreadActor};
 
 /// How often a message is given to the successor of an actor that went away before it took the message.
 const TRIES: usize = 5;
@@ -45,7 +45,7 @@ macro_rules! brought {
     };
 }
 
-brought!(Tell, BranchReport, PauseLike, SayWhereYouStand);
+brought!(Tell, BranchReport, PauseLike, SayWhereYouStand, Settle);
 
 impl<M: Brought> Handler<Placed<M>> for ThreadActor {
     type Result = ();
@@ -81,16 +81,30 @@ pub(crate) async fn bring_unasked(inner: &Arc<Inner>, thread: ThreadId, input: I
     }
 }
 
-/// Asks something of a thread; durable when it answers, with the position of the last event it led to.
+/// Asks something of a thread; durable when it answers, in the thread and in the branches that follow it, with the
+/// position of the last event it led to in the thread.
 pub(crate) async fn ask(inner: &Arc<Inner>, thread: ThreadId, input: Input) -> Result<Option<Position>, RuntimeError> {
+    ask_with(inner, thread, |reply| Tell::asked(input.clone(), reply)).await
+}
+
+/// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
+pub(crate) async fn settle(inner: &Arc<Inner>, thread: ThreadId) -> Result<(), RuntimeError> {
+    ask_with(inner, thread, Settle).await.map(drop)
+}
+
+async fn ask_with<M: Brought>(
+    inner: &Arc<Inner>,
+    thread: ThreadId,
+    message: impl Fn(Reply) -> M,
+) -> Result<Option<Position>, RuntimeError> {
     for _ in 0..TRIES {
         let mut answer = None;
-        let tell = || {
+        let make = || {
             let (reply, receiver) = oneshot::channel();
             answer = Some(receiver);
-            Tell::asked(input.clone(), reply)
+            message(reply)
         };
-        bring(inner, thread, tell).await?;
+        bring(inner, thread, make).await?;
         // Taken, and not answered: the actor broke down over it, or was brought to a halt.
         if let Some(answer) = answer
             && let Ok(answered) = answer.await

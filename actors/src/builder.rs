@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use rethread_events::fault::ExecutionError;
+use rethread_events::principal::Principal;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::mcp::McpConfig;
 use rethread_tools::{CommandOptions, ProcessOptions, Registry, Reserved, Skills, Tool, Workspaces};
+use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::equipment::{Equipment, Plan};
@@ -27,15 +29,20 @@ use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
 
 /// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
     /// Threads that are in memory at once; starting one more is refused as busy.
     pub live_threads_max: usize,
     /// Messages that wait for one thread; giving it one more waits.
     pub mailbox_max: usize,
-    /// Model calls that run at once in the whole runtime; further ones wait, within their own `llm_timeout_ms`.
+    /// Model calls that run at once in the whole runtime; further ones wait. The time of a call (`llm_timeout_ms`) begins
+    /// when the wait ends; that of its node and thread includes it.
     pub concurrent_model_calls_max: usize,
+    /// How long a call waits to run: a model call for one of the [`Limits::concurrent_model_calls_max`], a tool call
+    /// until fewer than `concurrency_max` calls of its tool run. It fails as `overloaded` then.
+    pub call_wait_max_ms: u64,
     /// The bytes of the JSON of an input, an answer or a variable.
     pub input_bytes_max: usize,
     /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full; what is
@@ -53,10 +60,32 @@ impl Default for Limits {
             live_threads_max: 100_000,
             mailbox_max: 256,
             concurrent_model_calls_max: 1_024,
+            call_wait_max_ms: 3_600_000,
             input_bytes_max: 16 << 20,
             unwritten_bytes_max: 256 << 20,
             passivate_after_ms: 10_000,
             shutdown_grace_ms: 2_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks that every number is in its range.
+    ///
+    /// # Errors
+    /// The name of the first that is not, and its range.
+    pub fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("live_threads_max", self.live_threads_max),
+            ("mailbox_max", self.mailbox_max),
+            ("concurrent_model_calls_max", self.concurrent_model_calls_max),
+        ];
+        match counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
+            Some((name, n)) => {
+                Err(format!("limits.{name} is {n}: between 1 and {} are possible", Semaphore::MAX_PERMITS))
+            }
+            None if self.call_wait_max_ms == 0 => Err("limits.call_wait_max_ms is 0: it must be at least 1".into()),
+            None => Ok(()),
         }
     }
 }
@@ -84,6 +113,7 @@ pub struct RuntimeBuilder {
     observing: bool,
     salvage: bool,
     run_elsewhere: bool,
+    principal: Principal,
     label: String,
 }
 
@@ -115,8 +145,18 @@ impl RuntimeBuilder {
             observing: false,
             salvage: false,
             run_elsewhere: false,
+            principal: Principal::default(),
             label: "an embedding program".into(),
         }
+    }
+
+    /// Records this principal for what is done through a handle without one of its own ([`ThreadHandle::by`]);
+    /// [`Principal::Embedded`] unless set.
+    ///
+    /// [`ThreadHandle::by`]: crate::ThreadHandle::by
+    pub fn principal(mut self, principal: impl Into<Principal>) -> Self {
+        self.principal = principal.into();
+        self
     }
 
     /// Keeps the log in this folder; `./.rethread` unless set.
@@ -327,18 +367,7 @@ impl RuntimeBuilder {
         if self.arbiters == 0 || self.arbiters > 1_024 {
             return Err(StartError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
         }
-        let limits = &self.limits;
-        let counts = [
-            ("live_threads_max", limits.live_threads_max),
-            ("mailbox_max", limits.mailbox_max),
-            ("concurrent_model_calls_max", limits.concurrent_model_calls_max),
-        ];
-        if let Some((name, n)) = counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
-            return Err(StartError::Invalid(format!(
-                "limits.{name} is {n}: between 1 and {} are possible",
-                Semaphore::MAX_PERMITS
-            )));
-        }
+        self.limits.check().map_err(StartError::Invalid)?;
         let workspace = match &self.workspace {
             Some(folder) => folder.clone(),
             None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
@@ -383,6 +412,7 @@ impl RuntimeBuilder {
             workspaces,
             limits: self.limits,
             observing: self.observing,
+            principal: self.principal,
             run_elsewhere: self.run_elsewhere,
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,

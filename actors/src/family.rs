@@ -158,6 +158,30 @@ pub(crate) fn all_branches(
     Ok(found)
 }
 
+/// See [`crate::ThreadHandle::children`]. Blocks.
+pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+    let info = load::stream(store, thread)?;
+    let mut found = Vec::new();
+    loop {
+        let page = store.forks(thread, found.last().copied(), PAGE)?;
+        let is_last = page.len() < PAGE;
+        found.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    if let Some(point) = info.fork_of {
+        let first = point.seq.next();
+        let record = store.read_stream(thread, first..first.next(), 1)?.pop();
+        if let Some(Event::ThreadForked(event)) =
+            record.map(RecordedEvent::decode).transpose()?.map(|first| first.event)
+        {
+            found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
+        }
+    }
+    Ok(found)
+}
+
 /// Deletes a thread and, before it, all its branches. Blocks.
 pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeError> {
     let info = load::stream(store, thread)?;

@@ -133,15 +133,21 @@ impl ThreadHandle {
         };
         let id = fork.id.unwrap_or_else(Inner::new_thread_id);
         let (reply, answer) = oneshot::channel();
-        let begun = Fork { changes, branches, paused: fork.paused.then(|| NOT_RUN.to_owned()), ..Fork::default() };
+        let begun = Fork {
+            changes,
+            branches,
+            paused: fork.paused.then(|| NOT_RUN.to_owned()),
+            by: Some(self.principal().clone()),
+            ..Fork::default()
+        };
         let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
-        inner.begin(id, Begin::Fork { parent, fork: begun, answers, workflow, trace: None, reply })?;
+        inner.begin(id, Begin::Fork { parent, fork: Box::new(begun), answers, workflow, trace: None, reply })?;
         answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
         for answer in of_branches {
-            answers::give(runtime, answer, begun_behind).await?;
+            answers::give(self, answer, begun_behind).await?;
         }
-        Ok(runtime.thread(id))
+        Ok(self.sibling(id))
     }
 }
 

@@ -12,6 +12,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
+use rethread_events::principal::Principal;
 use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
 use rethread_tools::mcp::ServerReport;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) models: Models,
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    /// Who does what is done through a handle without a principal.
+    pub(crate) principal: Principal,
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
@@ -111,6 +114,7 @@ pub(crate) struct Parts {
     pub(crate) tools: Registry,
     pub(crate) models: Models,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) principal: Principal,
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
@@ -145,6 +149,7 @@ impl Inner {
             room: Room::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
             observing: parts.observing,
+            principal: parts.principal,
             run_elsewhere: parts.run_elsewhere,
             activity: Activity::default(),
             counting: Counting::default(),

@@ -1,5 +1,6 @@
 //! Questions to people, answered by the application.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -7,6 +8,7 @@ use rethread_events::bin::Ordered;
 use rethread_events::event::{AnswerType, AskedTool, OperationType};
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
+use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, Interaction, State};
 use rethread_store::Filter;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +66,7 @@ impl InteractionRequest {
             | OperationType::AddMessage
             | OperationType::ApproveTool
             | OperationType::AnswerTool
-            | OperationType::InformTool => ask.prompt.clone(),
+            | OperationType::InformTool => ask.question().map(Cow::into_owned),
         };
         Self {
             id: ask.id,
@@ -104,7 +106,9 @@ impl InteractionContext {
     /// # Errors
     /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
     pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
-        bring::ask(&self.inner, self.thread, Input::SetVariables(variables)).await.map(drop)
+        bring::ask(&self.inner, self.thread, Input::SetVariables(variables).by(Some(Principal::Handler)))
+            .await
+            .map(drop)
     }
 
     /// The events of the thread from now on.

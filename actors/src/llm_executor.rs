@@ -10,15 +10,16 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, ThreadId, Time};
-use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest};
+use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::inner::Inner;
 use crate::models::model_answer;
+use crate::permit_waits::PermitWaits;
 use crate::spans::{CallSpan, json_of};
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_executor::{contained, millis};
@@ -35,6 +36,7 @@ pub(crate) struct CallModel {
     pub(crate) call: ModelCall,
     pub(crate) request: ModelRequest,
     pub(crate) cancel: CancellationToken,
+    pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
 }
 
@@ -70,9 +72,10 @@ struct Asker {
     thread: Addr<ThreadActor>,
     call: CallId,
     attempt: u32,
-    /// When the thread gives the call up.
+    /// When the thread gives the call up, if the call does not wait for a permit.
     deadline: Option<Time>,
     cancel: CancellationToken,
+    waits: Arc<PermitWaits>,
 }
 
 impl Asker {
@@ -89,9 +92,10 @@ impl Asker {
 }
 
 async fn run(inner: Arc<Inner>, message: CallModel) {
-    let CallModel { thread, id, call: ModelCall { call, attempt, deadline, .. }, request, cancel, span } = message;
+    let CallModel { thread, id, call: ModelCall { call, attempt, deadline, .. }, request, cancel, waits, span } =
+        message;
     span.asks(|| json_of(&request.messages));
-    let asker = Asker { thread, call, attempt, deadline, cancel };
+    let asker = Asker { thread, call, attempt, deadline, cancel, waits };
     let began = Instant::now();
     let answered = contained(ask(&inner, id, &asker, &request)).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
@@ -113,16 +117,12 @@ async fn ask(
 ) -> Result<ModelAnswer, ExecutionError> {
     let tools = inner.offered_to(wanted).await?;
     let (client, mut request) = inner.models.prepare(wanted, tools)?;
-    let _place = inner
-        .model_calls
-        .acquire()
-        .await
-        .map_err(|_| ExecutionError::retryable(ErrorKind::Cancelled, "the runtime is shutting down"))?;
+    let _permit = permit(inner, &asker.waits).await?;
     let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
     let mut listener = Gatherer { to: gathered.clone(), asker: asker.clone() };
     let key = asker.call.key(id);
     loop {
-        let cx = CallContext::new(&key, &mut listener).until(asker.deadline());
+        let cx = CallContext::new(&key, &mut listener).until(asker.deadline()).permits(&*asker.waits);
         let answer = client.call(&request, cx);
         let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
         match answer {
@@ -137,6 +137,28 @@ async fn ask(
                 return Ok(model_answer(answer));
             }
         }
+    }
+}
+
+/// Waits for one of the permits of the runtime. The wait is no part of the call's time.
+async fn permit<'a>(inner: &'a Inner, waits: &PermitWaits) -> Result<SemaphorePermit<'a>, ExecutionError> {
+    if let Ok(permit) = inner.model_calls.try_acquire() {
+        return Ok(permit);
+    }
+    let wait_max_ms = inner.limits.call_wait_max_ms;
+    waits.wait_begins();
+    let permit = tokio::time::timeout(Duration::from_millis(wait_max_ms), inner.model_calls.acquire()).await;
+    waits.wait_ends();
+    match permit {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(_)) => Err(ExecutionError::retryable(ErrorKind::Cancelled, "the runtime is shutting down")),
+        Err(_) => Err(ExecutionError::retryable(
+            ErrorKind::Overloaded,
+            format!(
+                "the model was not called: {} calls were running for all of {wait_max_ms} ms; raise                  limits.concurrent_model_calls_max or limits.call_wait_max_ms",
+                inner.limits.concurrent_model_calls_max
+            ),
+        )),
     }
 }
 

@@ -28,10 +28,14 @@ pub struct Metrics {
     pub live_threads: usize,
     /// Events that this runtime appended, durably, by documented name; names that were never appended are left out.
     pub events: Vec<(&'static str, u64)>,
-    /// Model calls that run or wait for their turn, without those of summaries and conditions that are not yet asked.
+    /// Model calls that run or wait for a permit, without those of summaries and conditions that are not yet asked.
     pub model_calls_open: usize,
-    /// Tool calls that run.
+    /// Tool calls that run or wait for a permit.
     pub tool_calls_open: usize,
+    /// Model calls that wait for a permit: [`crate::Limits::concurrent_model_calls_max`], or the limits of a profile.
+    pub model_calls_waiting: usize,
+    /// Tool calls that wait for a permit: the `concurrency_max` of the tool.
+    pub tool_calls_waiting: usize,
     /// Tokens sent to models, by what they say.
     pub input_tokens: u64,
     /// Tokens that models wrote.
@@ -54,6 +58,8 @@ pub(crate) struct Counters {
     events: Vec<AtomicU64>,
     model_calls_open: Arc<AtomicUsize>,
     tool_calls_open: Arc<AtomicUsize>,
+    model_calls_waiting: Arc<AtomicUsize>,
+    tool_calls_waiting: Arc<AtomicUsize>,
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
     cached_input_tokens: AtomicU64,
@@ -76,6 +82,8 @@ impl Default for Counters {
             events: EVENT_TYPES.iter().map(|_| AtomicU64::new(0)).collect(),
             model_calls_open: Arc::default(),
             tool_calls_open: Arc::default(),
+            model_calls_waiting: Arc::default(),
+            tool_calls_waiting: Arc::default(),
             input_tokens: AtomicU64::new(0),
             output_tokens: AtomicU64::new(0),
             cached_input_tokens: AtomicU64::new(0),
@@ -122,7 +130,7 @@ impl Tally {
 pub(crate) struct OpenCall(Arc<AtomicUsize>);
 
 impl OpenCall {
-    fn of(counter: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn of(counter: &Arc<AtomicUsize>) -> Self {
         counter.fetch_add(1, Ordering::Relaxed);
         Self(counter.clone())
     }
@@ -157,6 +165,11 @@ impl Counters {
 
     pub(crate) fn tool_call(&self) -> OpenCall {
         OpenCall::of(&self.tool_calls_open)
+    }
+
+    /// The count of calls that wait for a permit: of tools, or of models.
+    pub(crate) fn n_waiting(&self, of_tools: bool) -> Arc<AtomicUsize> {
+        if of_tools { self.tool_calls_waiting.clone() } else { self.model_calls_waiting.clone() }
     }
 
     /// Blocks when the last count is too old.
@@ -203,6 +216,8 @@ impl Runtime {
             events: events.filter(|(_, n)| *n > 0).collect(),
             model_calls_open: counters.model_calls_open.load(Ordering::Relaxed),
             tool_calls_open: counters.tool_calls_open.load(Ordering::Relaxed),
+            model_calls_waiting: counters.model_calls_waiting.load(Ordering::Relaxed),
+            tool_calls_waiting: counters.tool_calls_waiting.load(Ordering::Relaxed),
             input_tokens: sum(&counters.input_tokens),
             output_tokens: sum(&counters.output_tokens),
             cached_input_tokens: sum(&counters.cached_input_tokens),

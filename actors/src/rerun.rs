@@ -1,6 +1,6 @@
 //! Threads that are run again with their recorded answers.
 
-use std::io::BufRead;
+use std::io::{BufRead, Seek};
 use std::sync::Arc;
 
 use rethread_events::event::Event;
@@ -105,7 +105,7 @@ fn divergence_json(diverged: &Divergence) -> Value {
 ///
 /// # Errors
 /// When the export cannot be read, or lacks the definition of a thread. A thread that parts from its log is no error.
-pub fn rerun(export: impl BufRead, workflow: Option<Workflow>) -> Result<Reran, ArchiveError> {
+pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<Reran, ArchiveError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let definitions = Definitions::new(store.clone());
     let workflow = workflow.map(Arc::new);

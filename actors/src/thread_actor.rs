@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::asking::AskForTool;
-pub(crate) use self::branches::{BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Standing};
+pub(crate) use self::branches::{BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Settle, Standing};
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
@@ -45,7 +45,7 @@ pub(crate) enum Begin {
     /// From a moment of another thread.
     Fork {
         parent: Arc<State>,
-        fork: Fork,
+        fork: Box<Fork>,
         /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
         answers: Vec<(CallId, Json)>,
         workflow: Arc<Workflow>,
@@ -97,6 +97,11 @@ impl Tell {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Look;
+
+/// A call of the thread no longer waits for a permit: its deadline is known again.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct PermitGranted;
 
 /// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
 #[derive(Message)]
@@ -196,6 +201,14 @@ impl Handler<NextStep> for ThreadActor {
             live.step_is_asked_for = false;
         }
         self.tell(Tell::unasked(Input::Tick), ctx);
+    }
+}
+
+impl Handler<PermitGranted> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, _message: PermitGranted, ctx: &mut Context<Self>) {
+        self.pump(ctx);
     }
 }
 

@@ -7,6 +7,7 @@ use rethread_events::event::LimitRaised;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
+use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
 
@@ -36,11 +37,27 @@ fn pauses() -> impl Iterator<Item = Duration> {
 pub struct ThreadHandle {
     runtime: Runtime,
     id: ThreadId,
+    by: Principal,
 }
 
 impl ThreadHandle {
     pub(crate) fn new(runtime: Runtime, id: ThreadId) -> Self {
-        Self { runtime, id }
+        let by = runtime.inner().principal.clone();
+        Self { runtime, id, by }
+    }
+
+    /// The same thread for another principal: what is done through the handle that is returned is recorded as done by
+    /// it. A text is the name of a principal of the application; without a principal, [`RuntimeBuilder::principal`] is
+    /// recorded.
+    ///
+    /// [`RuntimeBuilder::principal`]: crate::RuntimeBuilder::principal
+    #[must_use]
+    pub fn by(&self, principal: impl Into<Principal>) -> Self {
+        Self { by: principal.into(), ..self.clone() }
+    }
+
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.by
     }
 
     /// The runtime it is a thread of.
@@ -55,7 +72,7 @@ impl ThreadHandle {
 
     /// Another thread of the same runtime.
     pub fn sibling(&self, id: ThreadId) -> Self {
-        Self { runtime: self.runtime.clone(), id }
+        Self { id, ..self.clone() }
     }
 
     /// Its id.
@@ -161,6 +178,16 @@ impl ThreadHandle {
         self.runtime.blocking(look).await?
     }
 
+    /// The threads that inherit from it, and the branches that take the places of those it inherits: its forks and its
+    /// branches are among them. Costs what it returns.
+    ///
+    /// # Errors
+    /// `NoThread`, or when the log cannot be read.
+    pub async fn children(&self) -> Result<Vec<ThreadId>, RuntimeError> {
+        let (inner, id) = (self.runtime.inner().clone(), self.id);
+        self.runtime.blocking(move || family::children(&*inner.store, id)).await?
+    }
+
     /// The first seq that is its own and not inherited.
     pub async fn first_own_seq(&self) -> Result<Seq, RuntimeError> {
         Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
@@ -196,15 +223,15 @@ impl ThreadHandle {
         if !inner.is_live(self.id) {
             self.info().await?;
         }
-        bring::ask(inner, self.id, input).await
+        bring::ask(inner, self.id, input.by(Some(self.by.clone()))).await
     }
 
-    /// Nothing new begins until [`ThreadHandle::resume`].
+    /// Nothing new begins until [`ThreadHandle::resume`]. Returns when the branches have recorded the pause too.
     pub async fn pause(&self, reason: Option<String>) -> Result<(), RuntimeError> {
         self.tell(Input::Pause { reason }).await.map(drop)
     }
 
-    /// Ends a pause.
+    /// Ends a pause. Returns when the branches have recorded it too.
     pub async fn resume(&self) -> Result<(), RuntimeError> {
         self.tell(Input::Resume).await.map(drop)
     }
@@ -214,7 +241,8 @@ impl ThreadHandle {
         self.tell(Input::Raise(limits)).await.map(drop)
     }
 
-    /// Ends the thread in good order: what is running is called off, each open call gets its last event.
+    /// Ends the thread in good order: what is running is called off, each open call gets its last event. Returns
+    /// when the branches have recorded it too.
     pub async fn cancel(&self, reason: Option<String>) -> Result<(), RuntimeError> {
         self.tell(Input::Cancel { reason }).await.map(drop)
     }
@@ -267,6 +295,9 @@ impl ThreadHandle {
     /// first. Branches that came before the one that could not be deleted are gone then.
     pub async fn delete(&self) -> Result<(), RuntimeError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || family::delete(&*store, id)).await?
+        self.runtime.blocking(move || family::delete(&*store, id)).await??;
+        // No event of the thread is left that could say it.
+        tracing::info!(target: "audit", thread = %id, by = %self.by, "thread deleted");
+        Ok(())
     }
 }

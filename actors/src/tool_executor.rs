@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 
 use crate::inner::Inner;
 use crate::outputs::ThreadOutputs;
+use crate::permit_waits::PermitWaits;
 use crate::spans::CallSpan;
 use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_asks::ToolAsks;
@@ -30,6 +31,7 @@ pub(crate) struct CallTool {
     pub(crate) run: ToolRun,
     pub(crate) workspace: Option<String>,
     pub(crate) cancel: CancellationToken,
+    pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
 }
 
@@ -48,11 +50,12 @@ impl Handler<CallTool> for ToolExecutor {
         let inner = self.inner.clone();
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { thread, id, run, workspace, cancel, span } = message;
+            let CallTool { thread, id, run, workspace, cancel, waits, span } = message;
             span.asks(|| run.arguments.0.to_string());
             let _open = inner.counters.tool_call();
             let began_at = Instant::now();
             let cx = context(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
+            let cx = cx.map(|cx| cx.permits(waits, Duration::from_millis(inner.limits.call_wait_max_ms)));
             let (begun, answer) = match cx {
                 Ok(cx) => {
                     let called = inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx.clone());

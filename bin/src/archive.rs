@@ -1,7 +1,7 @@
 //! `verify`, `export` and `import`.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -41,6 +41,9 @@ pub(crate) struct ImportArgs {
     /// The file to read; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Import what there is of an export that was cut, or that an older version wrote
+    #[arg(long)]
+    allow_incomplete: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -110,23 +113,27 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     for thread in threads {
         match exporter.thread(thread).await {
             Ok(n) => n_events += n,
-            // A reader that went away, as `head` does, ends the program without a word.
-            Err(ArchiveError::Io(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
-                std::process::exit(0);
-            }
             Err(error) if args.all => {
+                end_with_reader(&args, &error);
                 let failure = Failure::from(error);
                 let message = output::tame_lines(&failure.message);
                 output::say(&format!("{}: thread {thread}: {message}", output::red("error")));
                 damaged.push(failure.code);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                end_with_reader(&args, &error);
+                return Err(error.into());
+            }
         }
     }
     if !exporter.missing().is_empty() {
         let n = output::count(exporter.missing().len() as u64, "definition or text", "definitions and texts");
         output::say(&format!("{}: {n} could not be read: threads that need them will not go on", output::red("error")));
         damaged.push(DAMAGED);
+    }
+    if let Err(error) = exporter.finish().await {
+        end_with_reader(&args, &error);
+        return Err(error.into());
     }
     if let Some(file) = &file {
         file.sync_all()?;
@@ -138,26 +145,42 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     Ok(damaged.first().map_or(ExitCode::SUCCESS, |code| ExitCode::from(*code)))
 }
 
-/// An export that is to be read; `-` is stdin.
-pub(crate) fn read(path: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+/// Ends the program without a message when stdout was closed, as `head` does.
+fn end_with_reader(args: &ExportArgs, error: &ArchiveError) {
+    if let ArchiveError::Io(error) = error
+        && args.output.is_none()
+        && error.kind() == ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
+}
+
+/// An export that is to be read; `-` is stdin, which is copied to a temporary file because an export is read twice.
+pub(crate) fn read(path: &Path) -> Result<BufReader<File>, Failure> {
     if path == Path::new("-") {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
+        let mut copy = tempfile::tempfile()?;
+        std::io::copy(&mut std::io::stdin().lock(), &mut copy)?;
+        copy.rewind()?;
+        return Ok(BufReader::new(copy));
     }
     let name = path.display();
     let file = File::open(path).map_err(|error| Failure::new(NOT_FOUND, format!("{name}: {error}")))?;
     if file.metadata()?.is_dir() {
         return Err(Failure::new(INVALID, format!("{name} is a directory: give the file that an export wrote")));
     }
-    Ok(Box::new(BufReader::new(file)))
+    Ok(BufReader::new(file))
 }
 
 pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode, Failure> {
     let from = read(&args.file)?;
     let imported = match open.server().await? {
-        Some(server) => server.import(from).await?,
+        Some(server) => server.import(from, args.allow_incomplete).await?,
         None => {
             let runtime = open.start_bare().await?;
-            let imported = runtime.import(from).await;
+            let imported = match args.allow_incomplete {
+                true => runtime.import_incomplete(from).await,
+                false => runtime.import(from).await,
+            };
             open::close(runtime).await?;
             imported?
         }

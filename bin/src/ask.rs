@@ -9,6 +9,7 @@ use crate::drive::Form;
 use crate::family::Question;
 use crate::output;
 
+mod parts;
 mod typed;
 
 /// The largest answer that is read, in bytes.
@@ -59,6 +60,9 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
         | OperationType::InformTool => false,
     };
     let mut hint = String::new();
+    let Some(prompt) = (if approval { last_part(&prompt).await } else { Some(&*prompt) }) else {
+        return Said::Gone;
+    };
     if approval {
         output::say(&output::dim(
             "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; nothing leaves it for later",
@@ -83,6 +87,20 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
         return Said::Answer(Json::from(line));
     }
     Said::Answer(serde_json::from_str(line).unwrap_or_else(|_| Json::from(line)))
+}
+
+/// Shows what is to be approved, one screen after the other, and returns the part for the last screen, below which the
+/// answer is typed; nothing where the person is gone.
+async fn last_part(prompt: &str) -> Option<&str> {
+    let (columns, lines) = output::screen();
+    let mut parts = parts::of(prompt, columns, lines);
+    let last = parts.pop()?;
+    for (i, part) in parts.iter().enumerate() {
+        output::say(&output::bold(part));
+        output::say(&output::dim(format!("part {} of {}: Enter shows the next part", i + 1, parts.len() + 1)));
+        typed::line().await?;
+    }
+    Some(last)
 }
 
 /// Shows the prompt for a model, and reads what the person brings up to the end of the input.
@@ -127,8 +145,10 @@ fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
 /// What is asked, and the command that answers it.
 pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question) {
     let who = if branch.is_empty() { String::new() } else { format!(", branch {branch}") };
-    let prompt = question.request.prompt.as_deref().map(|prompt| output::tame(prompt, PROMPT_CHARS_MAX));
-    output::say(&format!("waiting for a person{who}: {}", prompt.unwrap_or_default()));
+    let prompt = question.request.prompt.as_deref().unwrap_or_default();
+    let prompt =
+        if question.is_approval() { output::tame_lines(prompt) } else { output::tame(prompt, PROMPT_CHARS_MAX) };
+    output::say(&format!("waiting for a person{who}: {prompt}"));
     output::say(&format!("answer it:  {}", how_to_answer(question)));
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::StreamExt;
-use rethread::{CallId, Event, OperationType, Outcome, Position, Runtime, Status, ThreadHandle, ThreadId};
+use rethread::{CallId, Event, OperationType, Outcome, Position, Principal, Runtime, Status, ThreadHandle, ThreadId};
 
 use crate::ask::{self, Said};
 use crate::exit::{self, Failure, INTERRUPTED, READER_GONE};
@@ -110,7 +110,7 @@ pub(crate) async fn drive(
             (Said::Answer(answer), _) => {
                 let answered = match server {
                     Some(server) => server.respond(asks.id(), id, &answer).await.map_err(Failure::from),
-                    None => asks.respond(id, answer).await.map_err(Failure::from),
+                    None => asks.by(Principal::Terminal).respond(id, answer).await.map_err(Failure::from),
                 };
                 if let Err(failure) = answered {
                     output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));

@@ -197,6 +197,14 @@ fn line(event: &RecordedEvent, what: &str) -> String {
 
 /// The heart of an event in a few words; `""` where the name says it all.
 pub(crate) fn summary(event: &Event) -> String {
+    let said = what_happened(event);
+    match event.by() {
+        None => said,
+        Some(by) => format!("{said} by {}", output::tame(&by.to_string(), 100)).trim_start().to_owned(),
+    }
+}
+
+fn what_happened(event: &Event) -> String {
     let cut = |text: &str| output::tame(text, 100);
     match event {
         Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
@@ -264,7 +272,8 @@ pub(crate) fn summary(event: &Event) -> String {
             let tokens = e.tokens.map(|n| format!("{n} tokens"));
             let cost = e.cost_nanousd.map(|n| format!("{n} nano-dollars"));
             let more = e.iterations.map(|n| format!("{n} more iterations"));
-            [tokens, cost, more].into_iter().flatten().collect::<Vec<_>>().join(", ")
+            let unpriced = e.allow_unpriced.then(|| "calls without a price".to_owned());
+            [tokens, cost, more, unpriced].into_iter().flatten().collect::<Vec<_>>().join(", ")
         }
         Event::ContextSummaryRequested(e) => format!("{} of {} tokens", e.tokens, e.limit),
         Event::ContextSummaryCompleted(e) => match (&e.summary, &e.error) {

@@ -91,6 +91,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Invalid(_)
         | StoreError::Busy { .. }
         | StoreError::Full { .. }
+        | StoreError::Moved { .. }
         | StoreError::Io { .. }
         | StoreError::Closed => FAILED,
     }
@@ -135,7 +136,7 @@ impl From<ArchiveError> for Failure {
             }
             ArchiveError::Runtime(error) => error.into(),
             ArchiveError::Differs { .. } => Self::new(CONFLICT, chain(&error)),
-            ArchiveError::Line { .. } => Self::new(INVALID, chain(&error)),
+            ArchiveError::Line { .. } | ArchiveError::Incomplete { .. } => Self::new(INVALID, chain(&error)),
             _ => Self::other(chain(&error)),
         }
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use jiff::{Span, SpanRelativeTo, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use rethread::{Collected, Retention, Status, Time};
 use serde_json::json;
 
@@ -37,13 +37,21 @@ pub(crate) struct GcArgs {
 }
 
 fn age(text: &str) -> Result<Time, String> {
+    moment(text, |now, long| now.checked_sub(long))
+}
+
+/// The moment that a length of time before or after now leads to.
+pub(crate) fn moment(
+    text: &str,
+    from: fn(Timestamp, SignedDuration) -> Result<Timestamp, jiff::Error>,
+) -> Result<Time, String> {
     let wrong = || "expected a length of time such as 30d, 12h or `2 weeks`".to_owned();
     let span: Span = text.parse().map_err(|_| wrong())?;
     let long = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
     if long.is_negative() {
         return Err(wrong());
     }
-    let then = Timestamp::now().checked_sub(long).map_err(|_| wrong())?;
+    let then = from(Timestamp::now(), long).map_err(|_| wrong())?;
     u64::try_from(then.as_microsecond()).map(Time::from_unix_us).map_err(|_| wrong())
 }
 

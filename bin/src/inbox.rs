@@ -114,8 +114,8 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
     );
     let prompt = request.prompt.as_deref().unwrap_or_default();
     let prompt = match request.operation_type {
-        // To be carried elsewhere: whole, line by line.
-        OperationType::RelayModel => output::tame_lines(prompt).replace('\n', "\n    "),
+        // To be carried elsewhere, or to be approved: whole, line by line.
+        OperationType::RelayModel | OperationType::ApproveTool => output::tame_lines(prompt).replace('\n', "\n    "),
         _ => output::tame(prompt, PROMPT_CHARS_MAX),
     };
     let expected = request.answer.as_ref().map(|answer| output::tame(&answer.expected(), PROMPT_CHARS_MAX));

@@ -53,6 +53,33 @@ pub(crate) struct ToolArgs {
     pub(crate) more: MoreArgs,
 }
 
+/// The programs that tools start. Each runs as the user of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Tools start no programs.
+    None,
+    /// Commands that can open no socket and write in the workspace and the temporary folder only.
+    Isolated,
+    /// Commands or MCP servers that can do what the user can.
+    Unconfined,
+}
+
+impl Programs {
+    /// The programs that tools start with these options and the configuration.
+    ///
+    /// # Errors
+    /// When a file with MCP servers cannot be read (exit code 3).
+    pub(crate) fn of(open: &OpenArgs, args: &ToolArgs) -> Result<Self, Failure> {
+        let mut servers = configs(open, &args.more.mcp)?.into_iter().flat_map(|(_, config)| config.servers);
+        Ok(match (args.allow_commands, args.more.isolate_commands) {
+            _ if servers.any(|server| server.enabled) => Self::Unconfined,
+            (false, _) => Self::None,
+            (true, true) => Self::Isolated,
+            (true, false) => Self::Unconfined,
+        })
+    }
+}
+
 impl ToolArgs {
     /// The folder that tools work in, as its name is on this machine; none when it cannot be said in text.
     pub(crate) fn folder(&self) -> Option<String> {

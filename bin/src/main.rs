@@ -20,6 +20,7 @@ mod inbox;
 mod init;
 mod interrupt;
 mod kit;
+mod limits;
 mod live;
 mod llm;
 mod moment;

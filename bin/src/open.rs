@@ -8,14 +8,15 @@ use std::time::Duration;
 use clap::Args;
 use rethread::store::StoreError;
 use rethread::tools::Reserved;
-use rethread::{Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
+use rethread::{Limits, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
 use crate::exit::{self, DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::kit::{self, MoreArgs, ToolArgs};
+use crate::kit::{self, MoreArgs, Programs, ToolArgs};
+use crate::limits;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
@@ -93,7 +94,7 @@ impl<W: Write> Write for MarkedLog<W> {
 pub(crate) fn log_to_stderr() {
     // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters.
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG").unwrap_or_else(|_| {
-        tracing_subscriber::EnvFilter::new("error,rethread::serve::webhook=warn,rmcp=off,actix_http=off")
+        tracing_subscriber::EnvFilter::new("error,audit=info,rethread::serve::webhook=warn,rmcp=off,actix_http=off")
     });
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -164,11 +165,21 @@ impl OpenArgs {
             .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), exit::chain(&error))))?;
         kit::configs(self, &[])?;
         webhook::check(file)?;
+        limits::read(file)?;
         Ok(profiles)
     }
 
+    /// The limits of the configuration.
+    fn limits(&self) -> Result<Limits, Failure> {
+        self.config_file().map_or_else(|| Ok(Limits::default()), limits::read)
+    }
+
     fn builder(&self) -> RuntimeBuilder {
-        Runtime::builder().data_dir(&self.data_dir).label(format!("rethread {}", self.command)).recover(false)
+        Runtime::builder()
+            .data_dir(&self.data_dir)
+            .label(format!("rethread {}", self.command))
+            .recover(false)
+            .principal(Principal::Command)
     }
 
     /// A runtime that only looks: it needs a log to look at, and begins nothing. It reads through the process that holds
@@ -215,8 +226,8 @@ impl OpenArgs {
 
     /// Answers for the log on a socket from now on, for commands that read it and for those about threads that run here.
     /// Where there can be none, the others find the log locked.
-    pub(crate) async fn answer_for(&self, runtime: &Runtime) {
-        match Local::start(runtime, &self.data_dir, self.driven.clone()) {
+    async fn answer_for(&self, runtime: &Runtime, programs: Programs) {
+        match Local::start(runtime, &self.data_dir, self.driven.clone(), programs) {
             Ok(local) => *self.local.lock().await = Some(local),
             Err(error) => tracing::warn!(%error, "other commands cannot read the log while this one runs"),
         }
@@ -225,7 +236,7 @@ impl OpenArgs {
     /// The same for a command that reads for long, unless it reads through another process itself.
     pub(crate) async fn answer_while_reading(&self, runtime: &Runtime) {
         if self.holder().is_none() {
-            self.answer_for(runtime).await;
+            self.answer_for(runtime, Programs::None).await;
         }
     }
 
@@ -270,7 +281,7 @@ impl OpenArgs {
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
         let runtime = self.equipped(args, |builder| builder).await?;
-        self.answer_for(&runtime).await;
+        self.answer_for(&runtime, Programs::of(self, args)?).await;
         Ok(runtime)
     }
 
@@ -287,7 +298,9 @@ impl OpenArgs {
         let make = || {
             // Answers that a profile wants kept lie beside the log.
             let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
-            kit::equip(self, build(self.builder().profiles(profiles)), args)
+            let limits = self.limits()?;
+            let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
+            kit::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;
         *self.equipped.lock().await = Some(runtime.clone());

@@ -1,7 +1,10 @@
 //! Printing: data to stdout, talk to stderr, colours only where a person sees them.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,6 +41,16 @@ pub(crate) fn set_color(color: Color) {
     let _ = COLOR.set(on);
 }
 
+/// Whether stderr is a terminal or a pipe. A file and the journal of the system can be read later, also by tools.
+pub(crate) fn stderr_is_terminal_or_pipe() -> bool {
+    let stderr = io::stderr();
+    let is_pipe = || {
+        let file = File::from(stderr.as_fd().try_clone_to_owned()?);
+        Ok::<_, io::Error>(file.metadata()?.file_type().is_fifo())
+    };
+    stderr.is_terminal() || is_pipe().unwrap_or(false)
+}
+
 fn styled(style: Style, text: impl Display) -> String {
     if *COLOR.get().unwrap_or(&false) { format!("{style}{text}{style:#}") } else { text.to_string() }
 }
@@ -64,6 +77,14 @@ pub(crate) fn dim(text: impl Display) -> String {
 
 pub(crate) fn bold(text: impl Display) -> String {
     styled(Style::new().bold(), text)
+}
+
+/// The columns and lines of the terminal that talk goes to; 80 and 24 where it does not say.
+pub(crate) fn screen() -> (usize, usize) {
+    match terminal_size::terminal_size_of(io::stderr()) {
+        Some((width, height)) if width.0 > 0 && height.0 > 0 => (usize::from(width.0), usize::from(height.0)),
+        _ => (80, 24),
+    }
 }
 
 /// A line of talk.
@@ -118,6 +139,8 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
 /// `chars_max`.
 pub(crate) fn tame(text: &str, chars_max: usize) -> String {
     let n_read = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
+    // A run of blanks is counted whole.
+    let n_read = text.len() - text[n_read..].trim_start().len();
     let mut tamed = String::new();
     let mut n = 0;
     for c in marked(&text[..n_read]).chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {

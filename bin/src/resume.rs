@@ -37,6 +37,9 @@ pub(crate) struct ResumeArgs {
     /// Give the agent loop, or the thread, so many more iterations
     #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
     more: Option<u32>,
+    /// Allow model calls without a known price from here on; a budget in money does not count them
+    #[arg(long, conflicts_with = "all")]
+    allow_unpriced: bool,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
@@ -67,7 +70,12 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
             return Err(Failure::new(exit::CONFLICT, message));
         }
         let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
-        let raised = LimitRaised { tokens: args.budget_tokens, cost_nanousd: args.budget_usd, iterations: args.more };
+        let raised = LimitRaised {
+            tokens: args.budget_tokens,
+            cost_nanousd: args.budget_usd,
+            iterations: args.more,
+            allow_unpriced: args.allow_unpriced,
+        };
         if raised != LimitRaised::default() {
             // A branch may have been named because it alone is to have more.
             go_on(server, &named, &raised).await?;

@@ -52,9 +52,10 @@ use self::server::{Server, Settings};
 use self::tokens::Tokens;
 use crate::exit::{Failure, INVALID};
 use crate::interrupt::{self, interrupted};
-use crate::kit::ToolArgs;
+use crate::kit::{Programs, ToolArgs};
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::TOKEN;
 
 /// How long a stop waits for answers that are being written.
 const STOP_MAX_S: u64 = 10;
@@ -68,7 +69,9 @@ const SWEEP: Duration = Duration::from_secs(3_600);
 /// Serve threads over HTTP: start them, follow them, answer them; the API is described at /v1/openapi.json.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a loopback address, whoever can reach it may do everything, unless --require-token is given.
+On a loopback address each request needs a token if tools run commands or MCP servers: they could approve their own calls.
+If no token exists, one is made and printed with the address, for this start only. Without such tools whoever can reach
+the address may do everything, unless --require-token is given.
 Elsewhere each request needs a token: rethread token create --scope operate
 
 Ctrl-C or SIGTERM stops it in good order; a second one at once.")]
@@ -82,6 +85,9 @@ pub(crate) struct ServeArgs {
     /// Ask for a token on a loopback address, too
     #[arg(long)]
     require_token: bool,
+    /// Ask for no token on a loopback address; unsafe: commands and MCP servers can approve their own calls
+    #[arg(long, conflicts_with = "require_token")]
+    no_token: bool,
     /// A name under which it may be reached, besides its address and localhost
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
@@ -118,7 +124,10 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, Failure> {
     open.only_here("a server serves a log of this machine")?;
     interrupt::catch();
-    let tokens = Tokens::beside(&open.data_dir);
+    // Before any tool can run, which could create tokens.
+    open.profiles()?;
+    let programs = Programs::of(open, &args.tools)?;
+    let mut tokens = Tokens::beside(&open.data_dir);
     let webhooks = webhook::read(open, &args.webhook)?;
     if args.read_only && !webhooks.is_empty() {
         let message = "--read-only and webhooks do not go together: a webhook keeps its place in the log";
@@ -127,13 +136,17 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
+    // Where nothing is changed, no call is approved.
+    let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
+    let token = if runs_programs { token_for(open, &args, programs, &mut tokens)? } else { None };
     let runtime = open.serve(&args.tools, &url, args.read_only).await?;
     let lower = |names: &[String]| names.iter().map(|name| name.trim_end_matches('/').to_ascii_lowercase()).collect();
     let settings = Settings {
         address,
-        needs_token: args.require_token || !address.ip().is_loopback(),
+        needs_token: args.require_token || runs_programs || !address.ip().is_loopback(),
         read_only: args.read_only,
         driven: None,
+        programs,
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
         workspace: args.tools.folder(),
@@ -167,7 +180,12 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let handle = http.handle();
     let http = tokio::spawn(http);
     if open.talks() {
-        output::say(&format!("serving {} at {url}", open.data_dir.display()));
+        // Browsers do not send what follows the `#`.
+        let with_token = token.as_ref().map(|token| format!("{url}/#token={token}"));
+        output::say(&format!("serving {} at {}", open.data_dir.display(), with_token.as_ref().unwrap_or(&url)));
+        if token.is_some() {
+            output::say(&format!("each request needs the token in this address; commands take it from {TOKEN}"));
+        }
         if args.read_only {
             output::say("read-only: nothing runs and nothing is changed");
         }
@@ -208,6 +226,11 @@ fn listen(args: &ServeArgs, tokens: &Tokens) -> Result<TcpListener, Failure> {
         })?
         .collect();
     let is_elsewhere = addresses.iter().any(|address| !address.ip().is_loopback());
+    if is_elsewhere && args.no_token {
+        let message =
+            format!("--no-token is for loopback addresses, and {text} is not a loopback address: leave it out");
+        return Err(Failure::new(2, message));
+    }
     if is_elsewhere || args.require_token {
         let known = tokens.list().map_err(|error| Failure::new(INVALID, error))?;
         if known.is_empty() {
@@ -224,6 +247,36 @@ fn listen(args: &ServeArgs, tokens: &Tokens) -> Result<TcpListener, Failure> {
             format!("cannot listen at {text}: {error}; choose another with --listen, or port 0 for any that is free");
         Failure::other(message)
     })
+}
+
+/// Settles the tokens of a server whose tools run programs. Gives the one that is made if none exists on a loopback
+/// address.
+///
+/// # Errors
+/// When a token would have to be made and stderr is a file or a log, which tools can read (exit code 3).
+fn token_for(
+    open: &OpenArgs,
+    args: &ServeArgs,
+    programs: Programs,
+    tokens: &mut Tokens,
+) -> Result<Option<String>, Failure> {
+    let failed = |error| Failure::new(INVALID, error);
+    if programs == Programs::Unconfined {
+        tokens.trust_present().map_err(failed)?;
+    }
+    if !tokens.list().map_err(failed)?.is_empty() {
+        return Ok(None);
+    }
+    if !open.talks() || !output::stderr_is_terminal_or_pipe() {
+        let message = format!(
+            "--listen {}: tools run commands or MCP servers, so a token is needed, and it is printed only on a terminal or \
+             a pipe: create one with `rethread token create --scope operate`, or accept that tools can approve their own \
+             calls (--no-token)",
+            args.listen
+        );
+        return Err(Failure::new(INVALID, message));
+    }
+    tokens.make_for_process().map(Some).map_err(failed)
 }
 
 /// Forgets old idempotency keys, now and every hour.

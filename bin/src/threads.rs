@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
-use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
+use rethread::{CallId, OperationType, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
 use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
@@ -177,7 +177,11 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
 /// A thread in words; `status` is how far it is, with its branches.
 pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
-    let mut line = |name: &str, value: String| lines.push(format!("{name:<12}{}", output::tame(&value, 600)));
+    let mut line = |name: &str, value: String| {
+        // What stands below a line is shown whole.
+        let value = if name.is_empty() { output::tame_lines(&value) } else { output::tame(&value, 600) };
+        lines.push(format!("{name:<12}{value}"));
+    };
     line("thread", state.thread().to_string());
     line("status", status.to_string());
     if let Some(workflow) = state.workflow() {
@@ -227,6 +231,9 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         if pending["kind"] != "branch" {
             line("waits for", pending_in_words(&pending));
         }
+        if pending["operation_type"] == OperationType::ApproveTool.name() {
+            line("", pending["prompt"].as_str().unwrap_or_default().to_owned());
+        }
     }
     if let Some(reason) = state.pause_reason() {
         line("paused", reason.to_owned());
@@ -257,6 +264,9 @@ fn plan_in_words(plan: &PlanRun) -> String {
 fn pending_in_words(pending: &Value) -> String {
     let text = |key: &str| pending[key].as_str().unwrap_or_default().to_owned();
     match pending["kind"].as_str() {
+        Some("interaction") if pending["operation_type"] == OperationType::ApproveTool.name() => {
+            format!("a person, question {}:", text("id"))
+        }
         Some("interaction") => format!("a person, question {}: {}", text("id"), output::tame(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
@@ -280,6 +290,8 @@ fn cost_in_words(state: &State) -> String {
     match (totals.cost_nanousd, totals.n_unpriced) {
         (None, n) if n > 0 && is_in_money => ", cost unknown".to_owned(),
         (None, _) => String::new(),
+        // All of it was a mock.
+        (Some(0), 0) if !is_in_money => String::new(),
         (Some(cost), 0) => format!(", {}", dollars(cost)),
         (Some(cost), n) => format!(
             ", {} without {}",

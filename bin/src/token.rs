@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 use crate::open::OpenArgs;
-use crate::output;
 use crate::serve::tokens::{Kept, Scope, Tokens};
+use crate::{gc, output};
 
 /// Create, list and revoke the tokens of `rethread serve`.
 #[derive(Debug, Args)]
@@ -44,6 +44,12 @@ struct CreateArgs {
     /// What it is for, for whoever reads the list
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+    /// Who uses it, for whoever reads the list
+    #[arg(long, value_name = "TEXT")]
+    owner: Option<String>,
+    /// How long it is valid: `90d`, `12h`, `2 weeks`; until it is revoked unless given
+    #[arg(long, value_name = "TIME", value_parser = expiry)]
+    expires: Option<Time>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -54,9 +60,12 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
     let tokens = Tokens::beside(&open.data_dir);
     match args.command {
         TokenCommand::Create(args) => {
-            let (token, kept) = tokens.create(args.scope, args.note, now()).map_err(failed)?;
+            let (token, kept) =
+                tokens.create(args.scope, args.note, args.owner, args.expires, now()).map_err(failed)?;
             if args.json {
-                output::print_json(&json!({ "token": token, "id": kept.id, "scope": kept.scope }))?;
+                output::print_json(
+                    &json!({ "token": token, "id": kept.id, "scope": kept.scope, "expires_at": kept.expires_at }),
+                )?;
             } else {
                 output::print(token)?;
                 if open.talks() {
@@ -75,8 +84,13 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
                 output::say("no tokens");
             }
             for kept in all.iter().filter(|_| !json) {
-                let note = output::tame(kept.note.as_deref().unwrap_or_default(), 80);
-                output::print(format!("{}  {:<8} {}  {note}", kept.id, kept.scope.name(), kept.created_at).trim_end())?;
+                let texts = [kept.owner.as_deref(), kept.note.as_deref()];
+                let mut about: Vec<_> = texts.into_iter().flatten().map(|text| output::tame(text, 80)).collect();
+                if let Some(at) = kept.expires_at {
+                    about.insert(0, format!("{} {at}", if at <= now() { "expired" } else { "expires" }));
+                }
+                let (scope, about) = (kept.scope.name(), about.join(", "));
+                output::print(format!("{}  {scope:<8} {}  {about}", kept.id, kept.created_at).trim_end())?;
             }
         }
         TokenCommand::Revoke { id } => {
@@ -91,7 +105,18 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
 }
 
 fn described(kept: &Kept) -> serde_json::Value {
-    json!({ "id": kept.id, "scope": kept.scope, "note": kept.note, "created_at": kept.created_at })
+    json!({
+        "id": kept.id,
+        "scope": kept.scope,
+        "note": kept.note,
+        "owner": kept.owner,
+        "created_at": kept.created_at,
+        "expires_at": kept.expires_at,
+    })
+}
+
+fn expiry(text: &str) -> Result<Time, String> {
+    gc::moment(text, |now, long| now.checked_add(long))
 }
 
 fn failed(error: impl ToString) -> Failure {

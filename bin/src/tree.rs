@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Runtime, RuntimeError, ThreadFilter, ThreadId, ThreadSummary};
+use rethread::{Runtime, RuntimeError, ThreadId, ThreadSummary};
 use serde_json::{Value, json};
 
 use crate::branches;
@@ -60,50 +60,62 @@ fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
     summary.branch_of.map(|(owner, _)| owner).or_else(|| summary.forked_from.map(|(parent, _)| parent))
 }
 
-/// The thread that all of a thread's family came of, with what came of it. Costs a read of the list of all threads, and
-/// of each thread of the family that has branches.
+/// The thread that all of a thread's family came of, with what came of it. Costs a read of the first and the last event
+/// of each thread of the family, and of all own events of those that have branches.
 ///
 /// # Errors
 /// `NoThread` when it is not there, or was deleted meanwhile.
 pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, RuntimeError> {
-    let all = runtime.threads(ThreadFilter::default()).await?;
-    let mut summaries: BTreeMap<_, _> = all.into_iter().map(|summary| (summary.thread_id, summary)).collect();
-    let mut root = named;
-    let mut seen = BTreeSet::new();
-    while seen.insert(root)
-        && let Some(parent) = summaries.get(&root).and_then(parent)
-        && summaries.contains_key(&parent)
+    let mut root = runtime.thread(named).summary().await?;
+    let mut seen = BTreeSet::from([named]);
+    while let Some(parent) = parent(&root)
+        && seen.insert(parent)
     {
-        root = parent;
-    }
-    let mut children: BTreeMap<ThreadId, Vec<ThreadId>> = BTreeMap::new();
-    for summary in summaries.values() {
-        if let Some(parent) = parent(summary) {
-            children.entry(parent).or_default().push(summary.thread_id);
+        match runtime.thread(parent).summary().await {
+            Ok(summary) => root = summary,
+            // A branch outlives its parent where a fork that stays inherits from it.
+            Err(RuntimeError::NoThread(_)) => break,
+            Err(error) => return Err(error),
         }
     }
-    // From the root outwards, so that only its own family is read; put together from the leaves inwards.
+    // From the root outwards; put together from the leaves inwards.
+    let root_id = root.thread_id;
     let mut order = vec![root];
-    let mut next = 0;
-    while let Some(thread) = order.get(next) {
-        order.extend(children.get(thread).into_iter().flatten());
-        next += 1;
-    }
+    let mut children: BTreeMap<ThreadId, Vec<ThreadId>> = BTreeMap::new();
     let mut names = BTreeMap::new();
-    for thread in &order {
-        let owns = |child: &ThreadId| summaries.get(child).is_some_and(|child| child.branch_of.is_some());
-        if children.get(thread).is_some_and(|children| children.iter().any(owns)) {
-            names.extend(branches::names(&runtime.thread(*thread)).await?);
+    let mut next = 0;
+    while let Some(summary) = order.get(next) {
+        next += 1;
+        let thread = summary.thread_id;
+        let found = children_of(runtime, thread).await?;
+        if found.iter().any(|child| child.branch_of.is_some()) {
+            names.extend(branches::names(&runtime.thread(thread)).await?);
         }
+        children.insert(thread, found.iter().map(|child| child.thread_id).collect());
+        order.extend(found);
     }
     let mut made: BTreeMap<ThreadId, Kin> = BTreeMap::new();
-    for thread in order.iter().rev() {
-        let Some(summary) = summaries.remove(thread) else { continue };
-        let own = children.get(thread).into_iter().flatten().filter_map(|child| made.remove(child)).collect();
-        let branch = summary.branch_of.map(|(_, index)| names.remove(thread).unwrap_or_else(|| format!("#{index}")));
-        made.insert(*thread, Kin { summary, branch, children: own });
+    for summary in order.into_iter().rev() {
+        let thread = summary.thread_id;
+        let own = children.get(&thread).into_iter().flatten().filter_map(|child| made.remove(child)).collect();
+        let branch = summary.branch_of.map(|(_, index)| names.remove(&thread).unwrap_or_else(|| format!("#{index}")));
+        made.insert(thread, Kin { summary, branch, children: own });
     }
-    made.remove(&root).ok_or(RuntimeError::NoThread(root))
+    made.remove(&root_id).ok_or(RuntimeError::NoThread(named))
+}
+
+/// The forks of a thread and its branches, by id.
+async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSummary>, RuntimeError> {
+    let mut found = BTreeMap::new();
+    for id in runtime.thread(thread).children().await? {
+        match runtime.thread(id).summary().await {
+            Ok(summary) if parent(&summary) == Some(thread) => drop(found.insert(id, summary)),
+            // A branch of a fork inherits from the branch whose place it takes, and belongs to the fork.
+            Ok(_) | Err(RuntimeError::NoThread(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found.into_values().collect())
 }
 
 impl Kin {

@@ -11,7 +11,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, ThreadId, Time, ToolName};
 use rethread_events::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
-use rethread_events::thread::{Effect, Input, ModelAnswer, NoPeople, State, Surroundings, Thread, ToolFacts, Tools};
+use rethread_events::thread::{
+    Effect, Input, ModelAnswer, NoPeople, NoWaits, State, Surroundings, Thread, ToolFacts, Tools,
+};
 use rethread_events::tool::{PersonRole, Recovery};
 use rethread_events::workflow;
 
@@ -51,7 +53,7 @@ nodes:
     llm: {provider: mock, model: scripted, user_prompt: '{{ input }}', tool_mode: auto, max_iterations: 100000}
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
-    let around = Surroundings { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople };
+    let around = Surroundings { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople, permits: &NoWaits };
     let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now);
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([1; 16]), workflow, started, &around).unwrap();
     while let Some(effect) = thread.effects().into_iter().next() {

@@ -3,6 +3,7 @@
 
 mod condition;
 mod limits;
+mod meter;
 pub(crate) mod names;
 mod nesting;
 pub(crate) mod words;
@@ -10,7 +11,6 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -23,10 +23,11 @@ use crate::json::Json;
 pub(crate) use condition::{ValueKind, check_condition};
 use limits::Limited;
 pub use limits::RESULT_BYTES_MAX;
+use meter::{Program, metered};
 pub use names::nearest;
 
 /// How many instructions one evaluation may take. A prompt takes some tens.
-const FUEL: u64 = 100_000;
+const FUEL: u64 = 300_000;
 /// The longest expression or template, in bytes.
 const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// How many statements, loops that go round in themselves and the like may be open at once.
@@ -103,8 +104,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(RECURSION_MAX);
-    environment.add_filter(nesting::KEPT, nesting::kept);
-    environment.add_filter(nesting::KEPT_INSIDE, nesting::kept_inside);
+    meter::install(&mut environment);
     // A prompt is plain text: nothing in it is escaped, and a final line break stays.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_formatter(as_json);
@@ -135,31 +135,37 @@ fn as_json(
                 let message = if json.is_full { too_large.to_owned() } else { e.to_string() };
                 minijinja::Error::new(ErrorKind::BadSerialization, message)
             })?;
+            meter::charge(json.bytes.len() as u64)?;
             out.write_str(&String::from_utf8_lossy(&json.bytes)).map_err(minijinja::Error::from)
+        }
+        Kind::String => {
+            meter::charge(value.len().unwrap_or_default() as u64)?;
+            minijinja::escape_formatter(out, state, value)
         }
         _ => minijinja::escape_formatter(out, state, value),
     }
 }
 
-/// The source as it is parsed, when it is neither too long nor nested too deeply.
-fn limited(source: &str, is_expression: bool) -> Result<Cow<'_, str>, ExpressionError> {
+/// Whether a source is neither too long nor nested too deeply to be parsed.
+fn check_limits(source: &str, is_expression: bool) -> Result<(), ExpressionError> {
     if source.len() > SOURCE_BYTES_MAX {
         let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
         return Err(ExpressionError::of(message, source));
     }
-    nesting::looked_through(source, is_expression, ENVIRONMENT.syntax()).map_err(|e| ExpressionError::of(e, source))
+    let checked = nesting::check_source(source, is_expression, ENVIRONMENT.syntax());
+    checked.map_err(|what| ExpressionError::of(what, source))
 }
 
 /// Whether the expression can be parsed.
 pub fn check(source: &str) -> Result<(), ExpressionError> {
-    let parsed = limited(source, true)?;
-    ENVIRONMENT.compile_expression(&parsed).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    check_limits(source, true)?;
+    ENVIRONMENT.compile_expression(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether the template can be parsed.
 pub fn check_template(source: &str) -> Result<(), ExpressionError> {
-    let parsed = limited(source, false)?;
-    ENVIRONMENT.template_from_str(&parsed).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    check_limits(source, false)?;
+    ENVIRONMENT.template_from_str(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether all texts in the value can be parsed as templates.
@@ -184,6 +190,10 @@ impl Context {
 
     /// The value of an expression.
     pub fn evaluate(&self, source: &str) -> Result<Json, ExpressionError> {
+        metered(|| self.evaluate_metered(source))
+    }
+
+    fn evaluate_metered(&self, source: &str) -> Result<Json, ExpressionError> {
         let value = self.value(source)?;
         nesting::check(&value).map_err(|e| ExpressionError::new(&e, source))?;
         if let Some(text) = value.as_str().filter(|text| text.len() <= RESULT_BYTES_MAX) {
@@ -205,9 +215,10 @@ impl Context {
     }
 
     fn value(&self, source: &str) -> Result<minijinja::Value, ExpressionError> {
-        let parsed = limited(source, true)?;
-        let expression = ENVIRONMENT.compile_expression(&parsed).map_err(|e| ExpressionError::new(&e, source))?;
-        let value = expression.eval(self.0.clone()).map_err(|e| self.failed(&e, source, true))?;
+        check_limits(source, true)?;
+        let program = Program::expression(source).map_err(|e| ExpressionError::new(&e, source))?;
+        let (value, _) = program.run(&ENVIRONMENT, self.0.clone()).map_err(|e| self.failed(&e, source, true))?;
+        let value = value.unwrap_or_default();
         if value.is_undefined() { Err(self.undefined(source, true, None)) } else { Ok(value) }
     }
 
@@ -221,18 +232,15 @@ impl Context {
 
     /// A template with its expressions filled in.
     pub fn render(&self, template: &str) -> Result<String, ExpressionError> {
-        let parsed = limited(template, false)?;
+        check_limits(template, false)?;
         if !has_expression(template) {
             return Ok(template.to_owned());
         }
-        let compiled = ENVIRONMENT.template_from_str(&parsed).map_err(|e| ExpressionError::new(&e, template))?;
-        let mut text = Limited::new();
-        match compiled.render_captured_to(self.0.clone(), &mut text) {
-            Ok(_) => {}
-            Err(_) if text.is_full => return Err(ExpressionError::too_large(template)),
-            Err(e) => return Err(self.failed(&e, template, false)),
-        }
-        String::from_utf8(text.bytes).map_err(|e| ExpressionError::of(e.to_string(), template))
+        let program = Program::template(template, ENVIRONMENT.syntax().clone());
+        let program = program.map_err(|e| ExpressionError::new(&e, template))?;
+        let (_, text) =
+            metered(|| program.run(&ENVIRONMENT, self.0.clone())).map_err(|e| self.failed(&e, template, false))?;
+        if text.len() > RESULT_BYTES_MAX { Err(ExpressionError::too_large(template)) } else { Ok(text) }
     }
 
     /// The value of an expression that stands by itself or in `{{ }}`; of any other template, its text.

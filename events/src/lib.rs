@@ -9,6 +9,7 @@ pub mod ids;
 pub mod json;
 pub mod marks;
 pub mod message;
+pub mod principal;
 pub mod runs;
 pub mod schema;
 pub mod thread;

@@ -1,5 +1,5 @@
 //! Visible marks for characters that a reader cannot see, or that change the order or the place in which the rest is
-//! drawn. Everything that a person reads or approves in a terminal or a log is written through [`marked`]; the page does
+//! drawn, and for long runs of blanks, which move what follows them out of sight. Everything that a person reads or approves in a terminal or a log is written through [`marked`]; the page does
 //! the same in `bin/src/serve/page/marks.mjs`. Both are tested on one table of cases, `events/tests/marks.json`.
 
 use std::borrow::Cow;
@@ -35,6 +35,11 @@ const HIDDEN: &[(u32, u32)] = &[
 /// all that a shell or a path is made of come before.
 const JOINED_FROM: u32 = 0x0600;
 
+/// Blanks within a line, or line breaks, that are shown as they are; more are counted.
+const BLANKS_MAX: usize = 8;
+/// The same at the beginning of a line.
+const INDENT_MAX: usize = 40;
+
 /// Whether the character is marked wherever it does not join two that need it.
 pub fn is_hidden(c: char) -> bool {
     let code = u32::from(c);
@@ -58,38 +63,157 @@ fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// The text with `mark` in the place of each hidden character. A line break of two characters becomes one.
-pub fn replaced(text: &str, mark: impl Fn(char, &mut String)) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+/// Whether the character is seen as nothing but room. One among other characters is shown as it is.
+fn is_blank(c: char) -> bool {
+    (c.is_whitespace() && !is_hidden(c)) || c == '\u{2800}'
+}
+
+fn needs_marks(text: &str) -> bool {
+    let mut n_blanks = 0;
+    text.chars().any(|c| {
+        n_blanks = if is_blank(c) { n_blanks + 1 } else { 0 };
+        n_blanks > BLANKS_MAX || is_hidden(c)
+    })
+}
+
+/// How runs of what a reader cannot see are written.
+trait Marks {
+    /// A hidden character that stands so many times in a row.
+    fn hidden(c: char, n: usize, shown: &mut String);
+    /// All blanks between two other characters; `begins` where they begin the text.
+    fn blanks(run: &str, begins: bool, shown: &mut String);
+}
+
+/// The text with marks. A line break of two characters becomes one.
+fn replaced<M: Marks>(text: &str) -> Cow<'_, str> {
+    if !needs_marks(text) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
+    let (mut blanks, mut hidden) = (String::new(), None);
+    let flush = |blanks: &mut String, hidden: &mut Option<(char, usize)>, shown: &mut String| {
+        if !blanks.is_empty() {
+            M::blanks(blanks, shown.is_empty(), shown);
+            blanks.clear();
+        }
+        if let Some((c, n)) = hidden.take() {
+            M::hidden(c, n, shown);
+        }
+    };
     let mut before = None;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let after = chars.peek().copied();
-        if !is_hidden(c) || joins(before, c, after) {
+        let before = before.replace(c);
+        if is_blank(c) {
+            if hidden.is_some() {
+                flush(&mut blanks, &mut hidden, &mut shown);
+            }
+            blanks.push(c);
+        } else if !is_hidden(c) || joins(before, c, after) {
+            flush(&mut blanks, &mut hidden, &mut shown);
             shown.push(c);
         } else if !(c == '\r' && after == Some('\n')) {
-            mark(c, &mut shown);
+            let n = match hidden {
+                Some((known, n)) if known == c => n,
+                _ => {
+                    flush(&mut blanks, &mut hidden, &mut shown);
+                    0
+                }
+            };
+            hidden = Some((c, n + 1));
         }
-        before = Some(c);
     }
+    flush(&mut blanks, &mut hidden, &mut shown);
     Cow::Owned(shown)
 }
 
-/// The text with a visible mark, such as `⟨U+202E⟩`, in the place of each hidden character.
-pub fn marked(text: &str) -> Cow<'_, str> {
-    replaced(text, |c, shown| shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))))
+/// Marks for people.
+struct Visible;
+
+impl Marks for Visible {
+    fn hidden(c: char, n: usize, shown: &mut String) {
+        let code = u32::from(c);
+        shown.push_str(&if n == 1 { format!("⟨U+{code:04X}⟩") } else { format!("⟨{n}×U+{code:04X}⟩") });
+    }
+
+    fn blanks(run: &str, begins: bool, shown: &mut String) {
+        let first_max = if begins { INDENT_MAX } else { BLANKS_MAX };
+        let (Some(first), Some(last)) = (run.find('\n'), run.rfind('\n')) else {
+            return within(run, first_max, shown);
+        };
+        within(&run[..first], first_max, shown);
+        let breaks = &run[first..=last];
+        if breaks.matches('\n').count() > BLANKS_MAX {
+            shown.push_str(&counted(breaks));
+            shown.push('\n');
+        } else {
+            for line in breaks.split_inclusive('\n') {
+                within(line.trim_end_matches('\n'), INDENT_MAX, shown);
+                shown.push('\n');
+            }
+        }
+        within(&run[last + 1..], INDENT_MAX, shown);
+    }
 }
 
-/// A JSON document that means the same, with an escape in the place of each hidden character.
-pub fn marked_json(json: &str) -> Cow<'_, str> {
-    replaced(json, |c, shown| {
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            shown.push_str(&format!("\\u{unit:04x}"));
+fn within(blanks: &str, n_max: usize, shown: &mut String) {
+    if blanks.chars().count() > n_max {
+        shown.push_str(&counted(blanks));
+    } else {
+        shown.push_str(blanks);
+    }
+}
+
+/// The mark of a run of blanks.
+fn counted(blanks: &str) -> String {
+    let n = blanks.chars().count();
+    let first = blanks.chars().next().filter(|first| blanks.chars().all(|c| c == *first));
+    match first {
+        Some(' ') => format!("⟨{n} spaces⟩"),
+        Some('\t') => format!("⟨{n} tabs⟩"),
+        Some('\n') => format!("⟨{n} newlines⟩"),
+        Some(other) => format!("⟨{n}×U+{:04X}⟩", u32::from(other)),
+        None => format!("⟨{n} blanks⟩"),
+    }
+}
+
+/// Marks that leave JSON the same JSON.
+struct Escapes;
+
+impl Marks for Escapes {
+    fn hidden(c: char, n: usize, shown: &mut String) {
+        for _ in 0..n {
+            escape(c, shown);
         }
-    })
+    }
+
+    /// A line break stands between values, and what is within a line in a text.
+    fn blanks(run: &str, _begins: bool, shown: &mut String) {
+        if run.contains('\n') || run.chars().count() <= BLANKS_MAX {
+            shown.push_str(run);
+        } else {
+            run.chars().for_each(|c| escape(c, shown));
+        }
+    }
+}
+
+fn escape(c: char, shown: &mut String) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        shown.push_str(&format!("\\u{unit:04x}"));
+    }
+}
+
+/// The text with a visible mark in the place of each run of a hidden character, such as `⟨U+202E⟩` or `⟨3×U+200B⟩`, and
+/// of each long run of blanks, such as `⟨3000 spaces⟩`.
+pub fn marked(text: &str) -> Cow<'_, str> {
+    replaced::<Visible>(text)
+}
+
+/// A JSON document that means the same, with escapes in the place of hidden characters and of long runs of blanks. Line
+/// breaks stand between its values only, as JSON is written.
+pub fn marked_json(json: &str) -> Cow<'_, str> {
+    replaced::<Escapes>(json)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use rethread_events::thread::PermitObserver;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -94,26 +95,78 @@ pub struct CallContext<'a> {
     pub key: &'a str,
     /// The number of this attempt, from 1. Whoever retries counts it up.
     pub attempt: u32,
-    /// When nobody waits for the answer any more: no wait that goes beyond it is begun. It does not end the call.
-    pub deadline: Option<Instant>,
+    /// How long the caller waits.
+    pub(crate) time: CallTime<'a>,
+}
+
+/// How long the caller of a model waits. Waits for permits are no part of it.
+#[derive(Clone, Copy)]
+pub(crate) struct CallTime<'a> {
+    deadline: Option<Instant>,
+    permits: Option<&'a dyn PermitObserver>,
+}
+
+impl<'a> CallTime<'a> {
+    /// When the caller stops waiting for the answer; every wait for a permit moves it.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        self.deadline.map(|deadline| self.moved(deadline))
+    }
+
+    /// The deadline that a wait for a permit must keep: the caller's, unless the caller follows such waits.
+    pub(crate) fn permit_deadline(self) -> Option<Instant> {
+        self.deadline.filter(|_| self.permits.is_none())
+    }
+
+    /// This moment, later by all waits for permits.
+    pub(crate) fn moved(self, at: Instant) -> Instant {
+        let waited = Duration::from_millis(self.permits.map_or(0, PermitObserver::waited_ms));
+        at.checked_add(waited).unwrap_or(at)
+    }
+
+    /// Says that the call waits for a permit, until the guard is dropped.
+    pub(crate) fn waits(self) -> WaitGuard<'a> {
+        if let Some(permits) = self.permits {
+            permits.wait_begins();
+        }
+        WaitGuard(self.permits)
+    }
+}
+
+/// A wait for a permit.
+pub(crate) struct WaitGuard<'a>(Option<&'a dyn PermitObserver>);
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(permits) = self.0 {
+            permits.wait_ends();
+        }
+    }
 }
 
 impl<'a> CallContext<'a> {
     /// A call with this name and listener.
     pub fn new(key: &'a str, listener: &'a mut dyn Listener) -> Self {
-        Self { listener, key, attempt: 1, deadline: None }
+        Self { listener, key, attempt: 1, time: CallTime { deadline: None, permits: None } }
     }
 
-    /// The same, for somebody who waits so long.
+    /// Sets when the caller stops waiting for the answer: no wait that goes beyond it is begun. It does not end the
+    /// call.
     #[must_use]
     pub fn until(mut self, deadline: Option<Instant>) -> Self {
-        self.deadline = deadline;
+        self.time.deadline = deadline;
+        self
+    }
+
+    /// Sets who follows the waits for permits. They then move the deadline.
+    #[must_use]
+    pub fn permits(mut self, permits: &'a dyn PermitObserver) -> Self {
+        self.time.permits = Some(permits);
         self
     }
 
     /// The same context for a call inside the call.
     pub fn reborrow(&mut self) -> CallContext<'_> {
-        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt, deadline: self.deadline }
+        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt, time: self.time }
     }
 }
 

@@ -42,7 +42,7 @@ impl Fallback {
                 counter.inner.delta(Delta::Restarted { attempt });
             }
             let request = Request { model: model.clone(), ..request.clone() };
-            let inner_cx = CallContext { listener: &mut counter, attempt, key: cx.key, deadline: cx.deadline };
+            let inner_cx = CallContext { listener: &mut counter, attempt, key: cx.key, time: cx.time };
             match client.call(&request, inner_cx).await {
                 Ok(response) => return Ok(response),
                 Err(other) => error = other,

@@ -163,7 +163,7 @@ impl Limited {
         };
         let began = Instant::now();
         let wait_max = began + Duration::from_millis(self.limits.wait_max_ms);
-        let patience = cx.deadline.map_or(wait_max, |deadline| deadline.min(wait_max));
+        let patience = cx.time.permit_deadline().map_or(wait_max, |deadline| deadline.min(wait_max));
         let enter = async {
             let permit = match &self.concurrent {
                 Some(semaphore) => semaphore.acquire().await.ok(),
@@ -171,7 +171,15 @@ impl Limited {
             };
             self.enter(tokens, patience).await.map(|()| permit)
         };
-        let permit = match tokio::time::timeout_at(patience, enter).await {
+        let mut enter = std::pin::pin!(enter);
+        let entered = match enter.as_mut().now_or_never() {
+            Some(entered) => Ok(entered),
+            None => {
+                let _waits = cx.time.waits();
+                tokio::time::timeout_at(patience, enter).await
+            }
+        };
+        let permit = match entered {
             Ok(permit) => permit?,
             Err(_) => {
                 let why = format!("not let in within {} ms", began.elapsed().as_millis());

@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rethread_events::json::Json;
-use rethread_events::message::{FinishReason, Part, Reasoning, Role, ToolCall, Usage};
+use rethread_events::message::{FinishReason, Part, Reasoning, Role, ToolCall, UnitPrices, Usage};
 use serde_json::Value;
 
 use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry};
 use crate::error::LlmError;
 use crate::request::Request;
-use crate::response::Response;
+use crate::response::{Cost, Response};
 use crate::wire::{AnswerContext, draft};
 
 mod script;
@@ -125,7 +125,8 @@ fn build(answer: &MockAnswer, request: &Request, number: usize) -> Response {
     let cx = AnswerContext { provider: NAME, n_answers: number };
     let id = format!("mock-{number}");
     let model = answer.model.clone().or_else(|| Some(request.model.clone()));
-    draft::response(content, (finish, None), usage, model, Some(id), cx)
+    let response = draft::response(content, (finish, None), usage, model, Some(id), cx);
+    Response { cost: Some(Cost { nanousd: 0, prices: UnitPrices::default() }), ..response }
 }
 
 fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {

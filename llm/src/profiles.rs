@@ -137,6 +137,8 @@ struct File {
     _mcp_servers_too: IgnoredAny,
     #[serde(default, rename = "webhooks")]
     _webhooks: IgnoredAny,
+    #[serde(default, rename = "limits")]
+    _limits: IgnoredAny,
 }
 
 impl Profiles {

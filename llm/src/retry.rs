@@ -67,7 +67,7 @@ pub struct RetryPolicy {
     /// the call has the time for it; where it has not, the call ends at once with that error, which says so and is not
     /// worth asking again. Where there is a fallback, a provider that asks for more than this is left for it at once.
     pub wait_max_ms: u64,
-    /// The whole call, waits included.
+    /// The whole call, waits between attempts included, those for the limits of the profile not.
     pub total_ms: u64,
     /// Whether an answer that broke off after it began is asked for again. It is paid for twice; the listener is
     /// told that what came so far is void.
@@ -151,6 +151,19 @@ pub struct Retrying {
     shared: Mutex<Shared>,
 }
 
+/// The answer, if it comes in time. The deadline may move while it is waited for.
+async fn within<T>(answer: impl Future<Output = T>, deadline: impl Fn() -> Instant) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    loop {
+        if let Ok(answer) = tokio::time::timeout_at(deadline(), &mut answer).await {
+            return Some(answer);
+        }
+        if deadline() <= Instant::now() {
+            return None;
+        }
+    }
+}
+
 /// What follows a failed attempt.
 enum Next {
     /// Another one, after so many milliseconds.
@@ -191,21 +204,21 @@ impl Retrying {
 
     async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
-        let patience = cx.deadline.map_or(deadline, |end| end.min(deadline));
+        let time = cx.time;
+        let patience = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
         let mut watcher = Watcher { inner: cx.listener, began: false };
         // Attempts are numbered through from whoever asked before; how many are left is our own count.
         let first = cx.attempt;
         let mut attempt = first;
         loop {
-            if let Some(error) = self.hold_back(patience).await {
+            if let Some(error) = self.hold_back(patience()).await {
                 return Err(error);
             }
             let started = Instant::now();
-            let left = deadline.saturating_duration_since(started);
-            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt, deadline: cx.deadline };
-            let result = match tokio::time::timeout(left, self.inner.call(request, inner_cx)).await {
-                Ok(result) => result,
-                Err(_) => Err(LlmError::new(
+            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt, time };
+            let result = match within(self.inner.call(request, inner_cx), || time.moved(deadline)).await {
+                Some(result) => result,
+                None => Err(LlmError::new(
                     ErrorKind::Timeout,
                     self.provider(),
                     format!("no answer within {} ms in all", self.policy.total_ms),
@@ -220,7 +233,7 @@ impl Retrying {
                 }
                 Err(error) => error,
             };
-            let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, patience) {
+            let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, patience()) {
                 Next::After(wait_ms) => Some(wait_ms),
                 Next::End => None,
                 Next::NoTime => {

@@ -132,6 +132,10 @@ pub trait Store: Send + Sync + 'static {
     /// The position that the next durable record will get. Does not block.
     fn next_position(&self) -> Position;
 
+    /// The streams that inherit from a stream, by id, from those after `after` on. Costs what it returns, and a look at the
+    /// streams that were written lately.
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError>;
+
     /// Records from `from` on as a stream: what is there already, then what comes, without gap or duplicate.
     fn subscribe(&self, from: Position, filter: Filter) -> Subscription;
 
@@ -183,6 +187,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads everything and says what is wrong with it, stream by stream.
     fn verify(&self) -> Result<Verification, StoreError>;
+
+    /// Whether the log takes appends now. The error is what an append would be refused with: `Moved` where the folder of
+    /// the log is no longer at its path, `Closed`, or why it only reads.
+    fn check_writable(&self) -> Result<(), StoreError>;
 
     /// Writes what is still in memory to its final place and lets go of the files. Everything acknowledged is
     /// durable without it. Calls after it answer `Closed`.

@@ -51,7 +51,7 @@ pub use rebuild::TAG_LOST;
 use answer::Answerer;
 use cache::Cache;
 use care::Care;
-use files::Files;
+use files::{Files, Root};
 use journal::Journal;
 use lock::Lock;
 use mark::{Reached, SharedMark};
@@ -128,10 +128,10 @@ impl SledStore {
     /// Errors: `Locked`, `Format`, `Damaged` when something acknowledged is missing, `Full` when there is no room
     /// even to open it, `Io`.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        let dir = dir.as_ref();
-        std::fs::create_dir_all(dir).map_err(|source| files::failed(dir, source))?;
-        let lock = Lock::take(dir, &options.label)?;
-        let files = Files::new(options.watcher.clone());
+        let mut root = Root::create(dir.as_ref())?;
+        let lock = root.lock(&options.label)?;
+        let dir = &root.path().to_owned();
+        let files = Files::new(options.watcher.clone(), root);
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut Care::Strict)?;
         let reader = Arc::new(Reader {
             tail: found.tail,
@@ -200,8 +200,10 @@ impl SledStore {
         if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
             return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
         }
-        let lock = Lock::take(dir, &options.label)?;
-        let files = Files::new(options.watcher.clone()).only_read();
+        let mut root = Root::open(dir)?;
+        let lock = root.lock(&options.label)?;
+        let dir = &root.path().to_owned();
+        let files = Files::new(options.watcher.clone(), root).only_read();
         let mut care = Care::Salvage(Vec::new());
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut care)?;
         let mut mended = found.mended;

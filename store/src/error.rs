@@ -86,6 +86,18 @@ pub enum StoreError {
         /// The folder of the log.
         path: PathBuf,
     },
+    /// The folder of the log was moved, removed or replaced while it is open: put it back, or stop the process and open the
+    /// log where it is now. Nothing of this was acknowledged, and nothing was written at the path; the log carries on by
+    /// itself when the folder is back.
+    #[error(
+        "the log is no longer in {path} ({why}): move its folder back, or stop this process and open the log where it is now"
+    )]
+    Moved {
+        /// Where the log was opened.
+        path: PathBuf,
+        /// What was found there.
+        why: String,
+    },
     /// Forks still inherit from the stream: delete them first.
     #[error("thread {thread} is inherited by {}", list(.forks))]
     InUse {
@@ -127,6 +139,25 @@ pub enum StoreError {
     /// The store was closed: a fault of the caller.
     #[error("the log is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// Whether the same may succeed later in this process, without a change by the caller.
+    pub const fn is_temporary(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Full { .. } | Self::Moved { .. } => true,
+            Self::Conflict { .. }
+            | Self::NotFound { .. }
+            | Self::TooLarge { .. }
+            | Self::Invalid(_)
+            | Self::InUse { .. }
+            | Self::Locked { .. }
+            | Self::Format { .. }
+            | Self::Damaged(_)
+            | Self::Io { .. }
+            | Self::Closed => false,
+        }
+    }
 }
 
 fn list(threads: &[ThreadId]) -> String {

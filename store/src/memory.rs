@@ -106,6 +106,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.log.read(|state| Ok(state.forks_of(thread, after, limit)))
+    }
+
     fn next_position(&self) -> Position {
         self.progress.borrow().next
     }
@@ -188,7 +192,7 @@ impl Store for MemoryStore {
     fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
         self.write(|state| {
             state.stream(thread)?;
-            let forks = state.forks_of(thread);
+            let forks = state.forks_of(thread, None, 16);
             if !forks.is_empty() {
                 return Err(StoreError::InUse { thread, forks });
             }
@@ -250,6 +254,10 @@ impl Store for MemoryStore {
             }
             Ok(verification)
         })
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -160,7 +160,7 @@ export class Page {
 
   /** Clicks with the mouse on the first element like this that is in sight, with this text if one is given. */
   async click(selector, text = '') {
-    const find = `[...document.querySelectorAll(${JSON.stringify(selector)})].find((one) => one.checkVisibility() && one.textContent.includes(${JSON.stringify(text)}))`;
+    const find = `[...document.querySelectorAll(${JSON.stringify(selector)})].find((one) => one.checkVisibility() && !one.disabled && one.textContent.includes(${JSON.stringify(text)}))`;
     await this.until(`Boolean(${find})`, `${selector} ${text}`);
     const { x, y } = await this.value(`(() => { const one = ${find}; one.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = one.getBoundingClientRect(); return { x: x + width / 2, y: y + height / 2 }; })()`);
     for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });

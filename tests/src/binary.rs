@@ -145,6 +145,18 @@ impl Scene {
         self.file(".rethread")
     }
 
+    /// Removes the log, also below a process that has it open: a file that a seal creates meanwhile makes a pass over the
+    /// folder fail, so it is repeated.
+    pub fn remove_data_dir(&self) {
+        for _ in 0..1000 {
+            match std::fs::remove_dir_all(self.data_dir()) {
+                Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+                ended => return ended.unwrap(),
+            }
+        }
+        panic!("{} is never empty", self.data_dir().display());
+    }
+
     /// A command that runs here, with nothing of this process' environment but the way to programs.
     pub fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(program());

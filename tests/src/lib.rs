@@ -3,7 +3,9 @@
 // All of this is code of tests, where a panic is how a check fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod attack;
 pub mod binary;
+pub mod fuzz;
 pub mod needs;
 pub mod provider;
 pub mod random;

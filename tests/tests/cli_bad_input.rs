@@ -189,17 +189,39 @@ fn an_import_of_something_else_says_the_line() {
     import(b"\xff\xfe\n", "line 1");
     let mut lines: Vec<_> = export.lines().map(str::to_owned).collect();
     lines[3].truncate(40);
+    // Not even what is left of it is imported where a line cannot be read.
     import(lines.join("\n").as_bytes(), "line 4");
     // A record that is missing, or was changed.
     let mut lines: Vec<_> = export.lines().collect();
     lines.remove(3);
+    let forced = ["import", "bad.jsonl", "--allow-incomplete", "--data-dir", "other"];
     bad.scene.write("bad.jsonl", lines.join("\n"));
-    bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("is due");
+    bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
+    bad.refused(forced, 3).says("is due");
     bad.scene.write("bad.jsonl", export.replace("\"input\":\"\"", "\"input\":\"changed\""));
-    let changed = Running::start(bad.scene.command(["import", "bad.jsonl", "--data-dir", "other"])).end();
+    bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
+    let changed = Running::start(bad.scene.command(forced)).end();
     changed.code(3).silent().says("does not follow");
     assert_eq!(bad.scene.run("--data-dir other threads --json").ok().stdout, "[]\n");
     bad.untouched();
+}
+
+#[test]
+fn export_that_is_cut_is_refused_unless_asked_for() {
+    let scene = Scene::new();
+    scene.write("good.yaml", GOOD);
+    scene.run("run good.yaml").ok();
+    scene.run("run good.yaml").ok();
+    scene.run("export --all -o whole.jsonl").ok();
+    let whole = fs::read_to_string(scene.file("whole.jsonl")).unwrap();
+    // A whole line less: every line that is left is sound.
+    let lines: Vec<_> = whole.lines().collect();
+    scene.write("cut.jsonl", lines[..lines.len() - 2].join("\n"));
+    let refused = scene.run("import cut.jsonl --data-dir other").code(3);
+    refused.says("does not end with its trailer").says("--allow-incomplete");
+    assert_eq!(scene.run("--data-dir other threads --json").ok().stdout, "[]\n", "nothing of it was imported");
+    scene.run("import cut.jsonl --data-dir other --allow-incomplete").ok();
+    scene.run("import whole.jsonl --data-dir third").ok().says("2 threads");
 }
 
 #[test]

@@ -14,7 +14,6 @@ use rethread_events::tool::Recovery;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::schema::Arguments;
 use crate::tool::Answer;
@@ -41,7 +40,7 @@ impl Registered {
     }
 
     /// Makes one attempt. Ends with the tool's answer, or an error, at the latest [`GRACE`] after the time is up
-    /// (twice that time if all places are taken at first). Dropping it calls the tool off.
+    /// (beside its wait for a permit, see [`ToolContext::permits`]). Dropping it calls the tool off.
     pub(crate) async fn call(self: Arc<Self>, arguments: Value, cx: ToolContext) -> Answer {
         let progress = cx.progress.clone();
         let answer = self.attempt(arguments, cx).await;
@@ -55,7 +54,7 @@ impl Registered {
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
         cx.timeout = Some(timeout);
         // The context keeps the place as well: for a thread that goes on when this future is gone.
-        let place = Arc::new(self.place(&cx.cancel, timeout).await?);
+        let place = Arc::new(self.place(&cx, timeout).await?);
         cx.hold(Arc::clone(&place));
 
         // A token of its own, so that the end of this call's time does not call off what else hangs on the caller's.
@@ -87,10 +86,12 @@ impl Registered {
         }
     }
 
-    async fn place(&self, cancel: &CancellationToken, wait: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
+    async fn place(&self, cx: &ToolContext, timeout: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(permit);
         }
+        let wait = cx.permits.as_ref().map_or(timeout, |permits| permits.wait_max);
+        let observer = cx.permits.as_ref().map(|permits| &permits.observer);
         let busy = || {
             ExecutionError::retryable(
                 ErrorKind::Overloaded,
@@ -102,13 +103,20 @@ impl Registered {
                 ),
             )
         };
-        tokio::select! {
+        if let Some(observer) = observer {
+            observer.wait_begins();
+        }
+        let permit = tokio::select! {
             permit = Arc::clone(&self.places).acquire_owned() => permit.map_err(|_| busy()),
-            () = cancel.cancelled() => {
+            () = cx.cancel.cancelled() => {
                 Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it began"))
             }
             () = sleep(wait) => Err(busy()),
+        };
+        if let Some(observer) = observer {
+            observer.wait_ends();
         }
+        permit
     }
 
     fn finish(&self, ended: Result<Answer, Panic>, can_read_more: bool) -> Answer {

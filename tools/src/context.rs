@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::thread::PermitObserver;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,15 @@ pub struct ToolContext {
     /// How a tool asks a person in the middle of a call.
     pub ask: Option<Arc<dyn AskPerson>>,
     begun: Arc<AtomicBool>,
+    pub(crate) permits: Option<PermitsOf>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// How a call waits for a permit.
+#[derive(Clone)]
+pub(crate) struct PermitsOf {
+    pub(crate) observer: Arc<dyn PermitObserver>,
+    pub(crate) wait_max: Duration,
 }
 
 impl ToolContext {
@@ -56,6 +65,7 @@ impl ToolContext {
             outputs: None,
             ask: None,
             begun: Arc::default(),
+            permits: None,
             permit: None,
         }
     }
@@ -113,6 +123,14 @@ impl ToolContext {
     #[must_use]
     pub fn ask(mut self, ask: Arc<dyn AskPerson>) -> Self {
         self.ask = Some(ask);
+        self
+    }
+
+    /// Sets who follows the wait for one of the tool's permits, and how long the call waits for one. Unless set it waits
+    /// as long as the attempt may take.
+    #[must_use]
+    pub fn permits(mut self, observer: Arc<dyn PermitObserver>, wait_max: Duration) -> Self {
+        self.permits = Some(PermitsOf { observer, wait_max });
         self
     }
 

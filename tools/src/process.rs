@@ -112,7 +112,7 @@ struct Shared {
     /// Where the records lie, when they are kept.
     folder: Option<PathBuf>,
     /// Locked as long as this is there, so that two runtimes do not take each other's processes for lost ones.
-    _lock: Option<File>,
+    lock: Option<File>,
     /// Where processes are watched, whichever runtime a call came from.
     runtime: Option<Handle>,
     commands: CommandOptions,
@@ -143,6 +143,10 @@ struct Starting {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.stop.cancel();
+        // Closing the file is not enough: a process that is just being started has a copy of it for a moment.
+        if let Some(Err(error)) = self.lock.as_ref().map(File::unlock) {
+            tracing::debug!(%error, "the lock of the processes was not released");
+        }
     }
 }
 
@@ -205,7 +209,7 @@ impl Processes {
         let table = Mutex::new(Table { old, ..Table::default() });
         let (folder, lock) = folder.unzip();
         let (runtime, stop) = (Handle::try_current().ok(), CancellationToken::new());
-        Self(Arc::new(Shared { folder, _lock: lock, runtime, commands, options, stop, table }))
+        Self(Arc::new(Shared { folder, lock, runtime, commands, options, stop, table }))
     }
 
     /// Ends all processes of an owner, those included that are being started, for example when its thread has ended.

@@ -211,11 +211,12 @@ impl Registry {
         Ok(catalogue)
     }
 
-    /// Makes one attempt at one call: checks the arguments against the schema, waits for a free place
+    /// Makes one attempt at one call: checks the arguments against the schema, waits for a permit
     /// (`concurrency_max`), runs the tool and keeps its limits. It never panics, whatever the tool does.
     ///
     /// The future stands alone (`'static`), must be polled inside a tokio runtime with timers, and ends at the latest
-    /// half a second after the tool's time is up, plus the same time again if it had to wait for a place. When the
+    /// half a second after the tool's time is up. Its time begins when it has its permit; [`ToolContext::permits`] says how
+    /// long it waits for one. When the
     /// time is up or `cx.cancel` is cancelled, the tool is told and has half a second to end by itself; an answer it
     /// gives then still counts. Dropping the future calls the tool off at once.
     ///

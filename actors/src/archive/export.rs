@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ArchiveError;
+use super::trailer::Trailer;
 use crate::error::RuntimeError;
 use crate::family;
 use crate::load;
@@ -25,11 +26,15 @@ impl Runtime {
     /// # Errors
     /// When the log or the file fails. What was written until then is whole lines.
     pub async fn export(&self, id: ThreadId, to: impl Write + Send + 'static) -> Result<u64, ArchiveError> {
-        self.exporter(to).thread(id).await
+        let mut exporter = self.exporter(to);
+        let n_events = exporter.thread(id).await?;
+        exporter.finish().await?;
+        Ok(n_events)
     }
 
     /// Writes several threads into one export, where nothing is written twice. It holds what the log had when this was
-    /// called, so that threads which are at work fit together.
+    /// called, so that threads which are at work fit together. [`Exporter::finish`] ends it: an export without its last
+    /// line is refused by an import.
     pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
         Exporter {
             runtime: self.clone(),
@@ -39,6 +44,7 @@ impl Runtime {
                 named: BTreeSet::new(),
                 written: BTreeSet::new(),
                 missing: None,
+                trailer: Trailer::default(),
             }),
         }
     }
@@ -59,6 +65,7 @@ struct Work {
     written: BTreeSet<ThreadId>,
     /// What could not be read of what events name, where that is left out.
     missing: Option<Vec<Hash>>,
+    trailer: Trailer,
 }
 
 impl std::fmt::Debug for Exporter {
@@ -82,15 +89,33 @@ impl Exporter {
         self.work.as_ref().and_then(|work| work.missing.as_deref()).unwrap_or_default()
     }
 
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// When the file fails, or an earlier write was given up in the middle.
+    pub async fn finish(mut self) -> Result<(), ArchiveError> {
+        let mut work = self.take()?;
+        let written = move || -> io::Result<()> {
+            let line = work.trailer.line()?;
+            work.to.write_all(&line)?;
+            work.to.write_all(b"\n")?;
+            work.to.flush()
+        };
+        Ok(self.runtime.blocking(written).await??)
+    }
+
+    fn take(&mut self) -> Result<Work, ArchiveError> {
+        let given_up = || io::Error::other("an earlier write to this export was given up in the middle");
+        Ok(self.work.take().ok_or_else(given_up)?)
+    }
+
     /// Writes a thread, the threads it inherits from and its branches, unless they were written before. Answers with the number of
     /// events.
     ///
     /// # Errors
     /// As [`Runtime::export`]; `NoThread` for one that began after the exporter was made. Another thread can be written after a thread that failed.
     pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ArchiveError> {
-        let Some(mut work) = self.work.take() else {
-            return Err(io::Error::other("an earlier write to this export was given up in the middle").into());
-        };
+        let mut work = self.take()?;
         let store = self.runtime.store().clone();
         let (work, written) = self
             .runtime
@@ -151,22 +176,24 @@ fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<
             for thing in named_by(thread, &event.event) {
                 if work.named.insert(thing) {
                     match (thing_json(store, thing), &mut work.missing) {
-                        (Ok(json), _) => write_line(&mut work.to, &json)?,
+                        (Ok(json), _) => write_line(&mut work.to, &mut work.trailer, &json)?,
                         (Err(RuntimeError::Store(_)), Some(missing)) => missing.push(thing.hash()),
                         (Err(error), _) => return Err(error.into()),
                     }
                 }
             }
-            write_line(&mut work.to, &event)?;
+            write_line(&mut work.to, &mut work.trailer, &event)?;
             n_events += 1;
         }
     }
     Ok(n_events)
 }
 
-fn write_line(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *to, value)?;
-    to.write_all(b"\n")
+fn write_line(to: &mut impl Write, trailer: &mut Trailer, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    trailer.add(&line);
+    line.push(b'\n');
+    to.write_all(&line)
 }
 
 /// Something that an event names by its hash.

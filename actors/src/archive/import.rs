@@ -1,6 +1,6 @@
 //! Threads back into a log.
 
-use std::io::{self, BufRead};
+use std::io::{BufRead, Seek};
 use std::sync::Arc;
 
 use rethread_events::event::Event;
@@ -11,15 +11,13 @@ use rethread_store::{ForkPoint, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
 use super::ArchiveError;
+use super::trailer::{check_complete, each_line, is_trailer};
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
 use crate::imported;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
-
-/// The longest line that is read, in bytes: an event of the largest payload, escaped.
-const LINE_BYTES_MAX: u64 = 200 << 20;
 
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -33,16 +31,32 @@ pub struct Imported {
 }
 
 impl Runtime {
-    /// Reads what [`Runtime::export`] wrote. Threads that are there already with the same events are passed over.
-    /// Nothing goes on by itself, also not when a runtime starts on the log again: an imported thread that had not ended
-    /// is a copy, and waits until somebody tells it something or waits for it.
+    /// Reads what [`Runtime::export`] wrote, after a check that it is whole. Threads that are there already with the same
+    /// events are passed over. Nothing goes on by itself, also not when a runtime starts on the log again: an imported
+    /// thread that had not ended is a copy, and waits until somebody tells it something or waits for it.
     ///
     /// # Errors
-    /// With the number of the line. The threads before it are in the log, the one it belongs to is not.
-    pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
+    /// With the number of the line. `Incomplete`: nothing was imported. Otherwise the threads before the line are in the
+    /// log, the one it belongs to is not.
+    pub async fn import(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ArchiveError> {
+        self.imported(move |store, definitions| import(store, definitions, from)).await
+    }
+
+    /// The same without the check: for an export of a version that wrote no trailer, or for what is left of a file.
+    ///
+    /// # Errors
+    /// As [`Runtime::import`].
+    pub async fn import_incomplete(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
+        self.imported(move |store, definitions| Importer::new(store, definitions).read(from)).await
+    }
+
+    async fn imported(
+        &self,
+        import: impl FnOnce(&dyn Store, &Definitions) -> Result<Imported, ArchiveError> + Send + 'static,
+    ) -> Result<Imported, ArchiveError> {
         let inner = self.inner().clone();
         self.blocking(move || {
-            let imported = import(&*inner.store, &inner.definitions, from);
+            let imported = import(&*inner.store, &inner.definitions);
             inner.imported.read(&*inner.store).map_err(RuntimeError::from)?;
             imported
         })
@@ -54,9 +68,25 @@ impl Runtime {
 pub(crate) fn import(
     store: &dyn Store,
     definitions: &Definitions,
-    from: impl BufRead,
+    mut from: impl BufRead + Seek,
 ) -> Result<Imported, ArchiveError> {
-    Importer { store, definitions, line: 0, stream: Vec::new(), done: Imported::default() }.read(from)
+    let complete = check_complete(&mut from);
+    from.rewind()?;
+    if let Err(incomplete) = complete {
+        // A line that is no part of an export at all says more.
+        each_line(&mut from, check_line)?;
+        return Err(incomplete);
+    }
+    Importer::new(store, definitions).read(from)
+}
+
+fn check_line(line: u64, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let wrong = |what: String| ArchiveError::Line { line, what };
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
+    if !["workflow", "blob", "end"].iter().any(|key| value.get(key).is_some()) {
+        RecordedEvent::from_json(&value).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(())
 }
 
 struct Importer<'a> {
@@ -67,24 +97,18 @@ struct Importer<'a> {
     done: Imported,
 }
 
-impl Importer<'_> {
+impl<'a> Importer<'a> {
+    fn new(store: &'a dyn Store, definitions: &'a Definitions) -> Self {
+        Self { store, definitions, line: 0, stream: Vec::new(), done: Imported::default() }
+    }
+
     fn read(mut self, mut from: impl BufRead) -> Result<Imported, ArchiveError> {
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            self.line += 1;
-            let n = io::Read::take(&mut from, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
-            if n == 0 {
-                self.write_stream()?;
-                return Ok(self.done);
-            }
-            if n as u64 > LINE_BYTES_MAX {
-                return Err(self.wrong(format!("longer than {LINE_BYTES_MAX} bytes")));
-            }
-            if !line.trim_ascii().is_empty() {
-                self.take(&line)?;
-            }
-        }
+        self.line = each_line(&mut from, |number, line| {
+            self.line = number;
+            if is_trailer(line) { Ok(()) } else { self.take(line) }
+        })?;
+        self.write_stream()?;
+        Ok(self.done)
     }
 
     fn wrong(&self, what: impl ToString) -> ArchiveError {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use rethread_events::ids::Position;
-use rethread_events::thread::{Input, Rejected, Surroundings, Thread};
+use rethread_events::thread::{Input, NoWaits, Rejected, Surroundings, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::Filter;
 
@@ -14,7 +14,7 @@ use crate::error::RuntimeError;
 use crate::family::Replacement;
 use crate::inner::Inner;
 use crate::load;
-use crate::runtime::Runtime;
+use crate::thread_handle::ThreadHandle;
 
 /// How long the thread that takes the place of a branch may take to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ pub(super) fn of_branches(
             Some(workflow) => workflow.clone(),
             None => inner.definitions.of(thread, &state)?,
         };
-        let around = Surroundings { now: Inner::now(), tools: inner, models: inner };
+        let around = Surroundings { now: Inner::now(), tools: inner, models: inner, permits: &NoWaits };
         let tried = Thread::resume(state, workflow).note(Input::Respond { interaction, data: data.clone() }, &around);
         tried.map_err(|error| RuntimeError::of_step(thread, error))?;
         given.push(ForkAnswer { thread: branch.by.child, interaction, answer: data });
@@ -54,12 +54,12 @@ pub(super) fn of_branches(
 }
 
 /// Gives an answer to a thread that begins behind that position.
-pub(super) async fn give(runtime: &Runtime, answer: ForkAnswer, behind: Position) -> Result<(), RuntimeError> {
+pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, behind: Position) -> Result<(), RuntimeError> {
     let ForkAnswer { thread, interaction, answer } = answer;
     let filter = Filter { threads: vec![thread], ..Filter::default() };
-    let mut begun = runtime.store().subscribe(behind, filter);
+    let mut begun = parent.store().subscribe(behind, filter);
     match tokio::time::timeout(BEGIN_MAX, begun.next()).await {
-        Ok(Some(Ok(_))) => runtime.thread(thread).respond(interaction, answer).await,
+        Ok(Some(Ok(_))) => parent.sibling(thread).respond(interaction, answer).await,
         Ok(Some(Err(error))) => Err(error.into()),
         Ok(None) => Err(RuntimeError::ShuttingDown),
         Err(_) => Err(RuntimeError::ActorStopped(thread)),

@@ -87,7 +87,7 @@ impl ThreadActor {
 
     /// Why an answer cannot be taken: the tool that asked does not run in this process, so that nobody would hear it.
     pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
-        let (Mode::Live(live), Input::Respond { interaction, .. }) = (&self.mode, input) else { return None };
+        let (Mode::Live(live), Input::Respond { interaction, .. }) = (&self.mode, input.given()) else { return None };
         if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }
     }
 }

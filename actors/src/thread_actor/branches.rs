@@ -1,13 +1,15 @@
 //! What the actor of a thread does about the branches that it owns, and about the thread whose branch it is.
 
 use actix::prelude::*;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, join_all};
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::{BranchOutcome, Effect, Fan, Input, State};
 
 use super::kept::Waiting;
-use super::live::Mode;
-use super::{Tell, ThreadActor};
+use super::live::{Live, Mode};
+use super::{Reply, Tell, ThreadActor};
 use crate::branches::{self, End, Wanted};
 use crate::error::RuntimeError;
 
@@ -78,6 +80,15 @@ pub(crate) struct PauseLike {
     pub(crate) owner_is_paused: bool,
 }
 
+/// Replies when everything that the thread decided so far is durable, and its branches have recorded what follows for
+/// them from it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Settle(pub(crate) Reply);
+
+/// Completes when branches have recorded what events of their parent mean for them.
+pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
+
 /// What events of a thread mean for its branches, once they are durable.
 #[derive(Default)]
 pub(super) struct ForBranches {
@@ -132,19 +143,36 @@ impl ThreadActor {
         }
     }
 
-    pub(super) fn branches_follow(&self, follows: ForBranches) {
-        let Mode::Live(live) = &self.mode else {
+    pub(super) fn branches_follow(&mut self, follows: ForBranches, ctx: &mut Context<Self>) {
+        let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        for child in follows.not_needed {
-            let told = branches::cancel(self.inner.clone(), child);
-            actix_rt::spawn(self.inner.telling.track_future(told));
-        }
+        let inner = &self.inner;
+        let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(inner.clone(), child).boxed());
+        let mut follow: Vec<_> = cancelled.collect();
         if let Some(paused) = follows.paused {
-            for run in live.thread.state().fan().into_iter().flat_map(Fan::running) {
-                let told = branches::pause(self.inner.clone(), run.child, paused);
-                actix_rt::spawn(self.inner.telling.track_future(told));
-            }
+            let running = live.thread.state().fan().into_iter().flat_map(Fan::running);
+            follow.extend(running.map(|run| branches::pause(inner.clone(), run.child, paused).boxed()));
+        }
+        if follow.is_empty() {
+            return;
+        }
+        follow.extend(live.follow.take().map(FutureExt::boxed));
+        let all = join_all(follow).map(drop).boxed().shared();
+        live.follow = Some(all.clone());
+        actix_rt::spawn(inner.telling.track_future(all.clone()));
+        if follows.paused.is_some() {
+            live.n_pause_changes += 1;
+            let life = self.life;
+            // The actor handles its mailbox first: what these branches reported before they replied is known then.
+            ctx.spawn(all.into_actor(self).map(move |(), actor, ctx| {
+                if let Mode::Live(live) = &mut actor.mode
+                    && actor.life == life
+                {
+                    live.n_pause_changes -= 1;
+                    actor.rest(ctx);
+                }
+            }));
         }
     }
 
@@ -191,7 +219,7 @@ impl ThreadActor {
         let Mode::Live(live) = &self.mode else {
             return false;
         };
-        let Some(fan) = live.thread.state().fan() else {
+        let Some(fan) = live.thread.state().fan().filter(|_| live.n_pause_changes == 0) else {
             return false;
         };
         let mut running = fan.running().peekable();
@@ -284,6 +312,37 @@ impl Handler<Owns> for ThreadActor {
         };
         self.rest(ctx);
         Some(answer)
+    }
+}
+
+impl Live {
+    /// Sends replies about what is durable, after the branches have recorded what follows for them: a command about a
+    /// thread ends when its whole family has recorded it.
+    pub(super) fn reply(&self, replies: Vec<Reply>, position: Option<Position>) {
+        let send = move || replies.into_iter().for_each(|reply| drop(reply.send(Ok(position))));
+        match &self.follow {
+            Some(follow) if follow.peek().is_none() => drop(actix_rt::spawn(follow.clone().map(|()| send()))),
+            _ => send(),
+        }
+    }
+
+    /// Replies when everything so far is durable.
+    pub(super) fn reply_when_durable(&mut self, reply: Reply) {
+        match self.under_way.back_mut() {
+            Some(last) => last.replies.push(reply),
+            None => self.reply(vec![reply], None),
+        }
+    }
+}
+
+impl Handler<Settle> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, Settle(reply): Settle, ctx: &mut Context<Self>) {
+        if let Mode::Live(live) = &mut self.mode {
+            live.reply_when_durable(reply);
+        }
+        self.rest(ctx);
     }
 }
 

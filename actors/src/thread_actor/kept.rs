@@ -1,7 +1,7 @@
 //! What outlives a machine that was thrown away because the log had no room for its events: the work it began, and
 //! what that work said since.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use actix::SpawnHandle;
 use rethread_events::ids::{CallId, Position, Seq};
 use rethread_events::thread::Input;
 use serde::Serialize;
-use tokio_util::sync::DropGuard;
 
 use super::Reply;
 use super::asking::Asking;
+use crate::permit_waits::RunningCalls;
 
 /// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
@@ -84,7 +84,7 @@ pub(super) struct Waiting {
 #[derive(Default)]
 pub(super) struct Kept {
     /// The work that goes on; dropping an entry calls it off.
-    pub(super) running: HashMap<Key, DropGuard>,
+    pub(super) running: RunningCalls,
     /// Tools among it that wait for answers of people.
     pub(super) asking: Asking,
     /// What is to be told, in order.
@@ -97,7 +97,7 @@ pub(super) struct Kept {
 impl Kept {
     /// Of the work of a machine whose events from `end` on are void, that which the log knows of. The seqs of other
     /// calls will be those of other events.
-    pub(super) fn before(end: Seq, mut running: HashMap<Key, DropGuard>, mut asking: Asking) -> Self {
+    pub(super) fn before(end: Seq, mut running: RunningCalls, mut asking: Asking) -> Self {
         running.retain(|(call, _), _| call.0 < end);
         asking.retain(|question, _| question.0 < end);
         Self { running, asking, ..Self::default() }
@@ -139,6 +139,7 @@ impl Kept {
 /// The call that an input is about.
 pub(super) fn key_of(input: &Input) -> Option<Key> {
     match input {
+        Input::By { input, .. } => key_of(input),
         Input::ModelAnswered { call, attempt, .. }
         | Input::ModelFailed { call, attempt, .. }
         | Input::ModelTryFailed { call, attempt, .. }
@@ -170,18 +171,19 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
 
 /// Whether nothing more comes from the work that said this.
 fn is_last(input: &Input) -> bool {
-    !is_aside(input) && !matches!(input, Input::ModelProgress { .. })
+    !is_aside(input) && !matches!(input.given(), Input::ModelProgress { .. })
 }
 
 /// Whether the answer is whole without it.
 fn is_aside(input: &Input) -> bool {
-    matches!(input, Input::ToolProgress { .. } | Input::ModelTryFailed { .. })
+    matches!(input.given(), Input::ToolProgress { .. } | Input::ModelTryFailed { .. })
 }
 
 /// How much memory an input takes, roughly.
 fn bytes_of(input: &Input) -> usize {
     INPUT_BYTES
         + match input {
+            Input::By { input, .. } => bytes_of(input),
             Input::ModelAnswered { answer, .. } => json_bytes(&answer.message),
             Input::ModelFailed { error, .. }
             | Input::ModelTryFailed { error, .. }

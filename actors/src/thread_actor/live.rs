@@ -5,13 +5,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use actix::prelude::*;
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::Thread;
-use tokio_util::sync::DropGuard;
 
 use super::asking::Asking;
-use super::kept::{Kept, Key, Said};
+use super::branches::BranchesFollow;
+use super::kept::{Kept, Said};
 use super::{Begin, Reply};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
+use crate::permit_waits::RunningCalls;
 use crate::snapshots;
 
 pub(super) enum Mode {
@@ -38,7 +39,7 @@ pub(super) struct Live {
     /// The first append that was refused, while the answers to those before it are on their way.
     pub(super) refused: Option<(Seq, RuntimeError)>,
     /// What was begun; dropping an entry calls the work off.
-    pub(super) running: HashMap<Key, DropGuard>,
+    pub(super) running: RunningCalls,
     /// Tools that run and wait for answers of people.
     pub(super) asking: Asking,
     /// The fork that the next two are about: the next round of a loop has branches of the same numbers.
@@ -47,6 +48,10 @@ pub(super) struct Live {
     pub(super) branches: HashSet<u32>,
     /// Those of them that are at rest themselves.
     pub(super) resting: HashSet<u32>,
+    /// What branches have not recorded yet of what durable events mean for them.
+    pub(super) follow: Option<BranchesFollow>,
+    /// Pauses and ends of pauses that not all branches have recorded. Until then no branch counts as resting.
+    pub(super) n_pause_changes: usize,
     /// Whether the owner of this branch takes it to be at rest.
     pub(super) told_rests: Option<bool>,
     /// When something is next to happen by itself.
@@ -93,11 +98,13 @@ impl Live {
             positions: HashMap::new(),
             under_way: VecDeque::new(),
             refused: None,
-            running: HashMap::new(),
+            running: RunningCalls::default(),
             asking: Asking::new(),
             fork: None,
             branches: HashSet::new(),
             resting: HashSet::new(),
+            follow: None,
+            n_pause_changes: 0,
             told_rests: None,
             next_due: None,
             alarm: None,

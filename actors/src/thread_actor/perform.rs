@@ -12,6 +12,7 @@ use super::{ThreadActor, question};
 use crate::inner::Inner;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
+use crate::permit_waits::PermitWaits;
 use crate::processor::ProcessorContext;
 use crate::spans::Spans;
 use crate::strategy::StrategyContext;
@@ -32,6 +33,7 @@ impl Begins<'_> {
         live: &Live,
         effect: Effect,
         cancel: CancellationToken,
+        waits: Arc<PermitWaits>,
         thread: Addr<ThreadActor>,
     ) -> bool {
         let (inner, id, key) = (self.inner, self.id, effect.key());
@@ -45,12 +47,12 @@ impl Begins<'_> {
                     return false;
                 };
                 let span = span("model", &inner.models.name_of(&request.execution.model));
-                slot.llm.do_send(CallModel { thread, id, call, request, cancel, span });
+                slot.llm.do_send(CallModel { thread, id, call, request, cancel, waits, span });
             }
             Effect::CallTool(run) => {
                 let workspace = live.thread.state().workspace().map(str::to_owned);
                 let span = span("tool", run.name.as_str());
-                slot.tools.do_send(CallTool { thread, id, run, workspace, cancel, span });
+                slot.tools.do_send(CallTool { thread, id, run, workspace, cancel, waits, span });
             }
             Effect::RunBranch(_) => return false,
             Effect::AskPerson(ask) => {

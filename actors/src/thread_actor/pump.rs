@@ -6,7 +6,8 @@ use rethread_events::thread::{Effect, Input};
 use tokio_util::sync::CancellationToken;
 
 use super::live::Mode;
-use super::{Tell, ThreadActor, perform};
+use super::{PermitGranted, Tell, ThreadActor, perform};
+use crate::permit_waits::{PermitWaits, RunningCall};
 use crate::{snapshots, timers};
 
 impl ThreadActor {
@@ -23,7 +24,7 @@ impl ThreadActor {
         let effects = live.thread.effects();
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
-        let mut next = live.thread.state().next_deadline();
+        let mut next = live.thread.state().next_deadline_with(&live.running);
         // Nothing runs ahead of the disk while a state is to be kept, which it can be only when all is durable.
         let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
         if goes_on {
@@ -36,10 +37,13 @@ impl ThreadActor {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
                 } else if runs_ahead && effect.may_be_repeated() || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
+                    let address = ctx.address();
+                    let n_waiting = self.inner.counters.n_waiting(matches!(effect, Effect::CallTool(_)));
+                    let waits = PermitWaits::new(n_waiting, move || address.do_send(PermitGranted));
                     let begins =
                         perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
-                    if begins.perform(live, effect.clone(), token.clone(), ctx.address()) {
-                        live.running.insert(key, token.drop_guard());
+                    if begins.perform(live, effect.clone(), token.clone(), waits.clone(), ctx.address()) {
+                        live.running.insert(key, RunningCall { _cancel: token.drop_guard(), waits });
                     }
                 }
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix::Addr;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::principal::Principal;
 use rethread_events::thread::Input;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
@@ -36,7 +37,7 @@ pub(super) fn put(
         let answer = answer.and_then(|answer| answer.map_err(failed));
         span.ends(&answer, json_of);
         let input = match answer {
-            Ok(data) => Input::Respond { interaction, data },
+            Ok(data) => Input::Respond { interaction, data }.by(Some(Principal::Handler)),
             Err(error) => Input::InteractionFailed { interaction, detail: error.message },
         };
         let (reply, rejected) = oneshot::channel();

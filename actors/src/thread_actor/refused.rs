@@ -15,9 +15,15 @@ use crate::inner::Inner;
 /// How long to wait before a log that had no room is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether there will be room again.
+/// Whether the same may succeed when it is decided anew.
 fn is_for_now(error: &RuntimeError) -> bool {
-    matches!(error, RuntimeError::Store(StoreError::Full { .. } | StoreError::Busy { .. }))
+    match error {
+        // The log is where the machine thought it was: an append of somebody else to the thread was refused, for example
+        // a start with an id that is taken, and this one was queued behind it.
+        RuntimeError::Store(StoreError::Conflict { expected, actual, .. }) => expected == actual,
+        RuntimeError::Store(error) => error.is_temporary(),
+        _ => false,
+    }
 }
 
 impl ThreadActor {

@@ -18,7 +18,12 @@ impl ThreadActor {
             return;
         };
         let now = live.now();
-        let wait = live.thread.waits_for(&Surroundings { now, tools: &*self.inner, models: &*self.inner });
+        let wait = live.thread.waits_for(&Surroundings {
+            now,
+            tools: &*self.inner,
+            models: &*self.inner,
+            permits: &live.running,
+        });
         if wait == Wait::Itself && !live.halting && !self.inner.observing {
             // One that goes on and on by itself has always something under way, and a state with that is none to keep:
             // now and then it waits until all of it is durable.

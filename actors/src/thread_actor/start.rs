@@ -6,7 +6,8 @@ use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Hash, Position, Seq};
 use rethread_events::json::Json;
-use rethread_events::thread::{Input, StepError, Surroundings, Thread};
+use rethread_events::principal::Principal;
+use rethread_events::thread::{Input, NoWaits, StepError, Surroundings, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
@@ -26,7 +27,7 @@ impl ThreadActor {
             Begin::New { .. } => clock,
             Begin::Fork { parent, .. } => parent.time_at(clock),
         };
-        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &NoWaits };
         let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
                 let made = Thread::begin(self.id, workflow, started, &around).map_err(RuntimeError::from);
@@ -35,10 +36,11 @@ impl ThreadActor {
             Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
                 self.spans.is_at(&parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
-                let made = Thread::fork(self.id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
+                let by = fork.by.clone();
+                let made = Thread::fork(self.id, &parent, *fork, workflow, &around).map_err(RuntimeError::from);
                 let made = made.and_then(|(thread, events)| {
                     let goes_on = !self.inner.observing;
-                    answered(thread, events, answers, goes_on, &around)
+                    answered((thread, events), answers, by.as_ref(), goes_on, &around)
                         .map_err(|error| RuntimeError::of_step(parent.thread(), error))
                 });
                 (made, point, trace, reply)
@@ -98,7 +100,7 @@ impl ThreadActor {
         let mut thread = Thread::resume(loaded.state, workflow);
         let clock = Inner::now();
         let now = thread.state().time_at(clock);
-        let around = Surroundings { now: clock, tools: &*self.inner, models: &*self.inner };
+        let around = Surroundings { now: clock, tools: &*self.inner, models: &*self.inner, permits: &kept.running };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
         let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };
@@ -130,9 +132,9 @@ impl ThreadActor {
 
 /// A fork that was begun, with the answers to questions that it inherits.
 fn answered(
-    mut thread: Thread,
-    mut events: Vec<Event>,
+    (mut thread, mut events): (Thread, Vec<Event>),
     answers: Vec<(CallId, Json)>,
+    by: Option<&Principal>,
     goes_on: bool,
     around: &Surroundings<'_>,
 ) -> Result<(Thread, Vec<Event>), StepError> {
@@ -141,7 +143,7 @@ fn answered(
         if let Some(rejected) = asking::left(thread.state(), interaction) {
             return Err(rejected.into());
         }
-        let told = Input::Respond { interaction, data };
+        let told = Input::Respond { interaction, data }.by(by.cloned());
         events.extend(if goes_on { thread.step(told, around)? } else { thread.note(told, around)? });
     }
     Ok((thread, events))

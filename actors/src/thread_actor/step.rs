@@ -70,7 +70,7 @@ impl ThreadActor {
             })
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
-        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner };
+        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &live.running };
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
         let goes_on = !self.inner.observing && !live.halting;
         let stepped = if goes_on { live.thread.step(input, &around) } else { live.thread.note(input, &around) };
@@ -78,10 +78,7 @@ impl ThreadActor {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
                     // What it found unchanged must be durable before anybody relies on it.
-                    match live.under_way.back_mut() {
-                        Some(last) => last.replies.push(reply),
-                        None => drop(reply.send(Ok(None))),
-                    }
+                    live.reply_when_durable(reply);
                 }
             }
             Ok(events) => {
@@ -150,7 +147,7 @@ impl ThreadActor {
             Ok(appended) => {
                 actor.inner.counters.appended(&tally);
                 // First: a thread that has ended leaves with what follows.
-                actor.branches_follow(follows);
+                actor.branches_follow(follows, ctx);
                 actor.tell_tools(told);
                 actor.appended(end, &appended, expected, &opened, ctx);
             }
@@ -174,9 +171,7 @@ impl ThreadActor {
         }
         // The store answers in order, but several answers may arrive before this actor is polled again.
         while let Some(append) = live.under_way.pop_front_if(|append| append.end <= end) {
-            for reply in append.replies {
-                let _ = reply.send(Ok(Some(appended.last_position)));
-            }
+            live.reply(append.replies, Some(appended.last_position));
         }
         self.settle_refusal(ctx);
         self.pump(ctx);

@@ -41,7 +41,7 @@ pub(crate) fn shortened(lines: &[Line], n: usize) -> Vec<String> {
 /// The steps of a thread and its branches, each at most so wide, below a line that says what stands where.
 pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<Line>) {
     let began = told.runs.began.unwrap_or(told.runs.last_at);
-    let has_cost = told.runs.results().any(|result| result.metadata.cost_nanousd.is_some());
+    let has_cost = told.runs.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
     let mut lines = Lines { began, width, has_cost, lines: Vec::new() };
     lines.thread(told, 0);
     let cost = if has_cost { format!("{:>9}", "COST") } else { String::new() };

@@ -145,7 +145,8 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
         for top in &dearest {
             let usage = &top.call.usage;
             let tokens = usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0);
-            let cost = top.call.cost_nanousd.map_or_else(|| format!("{} tok", count(tokens)), money);
+            let cost =
+                top.call.cost_nanousd.filter(|cost| *cost > 0).map_or_else(|| format!("{} tok", count(tokens)), money);
             text.push_str(&format!("\n{cost:>10}  {}", place(told, top, width)));
         }
     }

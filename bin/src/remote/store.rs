@@ -167,6 +167,25 @@ fn taken(read: Records, next: &AtomicU64) -> Result<Vec<Record>, StoreError> {
     records.ok_or_else(|| unexpected(&"a payload is not base64"))
 }
 
+impl RemoteStore {
+    /// The streams that a filter of `/v1/log/streams` names, page by page.
+    fn pages(&self, after: Option<ThreadId>, filter: &str, limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+        let mut found: Vec<StreamInfo> = Vec::new();
+        while found.len() < limit {
+            let wanted = PAGE.min(limit - found.len());
+            let after = found.last().map(|last| last.thread).or(after);
+            let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+            let page: Streams = self.get(&format!("/v1/log/streams?limit={wanted}{after}{filter}"), "thread", "")?;
+            let n = page.streams.len();
+            found.extend(page.streams.into_iter().map(StreamInfo::from));
+            if n < wanted {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl Store for RemoteStore {
     fn append(&self, _append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
         futures::future::ready(self.looks_only()).boxed()
@@ -198,19 +217,12 @@ impl Store for RemoteStore {
     fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
         let tags: Vec<_> = tags.iter().map(|tag| tag.0.to_string()).collect();
         let tags = if tags.is_empty() { String::new() } else { format!("&tags={}", tags.join(",")) };
-        let mut found: Vec<StreamInfo> = Vec::new();
-        while found.len() < limit {
-            let wanted = PAGE.min(limit - found.len());
-            let after = found.last().map(|last| last.thread).or(after);
-            let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-            let page: Streams = self.get(&format!("/v1/log/streams?limit={wanted}{after}{tags}"), "thread", "")?;
-            let n = page.streams.len();
-            found.extend(page.streams.into_iter().map(StreamInfo::from));
-            if n < wanted {
-                break;
-            }
-        }
-        Ok(found)
+        self.pages(after, &tags, limit)
+    }
+
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        let of = format!("&fork_of={thread}");
+        Ok(self.pages(after, &of, limit)?.into_iter().map(|info| info.thread).collect())
     }
 
     /// Asks the server; when it does not answer, the last that was heard of.
@@ -332,6 +344,10 @@ impl Store for RemoteStore {
             n_records: found["records"].as_u64().unwrap_or(0),
             faults: found["faults"].as_array().into_iter().flatten().map(place).collect(),
         })
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Err(StoreError::Closed)
     }
 
     fn close(&self) -> Result<(), StoreError> {

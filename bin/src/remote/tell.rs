@@ -1,6 +1,6 @@
 //! What threads of a server are told.
 
-use std::io::{BufRead, Read as _};
+use std::io::Read;
 
 use reqwest::Method;
 use rethread::{CallId, Imported, Json, LimitRaised, ThreadHandle, ThreadId};
@@ -42,15 +42,16 @@ impl Client {
     }
 
     /// Brings exported threads into its log.
-    pub(crate) async fn import(&self, mut from: Box<dyn BufRead + Send>) -> Result<Imported, Failure> {
+    pub(crate) async fn import(&self, from: impl Read, allow_incomplete: bool) -> Result<Imported, Failure> {
         let mut bytes = Vec::new();
-        from.by_ref().take(IMPORT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        from.take(IMPORT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > IMPORT_BYTES_MAX {
             let message =
                 format!("an export of more than {IMPORT_BYTES_MAX} bytes is not sent: import it where the log is");
             return Err(Failure::new(INVALID, message));
         }
-        let answer = self.ask(Method::POST, "/v1/import", Some(("application/x-ndjson", bytes))).await?;
+        let path = if allow_incomplete { "/v1/import?allow_incomplete=true" } else { "/v1/import" };
+        let answer = self.ask(Method::POST, path, Some(("application/x-ndjson", bytes))).await?;
         serde_json::from_slice(&answer).map_err(|error| Failure::other(format!("the answer of the server: {error}")))
     }
 

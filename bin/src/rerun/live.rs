@@ -53,7 +53,7 @@ pub(super) async fn go_on(
 async fn imported(open: &OpenArgs, runtime: &Runtime, file: &Path, from: Seq) -> Result<ThreadHandle, Failure> {
     let export = archive::read(file)?;
     let imported = match open.server().await? {
-        Some(server) => server.import(export).await?,
+        Some(server) => server.import(export, false).await?,
         None => runtime.import(export).await?,
     };
     let mut threads = Vec::new();

@@ -4,26 +4,40 @@ use std::io::Cursor;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::ArchiveError;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
+use super::extract::Asked;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Imported;
 use super::server::Shared;
 
+/// How to read an export.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ImportQuery {
+    /// Import what there is of an export that was cut, or that an older version wrote
+    allow_incomplete: bool,
+}
+
 /// Brings threads into the log that `rethread export` wrote, as JSON lines. Threads that are there already with the same
 /// events are passed over. Nothing goes on by itself.
 #[utoipa::path(post, path = "/v1/import", tag = "log", operation_id = "import_threads",
+    params(ImportQuery),
     request_body(content((String = "application/x-ndjson"))),
     responses(
         (status = 200, description = "They are in the log", body = Imported),
         (status = 409, description = "The log has a thread with the same id and other events"),
         (status = 413, description = "The export is too large for this server"),
         (status = 415, description = "The body is no JSON lines"),
-        (status = 422, description = "A line is not what an export holds"),
+        (status = 422, description = "A line is not what an export holds, or the export is not whole"),
     ))]
 pub(crate) async fn import(
     server: Shared,
     request: HttpRequest,
+    Asked(query): Asked<ImportQuery>,
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     if !["application/x-ndjson", "application/jsonl"].contains(&request::media_type(&request).as_str()) {
@@ -31,11 +45,18 @@ pub(crate) async fn import(
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    match server.runtime.import(Cursor::new(body)).await {
+    let imported = match query.allow_incomplete {
+        true => server.runtime.import_incomplete(Cursor::new(body)).await,
+        false => server.runtime.import(Cursor::new(body)).await,
+    };
+    match imported {
         Ok(imported) => Ok(HttpResponse::Ok().json(imported)),
         Err(ArchiveError::Runtime(error)) => Err(error.into()),
         Err(ref error @ ArchiveError::Differs { line, thread }) => {
             Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", thread).at("line", line))
+        }
+        Err(ref error @ ArchiveError::Incomplete { line, .. }) => {
+            Err(Problem::new(Kind::Unusable, error.to_string()).at("line", line))
         }
         Err(ref error @ ArchiveError::Line { line, .. }) => {
             let detail = format!("{error}: the threads before it are in the log");

@@ -32,6 +32,9 @@ pub(crate) struct Limits {
     /// So many more iterations.
     #[serde(default, deserialize_with = "request::count")]
     iterations: Option<u32>,
+    /// Whether model calls without a known price are allowed from here on; a budget in money does not count them.
+    #[serde(default)]
+    allow_unpriced: bool,
 }
 
 /// A name for the present moment.
@@ -94,8 +97,8 @@ pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reaso
         (status = 409, description = "It has ended, or is not paused"),
     ))]
 pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
-    let Limits { tokens, cost_nanousd, iterations } = told;
-    let raised = LimitRaised { tokens, cost_nanousd, iterations };
+    let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = told;
+    let raised = LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced };
     thread.go_on(raised).await?;
     shown(&thread).await
 }

@@ -19,8 +19,8 @@ pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse
     Ok(HttpResponse::Ok().json(explanation::json(&server.runtime, &at.thread, seq).await?))
 }
 
-/// The thread that all of a thread's family came of, its forks, and their branches. Costs a read of the list of all
-/// threads.
+/// The thread that all of a thread's family came of, its forks, and their branches. Costs
+/// what it returns.
 #[utoipa::path(get, path = "/v1/threads/{thread}/tree", tag = "threads", operation_id = "thread_tree",
     responses((status = 200, description = "The first thread, with what came of it", body = Kin)))]
 pub(crate) async fn tree(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {

@@ -9,6 +9,7 @@ use futures::future::LocalBoxFuture;
 use rethread::{Seq, State, ThreadHandle};
 use serde::de::DeserializeOwned;
 
+use super::guard;
 use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
 use super::request;
@@ -26,7 +27,11 @@ impl FromRequest for Named {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let of = |request| Ok(Self(server(request)?.runtime.thread(request::thread(request)?)));
+        let of = |request| {
+            let server = server(request)?;
+            let by = guard::principal(server, request);
+            Ok(Self(server.runtime.thread(request::thread(request)?).by(by)))
+        };
         ready(of(request))
     }
 }

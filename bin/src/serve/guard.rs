@@ -11,6 +11,8 @@ use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
 
+use rethread::Principal;
+
 use super::local;
 use super::problem::{Kind, Problem};
 use super::routes::{self, Access};
@@ -50,6 +52,8 @@ pub(crate) async fn guard(
         (Ok(allowed), Some(driven)) if matches!(access, Access::Operate | Access::Admin) => {
             local::check_change(&server, &request, driven).await.map(|()| allowed)
         }
+        // A route that reads may change something when it is asked to, which `check_change` has not seen.
+        (Ok(_), Some(_)) => Ok(Scope::Read),
         (admitted, _) => admitted,
     };
     let answered = match admitted {
@@ -247,7 +251,8 @@ fn scope(server: &Server, headers: &HeaderMap) -> Result<Scope, Problem> {
             return Ok(Scope::Admin);
         }
         return Err(unauthorized(
-            "send `Authorization: Bearer TOKEN`, with a token that `rethread token create` made on the server's machine",
+            "send `Authorization: Bearer TOKEN`, with a token that `rethread token create` made on the server's machine, \
+             or with the one in the address that the server printed when it started",
         ));
     };
     known(server, tokens::hash(&token))
@@ -258,15 +263,23 @@ pub(crate) fn by(request: &HttpRequest) -> Option<By> {
     request.extensions().get::<By>().copied()
 }
 
+/// The principal that sent a request.
+pub(crate) fn principal(server: &Server, request: &HttpRequest) -> Principal {
+    let by_token = by(request).and_then(|By(token)| server.tokens.principal_of(token));
+    // Who reaches the socket is a command, as if it had opened the log itself.
+    let without = || if server.settings.driven.is_some() { Principal::Command } else { Principal::Anonymous };
+    by_token.unwrap_or_else(without)
+}
+
 /// Whether whoever sent a request, which may take long to be answered, is still one who may.
 pub(crate) fn still(server: &Server, by: Option<By>) -> Result<(), Problem> {
     by.map_or(Ok(()), |By(token)| known(server, token).map(drop))
 }
 
-fn known(server: &Server, token: TokenHash) -> Result<Scope, Problem> {
-    match server.tokens.scope_of_hash(token) {
-        Ok(Some(scope)) => Ok(scope),
-        Ok(None) => Err(unauthorized("nobody knows this token: it was revoked, or belongs to another server")),
+pub(crate) fn known(server: &Server, token: TokenHash) -> Result<Scope, Problem> {
+    match server.tokens.scope_of(token, server.runtime.now()) {
+        Ok(scope) => Ok(scope),
+        Err(error) if error.is_refusal() => Err(unauthorized(&error.to_string())),
         Err(error) => {
             tracing::error!(%error, "the tokens cannot be read");
             Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"))

@@ -19,13 +19,13 @@ pub(crate) async fn live() -> HttpResponse {
 #[utoipa::path(get, path = "/health/ready", tag = "operation", operation_id = "ready",
     responses(
         (status = 200, description = "It takes work", body = Health),
-        (status = 503, description = "It is stopping"),
+        (status = 503, description = "It is stopping, or the folder of its log was moved or removed"),
     ))]
 pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
     if server.stopping.is_cancelled() {
         return Err(Problem::stopping());
     }
     let store = server.runtime.store().clone();
-    blocking(move || store.streams(None, &[], 1)).await??;
+    blocking(move || store.check_writable().and_then(|()| store.streams(None, &[], 1))).await??;
     Ok(HttpResponse::Ok().json(json!({ "status": "ok" })))
 }

@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::REPLAYED;
 use super::extract::{Asked, Named};
+use super::guard;
 use super::idempotency::Key;
 use super::problem::Problem;
 use super::request;
@@ -120,7 +121,8 @@ pub(crate) async fn respond(
         Some(key) => Some(server.keys.begin(&key, &format!("respond {id}"), &body, thread).await?),
         None => None,
     };
-    let answered = server.runtime.thread(thread).respond(interaction, Json::from(answer)).await.map_err(Problem::from);
+    let answerer = server.runtime.thread(thread).by(guard::principal(&server, &request));
+    let answered = answerer.respond(interaction, Json::from(answer)).await.map_err(Problem::from);
     if let (Err(problem), Some(keyed)) = (&answered, &keyed)
         && problem.is_refusal()
         && !keyed.is_repeated
@@ -144,6 +146,6 @@ pub(crate) async fn respond(
     ))]
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let (thread, interaction) = request::interaction(&request)?;
-    server.runtime.thread(thread).cancel_interaction(interaction).await?;
+    server.runtime.thread(thread).by(guard::principal(&server, &request)).cancel_interaction(interaction).await?;
     Ok(HttpResponse::Ok().json(json!({ "id": interaction.key(thread), "thread_id": thread, "status": "cancelled" })))
 }

@@ -22,6 +22,7 @@ use super::server::{Server, Settings};
 use super::tokens::Tokens;
 use super::{guard, routes};
 use crate::family;
+use crate::kit::Programs;
 use crate::remote::Socket;
 
 /// The seconds that a stop waits for answers that are being written.
@@ -67,11 +68,11 @@ impl std::fmt::Debug for Local {
 
 impl Local {
     /// Serves the log of a runtime in `data_dir`. The caller holds the lock of that log, so a socket that is there
-    /// already belongs to a process that has ended.
+    /// already belongs to a process that has ended. `programs` are those that the tools of the runtime start.
     ///
     /// # Errors
     /// When there can be no socket in the folder.
-    pub(crate) fn start(runtime: &Runtime, data_dir: &Path, driven: Driven) -> io::Result<Self> {
+    pub(crate) fn start(runtime: &Runtime, data_dir: &Path, driven: Driven, programs: Programs) -> io::Result<Self> {
         let socket = Socket::make(data_dir)?;
         let listener = UnixListener::bind(socket.path())?;
         let settings = Settings {
@@ -80,6 +81,7 @@ impl Local {
             needs_token: false,
             read_only: false,
             driven: Some(driven),
+            programs,
             hosts: Vec::new(),
             origins: Vec::new(),
             workspace: None,
@@ -126,11 +128,19 @@ impl Local {
     }
 }
 
-/// Checks that a request that changes something is about a thread that the command runs: any other thread would begin
-/// to run here and be cut off when the command ends.
+/// Checks that no tool of the command can have sent a request that changes something, and that it is about a thread that
+/// the command runs: any other thread would begin to run here and be cut off when the command ends.
 pub(super) async fn check_change(server: &Server, request: &ServiceRequest, driven: &Driven) -> Result<(), Problem> {
+    let pid = std::process::id();
+    if server.settings.programs == Programs::Unconfined {
+        let detail = format!(
+            "this cannot be done now: the command that holds the log (pid {pid}) runs shell commands or MCP servers, \
+             which could have sent the same request: answer in its terminal, wait until it has ended, or start it with \
+             --isolate-commands and without MCP servers"
+        );
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
     let refuse = |what: String| {
-        let pid = std::process::id();
         let detail = format!("{what}: a command (pid {pid}) holds the log; try again when it has ended");
         Err(Problem::new(Kind::Conflict, detail))
     };

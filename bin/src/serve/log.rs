@@ -222,6 +222,9 @@ pub(crate) struct StreamsQuery {
     /// Only those with these tags, with commas between them.
     #[param(pattern = "^([0-9]{1,2}(,|$))*$")]
     tags: Option<String>,
+    /// Only those that inherit from this thread, whatever their tags.
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    fork_of: Option<String>,
     /// At most so many, 2000 unless given.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
@@ -232,12 +235,23 @@ pub(crate) struct StreamsQuery {
     responses((status = 200, description = "Streams", body = Streams)))]
 pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
-    let after = query.after.as_deref().map(str::parse::<ThreadId>).transpose();
-    let after = after.map_err(|_| Problem::parameter("after", "expected the id of a thread"))?;
+    let id = |text: Option<&str>, parameter| {
+        let id = text.map(str::parse::<ThreadId>).transpose();
+        id.map_err(|_| Problem::parameter(parameter, "expected the id of a thread"))
+    };
+    let (after, fork_of) = (id(query.after.as_deref(), "after")?, id(query.fork_of.as_deref(), "fork_of")?);
     let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
     let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
     let store = server.runtime.store().clone();
-    let streams = blocking(move || store.streams(after, &tags, limit)).await??;
+    let list = move || match fork_of {
+        Some(parent) => {
+            let forks = store.forks(parent, after, limit)?;
+            // One that was deleted meanwhile is left out.
+            Ok(forks.into_iter().filter_map(|fork| store.stream(fork).ok()).collect())
+        }
+        None => store.streams(after, &tags, limit),
+    };
+    let streams = blocking(list).await??;
     Ok(HttpResponse::Ok().json(json!({ "streams": streams.iter().map(stream_json).collect::<Vec<_>>() })))
 }
 

@@ -30,9 +30,12 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     for (name, n) in &metrics.events {
         let _ = writeln!(text, "rethread_events_appended_total{{type=\"{name}\"}} {n}");
     }
-    head(text, "rethread_calls_open", "gauge", "Calls that run now");
+    head(text, "rethread_calls_open", "gauge", "Calls that run, or wait for a permit");
     let _ = writeln!(text, "rethread_calls_open{{kind=\"model\"}} {}", metrics.model_calls_open);
     let _ = writeln!(text, "rethread_calls_open{{kind=\"tool\"}} {}", metrics.tool_calls_open);
+    head(text, "rethread_calls_waiting", "gauge", "Open calls that wait for a concurrency permit");
+    let _ = writeln!(text, "rethread_calls_waiting{{kind=\"model\"}} {}", metrics.model_calls_waiting);
+    let _ = writeln!(text, "rethread_calls_waiting{{kind=\"tool\"}} {}", metrics.tool_calls_waiting);
     head(text, "rethread_tokens_total", "counter", "Tokens of model calls");
     let tokens = [
         ("input", metrics.input_tokens),

@@ -75,6 +75,7 @@ const PARTS: &[Part] = parts! {
     SCRIPT "threads_view.mjs";
     SCRIPT "timeline.mjs";
     SCRIPT "timeline_tab.mjs";
+    SCRIPT "token.mjs";
     SCRIPT "virtual.mjs";
     SCRIPT "window.mjs";
 };

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub(crate) enum Kind {
     /// The request cannot be understood.
     InvalidRequest,
-    /// A token is missing, unknown or revoked.
+    /// A token is missing, unknown, revoked or expired.
     Unauthorized,
     /// The token allows less than this.
     Forbidden,
@@ -69,6 +69,8 @@ pub(crate) enum Kind {
     Timeout,
     /// The disk is full.
     DiskFull,
+    /// The folder of the log is no longer at its path.
+    LogMoved,
 }
 
 impl Kind {
@@ -105,6 +107,7 @@ impl Kind {
             Self::Busy => ("busy", 503, "Too much at once"),
             Self::Stopping => ("stopping", 503, "The server is stopping"),
             Self::Timeout => ("timeout", 504, "It took too long"),
+            Self::LogMoved => ("log-moved", 503, "The folder of the log was moved or removed"),
             Self::DiskFull => ("disk-full", 507, "The disk is full"),
         }
     }
@@ -114,7 +117,7 @@ impl Kind {
         match self {
             Self::Busy | Self::KeyInProgress => Some(1),
             Self::Stopping | Self::Timeout => Some(2),
-            Self::DiskFull => Some(30),
+            Self::DiskFull | Self::LogMoved => Some(30),
             _ => None,
         }
     }
@@ -232,6 +235,7 @@ impl Problem {
                 Kind::DiskFull,
                 "the disk under the log is full: free some space there; the server goes on by itself",
             ),
+            StoreError::Moved { .. } => Self::new(Kind::LogMoved, error.to_string()),
             StoreError::InUse { thread, ref forks } => {
                 Self::new(Kind::InUse, format!("{error}: delete the forks first"))
                     .at("thread_id", thread)

@@ -17,6 +17,7 @@ use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
 use super::webhook::Deeds;
+use crate::kit::Programs;
 
 /// The server, as a handler gets it.
 pub(crate) type Shared = web::Data<Server>;
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     /// Set where a command serves while it holds the log: the threads that it runs, which are the only ones that a
     /// request may change.
     pub(crate) driven: Option<Driven>,
+    /// The programs that tools start.
+    pub(crate) programs: Programs,
     /// Names under which it may be reached, besides its addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.

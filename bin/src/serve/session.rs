@@ -5,11 +5,12 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::guard::COOKIE;
-use super::problem::{Kind, Problem};
+use super::guard::{self, COOKIE};
+use super::problem::Problem;
 use super::request;
 use super::schemas::Session;
 use super::server::Shared;
+use super::tokens;
 
 /// The largest body that is read here.
 const BODY_BYTES_MAX: usize = 4_096;
@@ -26,7 +27,7 @@ pub(crate) struct Credentials {
 #[utoipa::path(post, path = "/v1/session", tag = "surroundings", operation_id = "begin_session", request_body = Credentials,
     responses(
         (status = 200, description = "The cookie is set", body = Session),
-        (status = 401, description = "Nobody knows this token"),
+        (status = 401, description = "Nobody knows this token, or it has expired"),
     ))]
 pub(crate) async fn begin(
     server: Shared,
@@ -35,14 +36,7 @@ pub(crate) async fn begin(
 ) -> Result<HttpResponse, Problem> {
     let body = request::body(payload, BODY_BYTES_MAX).await?;
     let Credentials { token } = request::json(&request, &body)?;
-    let scope = server.tokens.scope_of(&token).map_err(|error| {
-        tracing::error!(%error, "the tokens cannot be read");
-        Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says")
-    })?;
-    let Some(scope) = scope else {
-        let detail = "nobody knows this token: it was revoked, or belongs to another server";
-        return Err(Problem::new(Kind::Unauthorized, detail));
-    };
+    let scope = guard::known(&server, tokens::hash(&token))?;
     // A token that is known holds nothing that would end the cookie early.
     let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
     Ok(HttpResponse::Ok().insert_header(("Set-Cookie", cookie)).json(json!({ "scope": scope })))

@@ -1,5 +1,6 @@
 //! Tokens: who may do what over HTTP. Only their hashes are kept, in a file beside the log.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -9,7 +10,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
-use rethread::Time;
+use rethread::{Principal, Time};
 use serde::{Deserialize, Serialize};
 
 /// The name of the file.
@@ -18,6 +19,8 @@ const NAME: &str = "tokens.json";
 const LOCK: &str = "tokens.lock";
 /// What every token begins with, so that one that was lost is recognised.
 const PREFIX: &str = "rethread_";
+/// The id of the token that a server makes for itself.
+const ID_OF_PROCESS: &str = "start";
 /// The most tokens there can be.
 const TOKENS_MAX: usize = 1_000;
 /// The random part, in bytes: nobody guesses it, so a fast hash is enough.
@@ -54,7 +57,13 @@ pub(crate) struct Kept {
     /// What it is for, in its owner's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+    /// Who uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
     pub(crate) created_at: String,
+    /// From when on it is refused; none for a token that is valid until it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<Time>,
     /// blake3 of the whole token, in hexadecimal.
     pub(crate) hash: String,
 }
@@ -78,6 +87,25 @@ pub(crate) enum TokenError {
     TooMany,
     #[error("the system gives no random numbers")]
     Random,
+    #[error("nobody knows this token: it was revoked, or belongs to another server")]
+    Unknown,
+    #[error(
+        "nobody knows this token: it was revoked, belongs to another server, or was created after this server started. \
+         Commands or MCP servers of this server could create one, so create tokens before it starts"
+    )]
+    UnknownSinceStart,
+    #[error("this token expired at {0}: create another with `rethread token create`")]
+    Expired(Time),
+}
+
+impl TokenError {
+    /// Whether the token that was sent is refused, and nothing failed.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Unknown | Self::UnknownSinceStart | Self::Expired(_) => true,
+            Self::Io { .. } | Self::Malformed { .. } | Self::TooMany | Self::Random => false,
+        }
+    }
 }
 
 /// The file with the tokens of a log, read again when it changes.
@@ -85,28 +113,50 @@ pub(crate) enum TokenError {
 pub(crate) struct Tokens {
     file: PathBuf,
     read: Mutex<Option<Read>>,
+    /// Set where a tool could write the file: the tokens that may be in it.
+    trusted: Option<HashMap<blake3::Hash, Kept>>,
+    /// The token that was made for this process alone, which allows everything.
+    of_process: Option<blake3::Hash>,
 }
 
 /// What was read, and the file it was read from: each change makes a new one.
 #[derive(Debug)]
 struct Read {
     file: (u64, SystemTime),
-    known: Vec<(blake3::Hash, Scope)>,
+    known: Vec<(blake3::Hash, Kept)>,
 }
 
 impl Tokens {
     pub(crate) fn beside(data_dir: &Path) -> Self {
-        Self { file: data_dir.join(NAME), read: Mutex::new(None) }
+        Self { file: data_dir.join(NAME), read: Mutex::new(None), trusted: None, of_process: None }
+    }
+
+    /// Accepts from now on only the tokens that exist now, as they are now. A token can still be revoked.
+    pub(crate) fn trust_present(&mut self) -> Result<(), TokenError> {
+        self.trusted = Some(by_hash(self.list()?).collect());
+        Ok(())
+    }
+
+    /// Makes a token for this process alone. It allows everything, is kept in memory only and ends with the process.
+    pub(crate) fn make_for_process(&mut self) -> Result<String, TokenError> {
+        let token = random_token()?;
+        self.of_process = Some(blake3::hash(token.as_bytes()));
+        Ok(token)
     }
 
     /// Makes a token and keeps its hash. Gives the token itself, which nobody can get again.
-    pub(crate) fn create(&self, scope: Scope, note: Option<String>, now: Time) -> Result<(String, Kept), TokenError> {
-        let mut random = [0; RANDOM_BYTES];
-        getrandom::fill(&mut random).map_err(|_| TokenError::Random)?;
-        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
+    pub(crate) fn create(
+        &self,
+        scope: Scope,
+        note: Option<String>,
+        owner: Option<String>,
+        expires_at: Option<Time>,
+        now: Time,
+    ) -> Result<(String, Kept), TokenError> {
+        let token = random_token()?;
         let hash = blake3::hash(token.as_bytes()).to_hex().to_string();
         let id = hash.chars().take(12).collect();
-        let kept = Kept { id, scope, note, created_at: now.to_string(), hash };
+        let kept = Kept { id, scope, note, owner, created_at: now.to_string(), expires_at, hash };
         let _alone = self.alone()?;
         let mut all = self.list()?;
         if all.len() >= TOKENS_MAX {
@@ -151,24 +201,45 @@ impl Tokens {
         Ok(file)
     }
 
-    /// What a token allows; `None` when nobody knows it.
-    pub(crate) fn scope_of(&self, token: &str) -> Result<Option<Scope>, TokenError> {
-        self.scope_of_hash(hash(token))
+    /// What a token allows. Costs a look at the file's date.
+    ///
+    /// # Errors
+    /// One that [is a refusal](TokenError::is_refusal) for a token that is unknown or has expired.
+    pub(crate) fn scope_of(&self, hash: TokenHash, now: Time) -> Result<Scope, TokenError> {
+        if self.of_process == Some(hash.0) {
+            return Ok(Scope::Admin);
+        }
+        let unknown = || if self.trusted.is_some() { TokenError::UnknownSinceStart } else { TokenError::Unknown };
+        let kept = self.find(hash)?.ok_or_else(unknown)?;
+        match kept.expires_at {
+            Some(at) if at <= now => Err(TokenError::Expired(at)),
+            _ => Ok(kept.scope),
+        }
     }
 
-    /// The same for one that was heard of before. Costs a look at the file's date.
-    pub(crate) fn scope_of_hash(&self, hash: TokenHash) -> Result<Option<Scope>, TokenError> {
+    /// The principal that a token stands for; none where the token is unknown.
+    pub(crate) fn principal_of(&self, hash: TokenHash) -> Option<Principal> {
+        if self.of_process == Some(hash.0) {
+            return Some(Principal::token(ID_OF_PROCESS, None));
+        }
+        let kept = self.find(hash).ok().flatten()?;
+        Some(Principal::token(&kept.id, kept.note.as_deref().or(kept.owner.as_deref())))
+    }
+
+    fn find(&self, hash: TokenHash) -> Result<Option<Kept>, TokenError> {
         let file = fs::metadata(&self.file).and_then(|found| Ok((found.ino(), found.modified()?))).ok();
         let mut read = self.read.lock();
         if read.as_ref().map(|read| read.file) != file {
-            let all = self.list()?;
-            let known = all.iter().filter_map(|kept| Some((blake3::Hash::from_hex(&kept.hash).ok()?, kept.scope)));
+            let known = by_hash(self.list()?).filter_map(|(hash, kept)| match &self.trusted {
+                None => Some((hash, kept)),
+                Some(trusted) => Some((hash, trusted.get(&hash)?.clone())),
+            });
             let known = known.collect();
             *read = file.map(|file| Read { file, known });
         }
         // Hashes compare in constant time.
         let mut known = read.iter().flat_map(|read| &read.known);
-        Ok(known.find(|(kept, _)| *kept == hash.0).map(|(_, scope)| *scope))
+        Ok(known.find(|(kept, _)| *kept == hash.0).map(|(_, kept)| kept.clone()))
     }
 
     /// Written beside and moved into place, so that a running server never reads half of it.
@@ -186,6 +257,16 @@ impl Tokens {
             failed(source)
         })
     }
+}
+
+fn by_hash(all: Vec<Kept>) -> impl Iterator<Item = (blake3::Hash, Kept)> {
+    all.into_iter().filter_map(|kept| Some((blake3::Hash::from_hex(&kept.hash).ok()?, kept)))
+}
+
+fn random_token() -> Result<String, TokenError> {
+    let mut random = [0; RANDOM_BYTES];
+    getrandom::fill(&mut random).map_err(|_| TokenError::Random)?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
 }
 
 #[cfg(test)]

@@ -76,8 +76,9 @@ pub struct ForkStarted {
     pub concurrency_max: u32,
     /// When they must have ended.
     pub deadline: Option<Time>,
-    /// Whether `n_needed` branches must succeed whatever `on_failed` says, as in the modes `any` and `n_of_m`; null in
-    /// events of version 1, which knew no such rule.
+    /// Whether `n_needed` branches must succeed whatever `on_failed` says, as in the modes `any` and `n_of_m`. Null in
+    /// events of version 1: no such rule holds for them, and when their time is up a join that ignores or collects failed
+    /// branches goes on with what there is.
     #[serde(default)]
     pub quorum: Option<bool>,
     /// The variable that holds all results, beside `output`.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{CallId, NodeId, Time, ToolName};
 use crate::json::Json;
+use crate::principal::Principal;
 
 /// What is done with the answer of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
@@ -158,6 +159,9 @@ pub struct UserInteractionResponded {
     pub interaction: CallId,
     /// The raw answer.
     pub input_data: Json,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// USER_INTERACTION_PROCESSED: the answer took effect.

@@ -281,10 +281,10 @@ pub struct ContextSummarized {
     pub limit: u64,
 }
 
-/// BUDGET_EXCEEDED: the thread spent more than it was allowed to.
+/// BUDGET_EXCEEDED: the thread spent more than it was allowed to, or what it spent is not known.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct BudgetExceeded {
-    /// `tokens` or `cost_nanousd`.
+    /// `tokens`, `cost_nanousd`, or `unpriced_calls`: calls whose cost is not known, where a budget in money allows none.
     pub what: String,
     /// How much was spent.
     pub spent: u64,

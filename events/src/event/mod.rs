@@ -195,17 +195,17 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 
 events! {
     // the thread as a whole
-    1 ThreadStarted "THREAD_STARTED" v 1 State;
-    2 ThreadForked "THREAD_FORKED" v 2 State;
-    3 ThreadPaused "THREAD_PAUSED" v 1 State;
-    4 ThreadResumed "THREAD_RESUMED" v 1 State;
+    1 ThreadStarted "THREAD_STARTED" v 2 State;
+    2 ThreadForked "THREAD_FORKED" v 3 State;
+    3 ThreadPaused "THREAD_PAUSED" v 2 State;
+    4 ThreadResumed "THREAD_RESUMED" v 2 State;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
-    6 ThreadCancelled "THREAD_CANCELLED" v 1 State;
+    6 ThreadCancelled "THREAD_CANCELLED" v 2 State;
     7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
     8 ThreadFailed "THREAD_FAILED" v 1 State;
     9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State;
-    10 VariablesUpdated "VARIABLES_UPDATED" v 1 State;
-    11 MessageAdded "MESSAGE_ADDED" v 1 State;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 2 State;
+    11 MessageAdded "MESSAGE_ADDED" v 2 State;
     12 Warning "WARNING" v 1 Informational;
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 1 State;
@@ -230,7 +230,7 @@ events! {
     64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 2 State;
     // questions to people
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 2 State;
-    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 2 State;
     72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State;
     73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State;
     // graphs, conversations and budgets
@@ -251,10 +251,10 @@ events! {
     33 ContextProcessed "CONTEXT_PROCESSED" v 1 State;
     38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
-    13 BudgetExceeded "BUDGET_EXCEEDED" v 1 Informational;
+    13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
     50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
     51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 2 State;
-    14 LimitRaised "LIMIT_RAISED" v 1 State;
+    14 LimitRaised "LIMIT_RAISED" v 2 State;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 1 State;
     81 PlanMade "PLAN_MADE" v 1 State;

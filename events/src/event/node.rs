@@ -63,7 +63,7 @@ pub struct CaughtError {
     pub message: String,
     /// The node that failed.
     pub node: NodeId,
-    /// The tool of that node, where it runs one.
+    /// The tool of that node, where it runs one, or the tool whose failed call made the node fail.
     pub tool: Option<ToolName>,
     /// What caused it, where that says more.
     pub source: Option<String>,

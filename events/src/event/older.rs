@@ -10,16 +10,18 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::{
-    AskedTool, BranchEnded, BranchOf, Branches, ConditionEvaluationCompleted, ContextSummaryCompleted, Event,
-    ForkChanges, ForkStarted, LlmCallCompleted, LlmExecutionRequest, LoopStarted, LoopStrategy, ModelChoice,
-    NodeContext, OnFailed, OperationType, ReplacedBranch, RouteTaken, SubWorkflowStarted, SummaryPlan, ThreadForked,
-    ToolExecutionFailed, ToolMode, UserInteractionRequested,
+    AskedTool, BranchEnded, BranchOf, Branches, BudgetLimits, ConditionEvaluationCompleted, ContextSummaryCompleted,
+    Event, ForkChanges, ForkStarted, LimitRaised, LlmCallCompleted, LlmExecutionRequest, LoopStarted, LoopStrategy,
+    MessageAdded, ModelChoice, NodeContext, OnFailed, OnLimit, OnUnpriced, OperationType, ReplacedBranch, RouteTaken,
+    SubWorkflowStarted, SummaryPlan, ThreadCancelled, ThreadForked, ThreadPaused, ThreadResumed, ThreadStarted,
+    ToolExecutionFailed, ToolMode, UserInteractionRequested, UserInteractionResponded, VariablesUpdated,
 };
 use crate::bin::{self, Ordered, StoredError};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
+use crate::workflow::WorkflowRef;
 
 /// Describes an older shape of an event to which fields were added: the fields it had, in their stored order, and the
 /// values that stand for the fields it did not have.
@@ -31,14 +33,14 @@ macro_rules! before {
         }
 
         impl From<$old> for $present {
-            fn from(old: $old) -> Self {
-                Self { $($field: old.$field,)* $($later: $value,)* }
+            fn from($old { $($field,)* }: $old) -> Self {
+                Self { $($field,)* $($later: $value,)* }
             }
         }
 
         impl From<$present> for $old {
-            fn from(present: $present) -> Self {
-                Self { $($field: present.$field,)* }
+            fn from($present { $($field,)* .. }: $present) -> Self {
+                Self { $($field,)* }
             }
         }
     };
@@ -140,7 +142,100 @@ before! {
         changes: ForkChanges,
         branch: Option<BranchOf>,
         branches: Vec<ReplacedBranch>,
-    } without { globals: Ordered::default(), }
+    } without { globals: Ordered::default(), by: None, }
+}
+
+before! {
+    ThreadForkedV2 of ThreadForked {
+        parent: ThreadId,
+        seq: Seq,
+        changes: ForkChanges,
+        branch: Option<BranchOf>,
+        branches: Vec<ReplacedBranch>,
+        globals: Ordered<Json>,
+    } without { by: None, }
+}
+
+before! {
+    ThreadPausedV1 of ThreadPaused {
+        reason: Option<String>,
+    } without { by: None, }
+}
+
+before! {
+    ThreadResumedV1 of ThreadResumed {
+    } without { by: None, }
+}
+
+before! {
+    ThreadCancelledV1 of ThreadCancelled {
+        reason: Option<String>,
+    } without { by: None, }
+}
+
+before! {
+    VariablesUpdatedV1 of VariablesUpdated {
+        variables: Ordered<Json>,
+    } without { by: None, }
+}
+
+before! {
+    MessageAddedV1 of MessageAdded {
+        message: Arc<Message>,
+    } without { by: None, }
+}
+
+before! {
+    UserInteractionRespondedV1 of UserInteractionResponded {
+        interaction: CallId,
+        input_data: Json,
+    } without { by: None, }
+}
+
+before! {
+    LimitRaisedV1 of LimitRaised {
+        tokens: Option<u64>,
+        cost_nanousd: Option<u64>,
+        iterations: Option<u32>,
+    } without { allow_unpriced: false, }
+}
+
+before! {
+    // A thread goes on as it began: what had no price was not counted.
+    BudgetLimitsV1 of BudgetLimits {
+        tokens: Option<u64>,
+        cost_nanousd: Option<u64>,
+        on_exceeded: OnLimit,
+    } without { on_unpriced: OnUnpriced::Allow, }
+}
+
+#[derive(Encode, Decode)]
+struct ThreadStartedV1 {
+    workflow: WorkflowRef,
+    input: Json,
+    variables: Ordered<Json>,
+    entry: NodeId,
+    deadline: Option<Time>,
+    max_iterations: u32,
+    workspace: Option<String>,
+    budget: Option<BudgetLimitsV1>,
+    on_limit: OnLimit,
+}
+
+impl From<ThreadStartedV1> for ThreadStarted {
+    fn from(old: ThreadStartedV1) -> Self {
+        let ThreadStartedV1 { workflow, input, variables, entry, deadline, max_iterations, workspace, .. } = old;
+        let (budget, on_limit) = (old.budget.map(Into::into), old.on_limit);
+        Self { workflow, input, variables, entry, deadline, max_iterations, workspace, budget, on_limit }
+    }
+}
+
+impl From<ThreadStarted> for ThreadStartedV1 {
+    fn from(present: ThreadStarted) -> Self {
+        let ThreadStarted { workflow, input, variables, entry, deadline, max_iterations, workspace, .. } = present;
+        let (budget, on_limit) = (present.budget.map(Into::into), present.on_limit);
+        Self { workflow, input, variables, entry, deadline, max_iterations, workspace, budget, on_limit }
+    }
 }
 
 before! {
@@ -213,7 +308,15 @@ before! {
 }
 
 older! {
+    1 v 1 ThreadStartedV1 of ThreadStarted;
     2 v 1 ThreadForkedV1 of ThreadForked;
+    2 v 2 ThreadForkedV2 of ThreadForked;
+    3 v 1 ThreadPausedV1 of ThreadPaused;
+    4 v 1 ThreadResumedV1 of ThreadResumed;
+    6 v 1 ThreadCancelledV1 of ThreadCancelled;
+    10 v 1 VariablesUpdatedV1 of VariablesUpdated;
+    11 v 1 MessageAddedV1 of MessageAdded;
+    14 v 1 LimitRaisedV1 of LimitRaised;
     23 v 1 RouteTakenV1 of RouteTaken;
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
@@ -225,4 +328,5 @@ older! {
     51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;
     64 v 1 ToolExecutionFailedV1 of ToolExecutionFailed;
     70 v 1 UserInteractionRequestedV1 of UserInteractionRequested;
+    71 v 1 UserInteractionRespondedV1 of UserInteractionResponded;
 }

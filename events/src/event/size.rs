@@ -11,6 +11,7 @@ use crate::bin::Ordered;
 use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::message::{Media, Message, Part, Reasoning, ToolCall};
+use crate::principal::Principal;
 
 /// What an event takes beside its texts, names and values.
 const FRAME_BYTES: usize = 1_024;
@@ -21,7 +22,7 @@ impl Event {
     /// An upper bound of the bytes of its stored form; `usize::MAX` when it holds a value that is nested too deeply to be
     /// stored.
     pub fn bytes_at_most(&self) -> usize {
-        FRAME_BYTES.saturating_add(of_event(self))
+        FRAME_BYTES.saturating_add(of_event(self)).saturating_add(self.by().map_or(0, Principal::text_bytes))
     }
 }
 

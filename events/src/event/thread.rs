@@ -8,6 +8,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, ProfileId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::Message;
+use crate::principal::Principal;
 use crate::workflow::WorkflowRef;
 use std::sync::Arc;
 
@@ -44,6 +45,20 @@ pub struct BudgetLimits {
     pub cost_nanousd: Option<u64>,
     /// What happens when it is spent.
     pub on_exceeded: OnLimit,
+    /// What becomes of a thread with a budget in money when the cost of a call is not known.
+    #[serde(default)]
+    pub on_unpriced: OnUnpriced,
+}
+
+/// What becomes of a thread with a budget in money when the price of a model is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnpriced {
+    /// It does not start; when a call of it turns out to have no price, that counts as a spent budget.
+    #[default]
+    Refuse,
+    /// It starts and goes on; what has no price is not counted, and every sum says so.
+    Allow,
 }
 
 /// What happens at a limit.
@@ -66,6 +81,9 @@ pub struct LimitRaised {
     pub cost_nanousd: Option<u64>,
     /// So many more: model calls of the agent loop that runs, or nodes that may be entered where none does.
     pub iterations: Option<u32>,
+    /// From here on calls without a known price are allowed, and not counted against the budget in money.
+    #[serde(default)]
+    pub allow_unpriced: bool,
 }
 
 /// THREAD_FORKED: a new thread goes on from a moment of another one. All its clocks go on from where they stood then,
@@ -85,6 +103,9 @@ pub struct ThreadForked {
     /// Variables of scope `global` that are set in a branch that begins: those that branches which ended before it set.
     #[serde(default)]
     pub globals: Ordered<Json>,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// The branch that a thread is.
@@ -134,11 +155,18 @@ pub struct ForkChanges {
 pub struct ThreadPaused {
     /// Why, for people.
     pub reason: Option<String>,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// THREAD_RESUMED: the end of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-pub struct ThreadResumed {}
+pub struct ThreadResumed {
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
+}
 
 /// THREAD_RECOVERED: the runtime came back to a thread whose calls had been cut off; the events after it say what
 /// became of each. Changes nothing by itself.
@@ -153,6 +181,9 @@ pub struct ThreadRecovered {
 pub struct ThreadCancelled {
     /// Why, for people.
     pub reason: Option<String>,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// THREAD_COMPLETED: the run reached an end.
@@ -183,6 +214,9 @@ pub struct CheckpointCreated {
 pub struct VariablesUpdated {
     /// The new values.
     pub variables: Ordered<Json>,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// MESSAGE_ADDED: the application put a message into the conversation. It comes after the answer that a model is giving
@@ -191,6 +225,9 @@ pub struct VariablesUpdated {
 pub struct MessageAdded {
     /// The message.
     pub message: Arc<Message>,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// WARNING: something came that changes nothing, for example a late answer.

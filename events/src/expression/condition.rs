@@ -1,12 +1,13 @@
 //! Conditions: expressions whose value is a boolean. `and`, `or`, `not` and `if … else` combine booleans only, so that
 //! no text, number or list opens a way by being there.
 
+use minijinja::Error;
 use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
-use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse_expr};
+use minijinja::machinery::parse_expr;
 use minijinja::value::{Value, ValueKind as Kind};
-use minijinja::{AutoEscape, Error};
 
-use super::{Context, ENVIRONMENT, ExpressionError, limited};
+use super::meter::{Program, metered};
+use super::{Context, ENVIRONMENT, ExpressionError, check_limits};
 
 /// The characters of a value that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -18,9 +19,9 @@ impl Context {
     /// When the condition cannot be evaluated, and when its value, or that of a part that `and`, `or`, `not` or `if`
     /// combine, is not a boolean.
     pub fn holds(&self, source: &str) -> Result<bool, ExpressionError> {
-        limited(source, true)?;
+        check_limits(source, true)?;
         let parsed = parse_expr(source).map_err(|e| ExpressionError::new(&e, source))?;
-        self.truth(&parsed, source)
+        metered(|| self.truth(&parsed, source))
     }
 
     fn truth(&self, condition: &Expr<'_>, source: &str) -> Result<bool, ExpressionError> {
@@ -54,12 +55,7 @@ impl Context {
     }
 
     fn leaf(&self, leaf: &Expr<'_>, source: &str) -> Result<Value, Error> {
-        let mut code = CodeGenerator::new("<expression>", source);
-        code.compile_expr(leaf);
-        let (instructions, blocks) = code.finish();
-        let mut text = String::new();
-        let mut out = make_string_output(&mut text);
-        let (value, _) = eval(&ENVIRONMENT, &instructions, self.0.clone(), &blocks, &mut out, AutoEscape::None)?;
+        let (value, _) = Program::parsed(leaf, source).run(&ENVIRONMENT, self.0.clone())?;
         Ok(value.unwrap_or_default())
     }
 }
@@ -94,7 +90,8 @@ impl ValueKind {
         })
     }
 
-    const fn name(self) -> &'static str {
+    /// Its name with an article, for an error.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Boolean => "a boolean",
@@ -125,7 +122,7 @@ pub(crate) fn check_condition(
     source: &str,
     variable: &dyn Fn(&str) -> Option<ValueKind>,
 ) -> Result<(), ExpressionError> {
-    if limited(source, true).is_err() {
+    if check_limits(source, true).is_err() {
         return Ok(());
     }
     match parse_expr(source) {

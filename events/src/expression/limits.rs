@@ -1,7 +1,6 @@
 //! Limits on what an expression makes. minijinja's fuel counts instructions, and a single one can make a text of any
-//! length; so what is made is limited as it is written, and filters that make much out of little are replaced or
-//! taken away. Concatenation has no limit of its own: who writes a workflow can still waste memory on purpose, but
-//! what a user or a model says cannot make an honest expression do so.
+//! length; so filters that make much out of little are replaced or taken away, and [`super::meter`] charges for what
+//! the others make.
 
 use std::io;
 

@@ -340,9 +340,9 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
         expect![[r#"
             {{ 'x' * 1000000000 }} => error: invalid operation: repeated string is too large in `{{ 'x' * 1000000000 }}`
             {{ 'x' * 20000000 }} => error: makes more than 16777216 bytes in `{{ 'x' * 20000000 }}`
-            {% for i in range(100000) %}{{ i }}{% endfor %} => error: takes more than 100000 steps in `{% for i in range(100000) %}{{ i }}{% endfor %}`
+            {% for i in range(100000) %}{{ i }}{% endfor %} => error: takes more than 300000 steps in `{% for i in range(100000) %}{{ i }}{% endfor %}`
             {% for i in range(99999999) %}{% endfor %} => error: invalid operation: range has too many elements in `{% for i in range(99999999) %}{% endfor %}`
-            {% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %} => error: makes more than 16777216 bytes in `{% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %}`
+            {% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in `{% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %}`
             {% macro f() %}{{ f() }}{% endmacro %}{{ f() }} => error: invalid operation: recursion limit exceeded in `{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`
             {{ name|indent(99999999, true) }} => error: invalid operation: the text would have more than 16777216 bytes in `{{ name|indent(99999999, true) }}`
             {{ ('x' * 100000)|replace('x', 'y' * 100000) }} => error: invalid operation: the text would have more than 16777216 bytes in `{{ ('x' * 100000)|replace('x', 'y' * 100000) }}`
@@ -361,6 +361,41 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
             deep => 201 bytes
             [deep] => error: is nested deeper than 100 levels in `[deep]`
             {'a': [deep]} => error: is nested deeper than 100 levels in `{'a': [deep]}`
+        "#]],
+    );
+    check(
+        &[
+            "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+            "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+            "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+            "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|chain(ns.x)|list %}{% endfor %}",
+            "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %}",
+            "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %}",
+            "{% set y %}{% for i in range(90000) %}{% raw %}RAW{% endraw %}{% endfor %}{% endset %}",
+            "{% set a = 'x' * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %}",
+            "{% set a = 'x' * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %}",
+            "{% set a = range(100000)|list %}{% for i in range(20000) %}{% if i is in(a) %}{% endif %}{% endfor %}",
+            "{% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %}",
+            "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = f(ns.x) %}{% endfor %}",
+        ],
+        |context, source| {
+            let source = &source.replace("RAW", &"a".repeat(1_000));
+            let rendered = context.render(source).map(|text| text.len().to_string());
+            rendered.map_err(|error| ExpressionError { source_text: String::new(), ..error })
+        },
+        expect![[r#"
+            {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|chain(ns.x)|list %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %} => error: invalid operation: looks at more than 10000000 elements in ``
+            {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set y %}{% for i in range(90000) %}{% raw %}RAW{% endraw %}{% endfor %}{% endset %} => error: takes more than 300000 steps in ``
+            {% set a = 'x' * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = 'x' * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = range(100000)|list %}{% for i in range(20000) %}{% if i is in(a) %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = f(ns.x) %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
         "#]],
     );
     let long = format!("{{{{ 1 }}}}{}", " ".repeat(1 << 20));
@@ -566,4 +601,86 @@ fn json_is_read_and_written_by_filters() {
             ('[' ~ deep ~ ']') | fromjson => error: invalid operation: the JSON is nested deeper than 100 levels in `('[' ~ deep ~ ']') | fromjson`
         "#]],
     );
+}
+
+#[test]
+fn slices_are_those_of_python() {
+    check(
+        &[
+            "'abcdef'[1:4]",
+            "'abcdef'[::-1]",
+            "'abcdef'[4:1:-1]",
+            "'abcdef'[1:4:-1]",
+            "'abcdef'[-3:]",
+            "'abcdef'[:-4]",
+            "'abcdef'[9:]",
+            "'abcdef'[-99:2]",
+            "'abcdef'[::2]",
+            "'abcdef'[-1:-99:-2]",
+            "''[::-1]",
+            "list[:2]",
+            "list[::-1]",
+            "range(9)[1:7:-9223372036854775807]",
+            "list[0:9223372036854775807:9223372036854775807]",
+            "map[:1]",
+            "list[::0]",
+            "missing[1:]",
+        ],
+        value,
+        expect![[r#"
+            'abcdef'[1:4] => "bcd"
+            'abcdef'[::-1] => "fedcba"
+            'abcdef'[4:1:-1] => "edc"
+            'abcdef'[1:4:-1] => ""
+            'abcdef'[-3:] => "def"
+            'abcdef'[:-4] => "ab"
+            'abcdef'[9:] => ""
+            'abcdef'[-99:2] => "ab"
+            'abcdef'[::2] => "ace"
+            'abcdef'[-1:-99:-2] => "fdb"
+            ''[::-1] => ""
+            list[:2] => [1,"two"]
+            list[::-1] => [null,"two",1]
+            range(9)[1:7:-9223372036854775807] => []
+            list[0:9223372036854775807:9223372036854775807] => [1]
+            map[:1] => error: invalid operation: value of type map cannot be sliced in `map[:1]`
+            list[::0] => error: invalid operation: cannot slice by step size of 0 in `list[::0]`
+            missing[1:] => error: variable `missing` is undefined in `missing[1:]`
+        "#]],
+    );
+}
+
+#[test]
+fn variables_that_are_only_sliced_are_needed() {
+    for (source, is_expression, names) in [
+        ("a[1:2]", true, "a"),
+        ("a[:b] ~ c[d:] ~ e[::-1] ~ f[ : ]", true, "a b c d e f"),
+        ("{'k': a}[b][1:]", true, "a b"),
+        ("{% for i in a[1:] %}{{ i[:2] }}{{ b[x:y:z] }}{% endfor %}", false, "a b x y z"),
+    ] {
+        let found: Vec<_> = names::needed(source, is_expression).into_iter().collect();
+        assert_eq!(found.join(" "), names, "{source}");
+    }
+}
+
+#[test]
+fn mutated_expressions_and_templates_have_a_value_or_an_error() {
+    let seeds = [
+        "n + 1 if yes else list[0] ~ map['a b']",
+        "list | map('string') | join(', ') | upper | replace('T', name)",
+        "not (n > 2 and name in 'Anna') or map.k.deep is defined",
+        "{% set ns = namespace(x=[]) %}{% for i in list %}{% set ns.x = ns.x + [loop.index, i] %}{% endfor %}{{ ns.x }}",
+        "{% macro f(a, b=2) %}{{ a ~ b }}{% endmacro %}{{ f(name) }}{% if no %}x{% elif yes %}y{% endif %}",
+        "{%- with a = range(9) | list -%}{{ a[1:7:2] | sort | tojson }}{%- endwith -%}{# note #}{% raw %}{{{% endraw %}",
+        "{{ map | dictsort }}{{ '%s' | indent(4) }}{{ [n, n] | zip(list) | list }}{{ '{\"a\":1}' | fromjson }}",
+        "{% set y %}{{ name }}{{ name }}{% endset %}{{ y * 3 }}{{ -n ** 2 // 3 % 5 }}{{ name is startingwith('A') }}",
+    ];
+    let seeds: Vec<_> = seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect();
+    let context = context();
+    rethread_tests::fuzz::fuzz("expressions", &seeds, 20_000, |bytes| {
+        let source = String::from_utf8_lossy(bytes);
+        let _ = (super::check(&source), super::check_template(&source));
+        let _ = (context.evaluate(&source), context.render(&source), context.holds(&source));
+        let _ = (names::needed(&source, true), names::paths(&source, false));
+    });
 }

@@ -37,4 +37,11 @@ fn marked_json_means_the_same() {
     let shown = marked_json(&json.to_string()).into_owned();
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), json);
     assert_eq!(shown, r#"{"path":"public/\u202etxt\u007f\udb40\udc41","family":"👨‍👩‍👧"}"#);
+    let spaces =
+        serde_json::json!({ "nested": [[[{ "command": format!("ls{}; rm", " ".repeat(9)) }]]], "few": "a  b" });
+    for json in [spaces.to_string(), format!("{spaces:#}")] {
+        let shown = marked_json(&json).into_owned();
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), spaces);
+        assert!(shown.contains(&format!("ls{}; rm", r"\u0020".repeat(9))) && shown.contains("a  b"), "{shown}");
+    }
 }

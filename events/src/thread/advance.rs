@@ -10,7 +10,7 @@ use crate::event::{
     CaughtError, CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{NodeId, Time};
+use crate::ids::{NodeId, Time, ToolName};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
@@ -32,13 +32,13 @@ fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option
         Phase::Leaving { node } => Some(leave(state, workflow, node, around)),
         Phase::Judging(judging) => judging::advance(state, workflow, judging, around)
             .map(|event| event.unwrap_or_else(|error| fail_outwards(state, Some(&judging.node), error))),
-        Phase::Failing { node, error } => {
+        Phase::Failing { node, error, tool } => {
             Some(match state.node_of(workflow, node).and_then(|node| node.on_error.as_ref()) {
                 Some(target) => RouteTaken {
                     from: node.clone(),
                     to: target.clone(),
                     condition: Some(format!("error {}", error.kind)),
-                    error: Some(caught(state, workflow, node, error)),
+                    error: Some(caught(state, workflow, node, error, tool.as_ref())),
                 }
                 .into(),
                 None => fail_outwards(state, Some(node), error.clone()),
@@ -48,10 +48,16 @@ fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option
 }
 
 /// What the node that `on_error` leads to is told.
-fn caught(state: &State, workflow: &Workflow, id: &NodeId, error: &ExecutionError) -> CaughtError {
+fn caught(
+    state: &State,
+    workflow: &Workflow,
+    id: &NodeId,
+    error: &ExecutionError,
+    failed: Option<&ToolName>,
+) -> CaughtError {
     let tool = match state.node_of(workflow, id).map(Node::kind) {
         Some(NodeKind::Tool(tool)) => Some(tool.tool_name.clone()),
-        _ => None,
+        _ => failed.cloned(),
     };
     let ExecutionError { kind, message, cause, .. } = error.clone();
     CaughtError { kind, message, node: id.clone(), tool, source: cause }

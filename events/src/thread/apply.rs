@@ -72,6 +72,11 @@ impl State {
                 self.lives()?;
                 self.raised(e)
             }
+            Event::BudgetExceeded(e) => {
+                self.lives()?;
+                self.exceeded(e);
+                Ok(())
+            }
             Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
                 Phase::Leaving { node } if *node == e.node => self.end(Ending::Completed),
@@ -150,7 +155,7 @@ impl State {
             Event::LlmCallCompleted(e) => {
                 let messages = self.agent_loop()?.call_completed(e)?;
                 self.conversation_mut().answer(seq, e.call, messages);
-                self.count_call(&e.usage, e.cost_nanousd);
+                self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), None);
                 Ok(())
             }
             Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
@@ -268,8 +273,7 @@ impl State {
             | Event::Warning(_)
             | Event::LlmTryFailed(_)
             | Event::LlmExecutionProgress(_)
-            | Event::ToolExecutionProgress(_)
-            | Event::BudgetExceeded(_) => {
+            | Event::ToolExecutionProgress(_) => {
                 if self.run.is_some() {
                     Ok(())
                 } else {

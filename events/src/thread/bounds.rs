@@ -4,13 +4,16 @@
 use super::agent_loop::{AgentLoop, Gate, Stage, Unfit};
 use super::frames::{Frame, fail_outwards};
 use super::input::Rejected;
-use super::state::{Phase, State, Totals, Work};
+use super::state::{Phase, State, Totals, Unpriced, Work};
 use crate::event::{
-    BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, ThreadPaused,
-    ThreadResumed, Warning, WarningCode,
+    BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, OnUnpriced,
+    ThreadPaused, ThreadResumed, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
+
+/// What BUDGET_EXCEEDED says of calls whose cost is not known.
+const UNPRICED: &str = "unpriced_calls";
 
 impl Totals {
     /// Tokens of prompts and answers.
@@ -52,24 +55,48 @@ fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
     let budget = state.budget()?;
     let tokens = ("tokens", state.totals.tokens(), budget.tokens);
     let cost = ("cost_nanousd", state.totals.cost_nanousd.unwrap_or(0), budget.cost_nanousd);
-    [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
+    let spent = [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
         let limit = limit.filter(|limit| spent >= *limit)?;
         Some(BudgetExceeded { what: what.to_owned(), spent, limit, at: now })
-    })
+    });
+    spent.or_else(|| unpriced_calls(state, budget, now))
+}
+
+/// A cost that is not known is not counted as zero: it exceeds a budget in money. A person who resumes the thread accepts
+/// the calls so far.
+fn unpriced_calls(state: &State, budget: &BudgetLimits, now: Time) -> Option<BudgetExceeded> {
+    let unpriced = state.unpriced.as_ref()?;
+    let is_due = !unpriced.is_recorded || budget.on_exceeded == OnLimit::Fail;
+    let is_counted = budget.cost_nanousd.is_some() && budget.on_unpriced == OnUnpriced::Refuse;
+    let spent = state.totals.n_unpriced;
+    (is_due && is_counted).then(|| BudgetExceeded { what: UNPRICED.to_owned(), spent, limit: 0, at: now })
 }
 
 /// What follows from a spent budget: the thread pauses, or what wanted to call a model fails.
 pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event> {
     let budget = state.budget()?;
-    let (unit, option) = match e.what.as_str() {
-        "tokens" => ("tokens", "--budget-tokens N"),
-        _ => ("billionths of a US dollar", "--budget-usd AMOUNT"),
+    let resume = format!("rethread resume {}", state.thread());
+    let (spent, how) = match e.what.as_str() {
+        UNPRICED => {
+            let model = state.unpriced.as_ref().map_or("the model", |unpriced| unpriced.model.as_str());
+            let spent = format!(
+                "what {model} cost is not known and cannot be counted against the budget in money: give its profile \
+                 `prices` in rethread.toml"
+            );
+            (spent, format!("{resume}; to go on without counting it: {resume} --allow-unpriced"))
+        }
+        "tokens" => {
+            (format!("the budget is spent: {} of {} tokens", e.spent, e.limit), format!("{resume} --budget-tokens N"))
+        }
+        _ => {
+            let spent = format!("the budget is spent: {} of {} billionths of a US dollar", e.spent, e.limit);
+            (spent, format!("{resume} --budget-usd AMOUNT"))
+        }
     };
-    let spent = format!("the budget is spent: {} of {} {unit}", e.spent, e.limit);
     if budget.on_exceeded == OnLimit::Pause {
-        let how = format!("{spent}; go on with: rethread resume {} {option}", state.thread());
-        return Some(ThreadPaused { reason: Some(how) }.into());
+        return Some(ThreadPaused { reason: Some(format!("{spent}; go on with: {how}")), by: None }.into());
     }
+    let spent = if e.what == UNPRICED { format!("{spent}, or say `budget.on_unpriced: allow`") } else { spent };
     let error = ExecutionError::new(ErrorKind::Limit, spent);
     Some(match &state.phase {
         Phase::InNode(run) => match &run.work {
@@ -120,7 +147,7 @@ fn is_spent(state: &State, agent_loop: &AgentLoop) -> bool {
 /// A pause at a limit, where the thread was started to do so.
 pub(super) fn pause(state: &State, what: &str) -> Option<Event> {
     let reason = format!("{what}; go on with: rethread resume {} --more N", state.thread());
-    pauses_at_limit(state).then(|| ThreadPaused { reason: Some(reason) }.into())
+    pauses_at_limit(state).then(|| ThreadPaused { reason: Some(reason), by: None }.into())
 }
 
 /// Whether the thread was started to pause at its limits.
@@ -133,7 +160,8 @@ impl State {
     pub fn is_paused_at_limit(&self) -> bool {
         let Some(run) = self.run.as_ref().filter(|_| self.is_paused()) else { return false };
         let pauses_for_budget = run.budget.as_ref().is_some_and(|budget| budget.on_exceeded == OnLimit::Pause);
-        if pauses_for_budget && exceeded(self, Time::default()).is_some() {
+        let is_unpriced = self.unpriced.as_ref().is_some_and(|unpriced| unpriced.is_recorded);
+        if pauses_for_budget && (is_unpriced || exceeded(self, Time::default()).is_some()) {
             return true;
         }
         let is_spent = match &self.phase {
@@ -154,9 +182,11 @@ impl State {
 /// Limits are raised; a paused thread goes on.
 pub(super) fn raise(state: &State, raised: LimitRaised) -> Result<Vec<Event>, Rejected> {
     if raised == LimitRaised::default() {
-        return Err(Rejected::Invalid("give a limit to raise: tokens, cost or iterations".into()));
+        return Err(Rejected::Invalid(
+            "give a limit to raise: tokens, cost or iterations, or allow calls without a price".into(),
+        ));
     }
-    let resumed = state.is_paused().then(|| ThreadResumed {}.into());
+    let resumed = state.is_paused().then(|| ThreadResumed { by: None }.into());
     Ok(std::iter::once(raised.into()).chain(resumed).collect())
 }
 
@@ -169,9 +199,13 @@ impl State {
     pub(super) fn raised(&mut self, e: &LimitRaised) -> Result<(), Unfit> {
         let run = self.run.as_mut().ok_or(Unfit("the thread has not begun"))?;
         if e.tokens.is_some() || e.cost_nanousd.is_some() {
-            let budget = run.budget.get_or_insert_with(BudgetLimits::default);
+            let pause = || BudgetLimits { on_exceeded: OnLimit::Pause, ..BudgetLimits::default() };
+            let budget = run.budget.get_or_insert_with(pause);
             budget.tokens = e.tokens.or(budget.tokens);
             budget.cost_nanousd = e.cost_nanousd.or(budget.cost_nanousd);
+        }
+        if let Some(budget) = run.budget.as_mut().filter(|_| e.allow_unpriced) {
+            budget.on_unpriced = OnUnpriced::Allow;
         }
         let Some(more) = e.iterations else {
             return Ok(());
@@ -190,6 +224,24 @@ impl State {
         let max = of_loop.or(of_sub).unwrap_or(&mut run.max_iterations);
         *max = max.saturating_add(more);
         Ok(())
+    }
+
+    /// What a call cost is not known.
+    pub(super) fn cost_is_missing(&mut self, model: String) {
+        if self.unpriced.as_ref().is_none_or(|unpriced| !unpriced.is_recorded) {
+            self.unpriced = Some(Unpriced { model, is_recorded: false });
+        }
+    }
+
+    pub(super) fn exceeded(&mut self, e: &BudgetExceeded) {
+        if let Some(unpriced) = self.unpriced.as_mut().filter(|_| e.what == UNPRICED) {
+            unpriced.is_recorded = true;
+        }
+    }
+
+    /// The thread goes on although the cost of a call that BUDGET_EXCEEDED named is not known.
+    pub(super) fn accept_unpriced(&mut self) {
+        self.unpriced.take_if(|unpriced| unpriced.is_recorded);
     }
 
     /// A branch may spend what its owner had left when it began.

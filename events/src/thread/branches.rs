@@ -179,6 +179,9 @@ impl Fan {
     }
 
     fn wanted(&self) -> String {
+        if self.plan.quorum != Some(true) && self.plan.on_failed != OnFailed::Fail {
+            return format!("all {} branches must end and {} did", self.n(), self.n_completed + self.n_failed);
+        }
         format!("{} of {} branches must succeed and {} did", self.plan.n_needed, self.n(), self.n_completed)
     }
 
@@ -407,10 +410,10 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
     }]
 }
 
-/// The branches' time is up. Those that run have failed of it. Where failed ones do not matter the thread goes on with what
-/// there is; the error of the fork otherwise.
+/// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed
+/// branches did not matter, went on with what there was.
 pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Result<Vec<Event>, ExecutionError> {
-    if fan.plan.quorum == Some(true) || fan.plan.on_failed == OnFailed::Fail {
+    if fan.plan.quorum.is_some() || fan.plan.on_failed == OnFailed::Fail {
         return Err(fan.late(error));
     }
     let mut events: Vec<Event> = fan.running().map(|run| run.ended_with(error.clone()).into()).collect();

@@ -9,7 +9,7 @@ use crate::ids::{CallId, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
 
-/// How long a tool that is stopped may take until the thread hears of it.
+/// How long a tool that is stopped may take until its thread has the answer, beside its own time once more.
 const HANDOVER_MS: u64 = 10_000;
 
 /// A call of a model.
@@ -66,7 +66,7 @@ pub struct ToolRun {
     pub requested_at: Time,
     /// This attempt may not begin before.
     pub not_before: Time,
-    /// When the time of this attempt is up, if it begins at once. Whoever runs it sees to that; see
+    /// When the time of this attempt is up, if it begins at once. The executor stops it then; see
     /// [`ToolRun::overdue_at`].
     pub deadline: Time,
     /// Whether an attempt before this one may have taken effect.
@@ -84,8 +84,8 @@ impl ToolRun {
         self.key_of.call.key(self.key_of.origin.unwrap_or(thread))
     }
 
-    /// When the thread gives this attempt up by itself. Only whoever runs the tool knows when it began, and stops it when
-    /// its time is up; this is later than it can say so: the attempt may wait for a place as long as it may work.
+    /// When the thread gives this attempt up by itself. The executor stops the tool at [`ToolRun::deadline`]; this is
+    /// later than its answer can be. Waits for a permit move both, see [`super::Permits`].
     pub fn overdue_at(&self) -> Time {
         self.deadline.plus_ms(self.options.timeout_ms.saturating_add(HANDOVER_MS))
     }

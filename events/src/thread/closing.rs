@@ -6,7 +6,7 @@ use super::frames::close_frames;
 use super::processors::is_built_in;
 use super::questions::{closed, informing};
 use super::state::{Interaction, NodeRun, Phase, State, Work};
-use super::{Effect, FoldError, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
+use super::{Effect, FoldError, Permits, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
@@ -225,7 +225,7 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
 }
 
 /// Time has passed: the largest thing that ran out of it ends, and with it all that it holds.
-pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
+pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event> {
     if state.is_ended() {
         return Vec::new();
     }
@@ -252,9 +252,13 @@ pub(super) fn tick(state: &State, now: Time) -> Vec<Event> {
         // The node's own retry policy decides what follows.
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
+    let is_over = |effect: &Effect, deadline: Time| {
+        let (call, attempt) = effect.key();
+        permits.moved(call, attempt, deadline).is_some_and(|deadline| deadline <= now)
+    };
     let late = state.effects().into_iter().filter(|effect| match effect {
-        Effect::CallModel(call) => call.deadline.is_some_and(|deadline| deadline <= now),
-        Effect::CallTool(tool) => tool.overdue_at() <= now,
+        Effect::CallModel(call) => call.deadline.is_some_and(|deadline| is_over(effect, deadline)),
+        Effect::CallTool(tool) => is_over(effect, tool.overdue_at()),
         Effect::RunProcessor(run) => run.deadline <= now,
         Effect::AskStrategy(run) => run.deadline <= now,
         // What a tool asks ends with the tool.

@@ -78,7 +78,7 @@ pub(super) fn decide(
         Input::ToolProgress { call, attempt, message } => {
             Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
         }
-        Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question),
+        Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::ContextProcessed { call, attempt, processed } => {
             Ok(answered(state, Kind::Processor, call, attempt, "a conversation", |_| {
                 vec![processors::answered(state, call, processed)]
@@ -102,21 +102,21 @@ pub(super) fn decide(
             }))
         }
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
-        Input::Tick => Ok(tick(state, around.now)),
+        Input::Tick => Ok(tick(state, around.now, around.permits)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
             still_running(state)?;
             if state.is_paused() {
                 return Err(Rejected::AlreadyPaused);
             }
-            Ok(vec![ThreadPaused { reason }.into()])
+            Ok(vec![ThreadPaused { reason, by: None }.into()])
         }
         Input::Resume => {
             still_running(state)?;
             if !state.is_paused() {
                 return Err(Rejected::NotPaused);
             }
-            Ok(vec![ThreadResumed {}.into()])
+            Ok(vec![ThreadResumed { by: None }.into()])
         }
         Input::Raise(raised) => {
             still_running(state)?;
@@ -126,7 +126,7 @@ pub(super) fn decide(
             still_running(state)?;
             let why = because("the thread was cancelled", reason.as_deref());
             let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
-            events.push(ThreadCancelled { reason }.into());
+            events.push(ThreadCancelled { reason, by: None }.into());
             Ok(events)
         }
         Input::Abort { reason } => {
@@ -139,12 +139,17 @@ pub(super) fn decide(
             still_running(state)?;
             check::added_message(&message)?;
             will_be_read(state, &message)?;
-            Ok(vec![MessageAdded { message: message.into() }.into()])
+            Ok(vec![MessageAdded { message: message.into(), by: None }.into()])
         }
         Input::SetVariables(variables) => {
             still_running(state)?;
             check::variables(&variables)?;
-            Ok(vec![VariablesUpdated { variables }.into()])
+            Ok(vec![VariablesUpdated { variables, by: None }.into()])
+        }
+        Input::By { by, input } => {
+            let mut events = decide(state, workflow, *input, around)?;
+            events.iter_mut().for_each(|event| event.record_by(&by));
+            Ok(events)
         }
         Input::Respond { interaction, data } => respond(state, workflow, interaction, data, around),
         Input::CancelInteraction { interaction } => {

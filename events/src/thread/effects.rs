@@ -6,6 +6,7 @@ use super::agent_loop::{AgentLoop, AnswerForm, Panel, Slot, Stage, StrategyRun, 
 use super::branches::BranchRun;
 use super::calls::{ModelCall, ToolRun};
 use super::conversation::Entry;
+use super::permits::{NoWaits, Permits};
 use super::processors::{ProcessorRun, is_built_in};
 use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::summaries::Summarizing;
@@ -222,8 +223,15 @@ impl State {
         ModelRequest { execution, messages, n_before, tool_choice, iteration, form: agent_loop.answer_form() }
     }
 
-    /// The next moment at which something happens by itself.
+    /// The next moment at which something happens by itself, when no call has waited for a permit.
     pub fn next_deadline(&self) -> Option<Time> {
+        self.next_deadline_with(&NoWaits)
+    }
+
+    /// The next moment at which something happens by itself. A call that waits for a permit has none.
+    pub fn next_deadline_with(&self, permits: &dyn Permits) -> Option<Time> {
+        let of_model = |call: &ModelCall| permits.moved(call.call, call.attempt, call.deadline?);
+        let of_tool = |run: &ToolRun| permits.moved(run.call, run.attempt, run.overdue_at());
         if self.is_ended() {
             return None;
         }
@@ -238,18 +246,18 @@ impl State {
                 match &run.work {
                     Work::Llm(agent_loop) => {
                         let model = agent_loop.open_model_call().filter(|_| agent_loop.relayed().is_none());
-                        let tools = agent_loop.open_tools().map(ToolRun::overdue_at);
+                        let tools = agent_loop.open_tools().filter_map(of_tool);
                         let questions = agent_loop.questions().filter(|ask| ask.is_open());
                         let summary = self.summarizing().and_then(Summarizing::open_call);
                         let panel = agent_loop.panel().into_iter().flat_map(Panel::open_calls);
                         let decision = agent_loop.deciding().map(|open| open.deadline);
                         let all = tools.chain(questions.filter_map(|ask| ask.deadline)).chain(decision);
-                        let all = all.chain(panel.filter_map(|call| call.deadline));
-                        all.chain(model.or(summary).and_then(|call| call.deadline)).min()
+                        let all = all.chain(panel.filter_map(of_model));
+                        all.chain(model.or(summary).and_then(of_model)).min()
                     }
-                    Work::Tool(tool) => Some(tool.overdue_at()),
+                    Work::Tool(tool) => of_tool(tool),
                     Work::Processing(run) => match self.summarizing().and_then(Summarizing::open_call) {
-                        Some(call) => call.deadline,
+                        Some(call) => of_model(call),
                         None => Some(run.deadline),
                     },
                     Work::Asking(ask) => ask.deadline,
@@ -257,7 +265,7 @@ impl State {
                     Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,
                 },
             ),
-            Phase::Judging(judging) => (None, judging.open_call().and_then(|call| call.deadline)),
+            Phase::Judging(judging) => (None, judging.open_call().and_then(of_model)),
             Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
         };
         [of_thread, of_node, of_work].into_iter().flatten().min()
@@ -273,9 +281,9 @@ impl Thread {
         } else if self.advance(around).is_some() {
             Wait::Itself
         } else if advance::waits_for_somebody(&self.state) {
-            Wait::Somebody { until: self.state.next_deadline() }
+            Wait::Somebody { until: self.state.next_deadline_with(around.permits) }
         } else {
-            Wait::World { until: self.state.next_deadline() }
+            Wait::World { until: self.state.next_deadline_with(around.permits) }
         }
     }
 }

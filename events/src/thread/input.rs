@@ -8,6 +8,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ThreadId};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
+use crate::principal::Principal;
 
 use super::{BranchOutcome, Processed, Status};
 
@@ -142,6 +143,13 @@ pub enum Input {
         /// Why.
         error: ExecutionError,
     },
+    /// An input and who gave it, which is recorded in the events that it leads to at once.
+    By {
+        /// Who.
+        by: Principal,
+        /// The input.
+        input: Box<Input>,
+    },
     /// A branch ended.
     BranchEnded {
         /// Its number.
@@ -202,6 +210,25 @@ pub enum Input {
         /// Why, for people.
         detail: String,
     },
+}
+
+impl Input {
+    /// The input with who gave it.
+    #[must_use]
+    pub fn by(self, principal: Option<Principal>) -> Self {
+        match principal {
+            Some(by) => Self::By { by, input: Box::new(self) },
+            None => self,
+        }
+    }
+
+    /// The input without who gave it.
+    pub fn given(&self) -> &Self {
+        match self {
+            Self::By { input, .. } => input.given(),
+            _ => self,
+        }
+    }
 }
 
 /// What a tool that runs asks a person.

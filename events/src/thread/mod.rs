@@ -26,6 +26,7 @@ mod judging;
 mod labels;
 mod nodes;
 mod path;
+mod permits;
 mod processors;
 mod questions;
 pub mod rerun;
@@ -48,6 +49,7 @@ use crate::event::{
 };
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
+use crate::principal::Principal;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
@@ -61,6 +63,7 @@ pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 pub use input::{Input, ModelAnswer, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
+pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{
     CONTEXT_ITEMS_MAX, Processed, ProcessorRun, built_in_names as built_in_processors,
@@ -201,6 +204,8 @@ pub struct Surroundings<'a> {
     pub tools: &'a dyn Tools,
     /// The models there are.
     pub models: &'a dyn Models,
+    /// How long calls have waited for permits.
+    pub permits: &'a dyn Permits,
 }
 
 /// What a fork is to be.
@@ -216,6 +221,8 @@ pub struct Fork {
     pub globals: Ordered<Json>,
     /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
     pub paused: Option<String>,
+    /// Who forks it; none where a fork node starts it.
+    pub by: Option<Principal>,
 }
 
 /// A run of a workflow: the fold of its events and the definition it runs on.
@@ -271,15 +278,15 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { mut changes, branch, branches, globals, paused } = fork;
+        let Fork { mut changes, branch, branches, globals, paused, by } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
-        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches, globals };
+        let paused = paused.map(|reason| ThreadPaused { reason: Some(reason), by: by.clone() }.into());
+        let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches, globals, by };
         let mut thread = Self { state: parent.clone(), workflow };
         thread.state.rename(id);
         let around = &thread.state.around_at(around);
-        let paused = paused.map(|reason| ThreadPaused { reason: Some(reason) }.into());
         let mut events = thread.follow_only(std::iter::once(forked.into()).chain(paused).collect(), around)?;
         let recovered = closing::recover(&thread.state, around);
         events.extend(thread.follow(recovered, around)?);

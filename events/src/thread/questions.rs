@@ -38,7 +38,7 @@ pub(super) fn respond(
     }
     check::value(&data)?;
     process(state, workflow, ask, &data, around).map_err(Rejected::Invalid)?;
-    Ok(vec![UserInteractionResponded { interaction: id, input_data: data }.into()])
+    Ok(vec![UserInteractionResponded { interaction: id, input_data: data, by: None }.into()])
 }
 
 fn open_question(state: &State, id: CallId) -> Result<&Interaction, Rejected> {

@@ -28,7 +28,7 @@ use crate::workflow::{Node, Workflow, WorkflowRef};
 pub use work::{Interaction, InteractionStage, Work};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 8;
+pub const STATE_VERSION: u16 = 9;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -50,6 +50,7 @@ pub struct State {
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) labels: Labels,
     pub(super) totals: Totals,
+    pub(super) unpriced: Option<Unpriced>,
     /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
     /// once.
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
@@ -118,6 +119,8 @@ pub enum Phase {
         node: NodeId,
         /// Why.
         error: ExecutionError,
+        /// The tool whose call failed with this error.
+        tool: Option<ToolName>,
     },
     /// Ended.
     Ended(Ending),
@@ -157,6 +160,8 @@ pub struct NodeRun {
     pub conversation_from: Mark,
     /// A tool that is not safe and that began in this try, without saying that it did nothing: such a try is not repeated.
     pub wrote: Option<ToolName>,
+    /// The tool call that failed last in this try, and why.
+    pub failed_tool: Option<(ToolName, ExecutionError)>,
     /// The call whose idempotency key this try of a tool node uses: that of an idempotent tool in an earlier try.
     pub key_of: Option<KeyOf>,
     /// The conversation of the thread, while the node sees another.
@@ -191,6 +196,15 @@ pub struct Totals {
     pub cost_nanousd: Option<u64>,
 }
 
+/// A model call whose cost is not known, and that nobody accepted yet.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Unpriced {
+    /// The model, for people.
+    pub(super) model: String,
+    /// Whether BUDGET_EXCEEDED has named it.
+    pub(super) is_recorded: bool,
+}
+
 impl Totals {
     /// Adds a cost, where it is known.
     pub(super) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
@@ -219,6 +233,7 @@ impl State {
             checkpoints: Vec::new(),
             labels: Labels::default(),
             totals: Totals::default(),
+            unpriced: None,
             questions: BTreeMap::new(),
             changes: ForkChanges::default(),
             branch: None,

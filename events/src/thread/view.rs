@@ -154,7 +154,7 @@ impl State {
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
             }),
             Effect::AskPerson(ask) => json!({
-                "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.prompt,
+                "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.question(),
                 "requested_at": ask.requested_at, "deadline": ask.deadline, "metadata": ask.metadata,
                 "tool_call": ask.tool_call, "llm_call": ask.llm_call, "tool_run": ask.tool_run,
             }),

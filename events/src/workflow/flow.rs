@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Edge, Node};
 use crate::bin::Ordered;
-use crate::event::{BudgetLimits, ModelChoice, NodeContext, OnFailed, OnLimit};
+use crate::event::{BudgetLimits, ModelChoice, NodeContext, OnFailed, OnLimit, OnUnpriced};
 use crate::ids::{NodeId, ProfileId};
 use crate::json::Json;
 
@@ -86,8 +86,7 @@ pub struct Budget {
     /// Tokens of prompts and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Cost in billionths of a US dollar. Every model needs a known price, unless `on_unpriced` is `allow`: then what
-    /// has none does not count, and a WARNING says so.
+    /// Cost in billionths of a US dollar. Every model needs a known price, unless `on_unpriced` is `allow`.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "costNanousd")]
     pub cost_nanousd: Option<u64>,
     /// The same in US dollars, as a text such as `'0.25'`.
@@ -96,29 +95,17 @@ pub struct Budget {
     /// What happens when it is spent; the thread pauses when absent.
     #[serde(default = "pause", alias = "onExceeded")]
     pub on_exceeded: OnLimit,
-    /// Whether a thread with a budget in money may start although the price of a model is not known; refused when
-    /// absent. Calls without a price do not count against the budget.
-    #[serde(default, skip_serializing_if = "OnUnpriced::is_default", alias = "onUnpriced")]
+    /// Whether a thread with a budget in money may start, and go on, although the price of a model is not known. When
+    /// absent it does not start, and a call that turns out to have no price counts as a spent budget. With `allow` such
+    /// calls are not counted, and a WARNING says so.
+    #[serde(default, skip_serializing_if = "is_refuse", alias = "onUnpriced")]
     pub on_unpriced: OnUnpriced,
 }
 
-/// What becomes of a thread with a budget in money whose models do not all have a known price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUnpriced {
-    /// It does not start.
-    #[default]
-    Refuse,
-    /// It starts; what has no price is not counted, and every sum says so.
-    Allow,
-}
-
-impl OnUnpriced {
-    // The signature that serde asks for.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
+// The signature that serde asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_refuse(on_unpriced: &OnUnpriced) -> bool {
+    *on_unpriced == OnUnpriced::Refuse
 }
 
 fn pause() -> OnLimit {
@@ -129,7 +116,7 @@ impl Budget {
     /// What a thread is started with.
     pub(crate) fn limits(&self) -> BudgetLimits {
         let cost_nanousd = self.cost_nanousd.or_else(|| self.usd.as_deref().and_then(nanousd));
-        BudgetLimits { tokens: self.tokens, cost_nanousd, on_exceeded: self.on_exceeded }
+        BudgetLimits { tokens: self.tokens, cost_nanousd, on_exceeded: self.on_exceeded, on_unpriced: self.on_unpriced }
     }
 }
 

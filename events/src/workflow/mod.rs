@@ -29,7 +29,7 @@ pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse, parse_in};
 pub use flow::{
     Body, Budget, ConditionNode, ContextProcessorNode, ForkNode, JoinMode, JoinNode, Judge, LoopEndNode, LoopNode, Off,
-    OnUnpriced, ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
+    ParallelNode, RouteCondition, RouteNode, SubWorkflow, SubWorkflowNode, Summary, TokenLimit, nanousd,
 };
 pub use graph::Graph;
 pub use node::{

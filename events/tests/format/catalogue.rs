@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use rethread_events::bin;
 use rethread_events::event::{
-    Combine, EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OperationType, Scope, ToolMode, WarningCode, Weight,
+    Combine, EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OnUnpriced, OperationType, Scope, ToolMode,
+    WarningCode, Weight,
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
 use rethread_events::message::{FinishReason, Role, UsageSource};
-use rethread_events::thread::{NoPeople, NoTools, State, Status, Surroundings, Thread};
+use rethread_events::thread::{NoPeople, NoTools, NoWaits, State, Status, Surroundings, Thread};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::AgentBuilder;
 use serde_json::{Value, json};
@@ -156,6 +157,7 @@ fn the_words_stand_in_the_catalogue() {
         ("failure", words::<InteractionFailure>()),
         ("warning", words::<WarningCode>()),
         ("on limit", words::<OnLimit>()),
+        ("on unpriced", words::<OnUnpriced>()),
         ("on failed", words::<OnFailed>()),
         ("combine", words::<Combine>()),
         ("error kind", words::<ErrorKind>()),
@@ -169,7 +171,7 @@ fn the_words_stand_in_the_catalogue() {
 fn the_json_that_scripts_rely_on_stands_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
-    let around = Surroundings { now: samples::time(), tools: &NoTools, models: &NoPeople };
+    let around = Surroundings { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
     let started = Thread::started(&workflow, json!("hello").into(), None, around.now);
     let (thread, _) = Thread::begin(samples::thread(), workflow, started, &around).unwrap();
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {

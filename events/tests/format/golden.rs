@@ -1,22 +1,42 @@
-//! The format promise: the stored bytes of one event of every kind, written by version 1, are read for ever. A change
-//! of shape raises the version of the event and brings an upcaster; a line of the golden file is never changed.
+//! The format promise: the stored bytes of one event of every kind and version are read for ever. A change of shape
+//! raises the version of the event and brings an upcaster; a line of a golden file is never changed.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use rethread_events::event::{EVENT_TYPES, Event};
 
 use crate::samples;
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/events-v1.txt");
-
 /// One line per event: code, version, documented name, stored bytes in hexadecimal.
-fn written() -> String {
+fn encoded(samples: &[Event]) -> String {
     let mut lines = String::new();
-    for event in samples::events() {
+    for event in samples {
         let kind = event.event_type();
         writeln!(lines, "{} {} {} {}", kind.code, kind.version, kind.name, hex(&event.encode().unwrap())).unwrap();
     }
     lines
+}
+
+/// Compares every line of a golden file with its sample. `RETHREAD_WRITE_GOLDEN=1` writes a file that is missing.
+#[track_caller]
+fn check(file: &str, samples: &[Event]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+    if std::env::var_os("RETHREAD_WRITE_GOLDEN").is_some() && !path.exists() {
+        std::fs::write(&path, encoded(samples)).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(golden.lines().count(), samples.len());
+    for (line, sample) in golden.lines().zip(samples) {
+        let fields: Vec<_> = line.split(' ').collect();
+        let &[code, version, name, bytes] = fields.as_slice() else { panic!("{line}") };
+        let bytes = unhex(bytes);
+        let read = Event::decode(code.parse().unwrap(), version.parse().unwrap(), &bytes).unwrap();
+        assert_eq!(read.event_type().name, name);
+        assert_eq!(&read, sample);
+        // An import writes it in the version that it was exported in, in the same bytes.
+        assert_eq!(hex(&sample.encode_as(version.parse().unwrap()).unwrap()), hex(&bytes), "{name}");
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -37,28 +57,34 @@ fn there_is_a_sample_of_every_kind_in_the_order_of_the_table() {
 }
 
 #[test]
-fn every_event_is_written_and_read_as_it_was_in_version_1() {
-    if std::env::var_os("RETHREAD_WRITE_GOLDEN").is_some() {
-        assert!(!std::path::Path::new(GOLDEN).exists(), "the promise was made: a golden file is never written anew");
-        std::fs::write(GOLDEN, written()).unwrap();
+fn events_of_version_1_are_read_and_exported_unchanged() {
+    check("events-v1.txt", &samples::events());
+}
+
+#[test]
+fn events_of_version_2_are_read_and_exported_unchanged() {
+    check("events-v2.txt", &samples::version_2());
+}
+
+#[test]
+fn events_that_record_who_did_it_are_read_and_exported_unchanged() {
+    check("events-v3.txt", &samples::version_3());
+}
+
+#[test]
+fn every_present_version_has_a_line_in_a_golden_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt"];
+    let lines: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
+    for kind in EVENT_TYPES {
+        let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
+        assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
     }
-    let golden = std::fs::read_to_string(GOLDEN).unwrap();
-    for (line, sample) in golden.lines().zip(samples::events()) {
-        let fields: Vec<_> = line.split(' ').collect();
-        let &[code, version, name, bytes] = fields.as_slice() else { panic!("{line}") };
-        let bytes = unhex(bytes);
-        let read = Event::decode(code.parse().unwrap(), version.parse().unwrap(), &bytes).unwrap();
-        assert_eq!(read.event_type().name, name);
-        assert_eq!(read, sample);
-        // An import writes it in the version that it was exported in, in the same bytes.
-        assert_eq!(hex(&sample.encode_as(version.parse().unwrap()).unwrap()), hex(&bytes), "{name}");
-    }
-    assert_eq!(golden.lines().count(), samples::events().len());
 }
 
 #[test]
 fn every_event_comes_back_from_its_json() {
-    for event in samples::events() {
+    for event in samples::events().into_iter().chain(samples::version_3()) {
         let data = event.data().unwrap();
         let text = data.to_string();
         assert_eq!(Event::from_data(event.event_type().name, serde_json::from_str(&text).unwrap()).unwrap(), event);

@@ -10,6 +10,7 @@ use rethread_events::json::Json;
 use rethread_events::message::{
     FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage, UsageSource,
 };
+use rethread_events::principal::Principal;
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
@@ -224,6 +225,69 @@ pub(crate) fn events() -> Vec<Event> {
     events
 }
 
+/// The events of version 2, with every field that version 1 did not have filled in.
+pub(crate) fn version_2() -> Vec<Event> {
+    changed(|event| {
+        match event {
+            Event::ThreadStarted(event) => {
+                event.budget = event.budget.take().map(|it| BudgetLimits { on_unpriced: OnUnpriced::Refuse, ..it });
+            }
+            Event::LimitRaised(event) => event.allow_unpriced = true,
+            Event::ThreadForked(event) => event.globals = variables(),
+            Event::RouteTaken(event) => event.error = Some(caught_error()),
+            Event::ConditionEvaluationCompleted(event) => event.usage_source = UsageSource::Counted,
+            Event::BranchEnded(event) => event.n_unpriced = 3,
+            Event::SubWorkflowStarted(event) => event.context = Some(NodeContext::From(vec!["ask".into()])),
+            Event::ForkStarted(event) => (event.quorum, event.into) = (Some(true), Some("sums".into())),
+            Event::LoopStarted(event) => event.into = Some("sums".into()),
+            Event::LlmExecutionRequest(event) => event.context = NodeContext::Fresh,
+            Event::LlmCallCompleted(event) => {
+                (event.usage_source, event.unusable) = (UsageSource::Counted, Some(error()));
+            }
+            Event::ContextSummaryCompleted(event) => event.usage_source = UsageSource::Counted,
+            Event::ToolExecutionFailed(event) => event.not_started = Some(true),
+            Event::UserInteractionRequested(event) => {
+                event.answer = Some(AnswerType::Choice { choices: vec!["now".into(), "later".into()] });
+            }
+            _ => return false,
+        }
+        true
+    })
+}
+
+/// A sample of each event that records who did it, which it did not before.
+pub(crate) fn version_3() -> Vec<Event> {
+    let mut principals = vec![
+        Principal::Embedded,
+        Principal::Handler,
+        Principal::Terminal,
+        Principal::Command,
+        Principal::Anonymous,
+        Principal::token("0f1e2d3c4b5a", Some("the page")),
+        Principal::named("Ada"),
+    ];
+    changed(|event| {
+        let by = match event {
+            Event::ThreadForked(event) => &mut event.by,
+            Event::ThreadPaused(event) => &mut event.by,
+            Event::ThreadResumed(event) => &mut event.by,
+            Event::ThreadCancelled(event) => &mut event.by,
+            Event::VariablesUpdated(event) => &mut event.by,
+            Event::MessageAdded(event) => &mut event.by,
+            Event::UserInteractionResponded(event) => &mut event.by,
+            _ => return false,
+        };
+        *by = principals.pop();
+        true
+    })
+}
+
+/// The samples that `change` changes.
+fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
+    let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));
+    changed.collect()
+}
+
 fn of_threads() -> Vec<Event> {
     vec![
         ThreadStarted {
@@ -234,7 +298,12 @@ fn of_threads() -> Vec<Event> {
             deadline: Some(time()),
             max_iterations: 50,
             workspace: Some("/srv".into()),
-            budget: Some(BudgetLimits { tokens: Some(1_000), cost_nanousd: Some(5), on_exceeded: OnLimit::Pause }),
+            budget: Some(BudgetLimits {
+                tokens: Some(1_000),
+                cost_nanousd: Some(5),
+                on_exceeded: OnLimit::Pause,
+                on_unpriced: OnUnpriced::Allow,
+            }),
             on_limit: OnLimit::Pause,
         }
         .into(),
@@ -245,17 +314,18 @@ fn of_threads() -> Vec<Event> {
             branch: Some(branch_of()),
             branches: vec![replaced_branch()],
             globals: Ordered::default(),
+            by: None,
         }
         .into(),
-        ThreadPaused { reason: Some("lunch".into()) }.into(),
-        ThreadResumed {}.into(),
+        ThreadPaused { reason: Some("lunch".into()), by: None }.into(),
+        ThreadResumed { by: None }.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
-        ThreadCancelled { reason: Some("enough".into()) }.into(),
+        ThreadCancelled { reason: Some("enough".into()), by: None }.into(),
         ThreadCompleted { node: "ask".into() }.into(),
         ThreadFailed { node: Some("ask".into()), error: error() }.into(),
         CheckpointCreated { label: "drafted".into() }.into(),
-        VariablesUpdated { variables: variables() }.into(),
-        MessageAdded { message: message() }.into(),
+        VariablesUpdated { variables: variables(), by: None }.into(),
+        MessageAdded { message: message(), by: None }.into(),
         Warning { code: WarningCode::StaleAttempt, call: Some(CALL), detail: "late".into() }.into(),
     ]
 }
@@ -383,7 +453,7 @@ fn of_tools_and_people() -> Vec<Event> {
             answer: None,
         }
         .into(),
-        UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into() }.into(),
+        UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into(), by: None }.into(),
         UserInteractionProcessed {
             interaction: CALL,
             operation_type: OperationType::AddMessage,
@@ -528,6 +598,6 @@ fn of_graphs() -> Vec<Event> {
             usage_source: UsageSource::Provider,
         }
         .into(),
-        LimitRaised { tokens: Some(2_000), cost_nanousd: Some(9), iterations: Some(10) }.into(),
+        LimitRaised { tokens: Some(2_000), cost_nanousd: Some(9), iterations: Some(10), allow_unpriced: false }.into(),
     ]
 }

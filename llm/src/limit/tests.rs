@@ -1,7 +1,9 @@
 use rethread_events::message::{Message, Role};
+use rethread_events::thread::PermitObserver;
 
 use super::*;
 use crate::mock::Mock;
+use crate::retry::{RetryPolicy, Retrying};
 
 fn limited(limits: RateLimits) -> Arc<Limited> {
     Arc::new(Limited::new(Arc::new(Mock::saying("ok")), limits, "gpt-4o"))
@@ -110,4 +112,39 @@ fn meters_forget_what_is_old() {
         meter.correct(0, 100, at(60));
         assert!(meter.wait(100, at(61)) > Duration::ZERO);
     }
+}
+
+/// Counts a wait in the time of the test.
+#[derive(Default)]
+struct Waits(parking_lot::Mutex<(Option<Instant>, Duration)>);
+
+impl PermitObserver for Waits {
+    fn wait_begins(&self) {
+        self.0.lock().0 = Some(Instant::now());
+    }
+
+    fn wait_ends(&self) {
+        let mut waits = self.0.lock();
+        let since = waits.0.take().unwrap();
+        waits.1 += since.elapsed();
+    }
+
+    fn waited_ms(&self) -> u64 {
+        let waits = self.0.lock();
+        u64::try_from((waits.1 + waits.0.map_or(Duration::ZERO, |since| since.elapsed())).as_millis()).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_place_moves_the_deadline_of_a_call() {
+    let client = limited(RateLimits { requests_per_minute: Some(1), ..RateLimits::default() });
+    let policy = RetryPolicy { total_ms: 20_000, ..RetryPolicy::default() };
+    ask(&client).await.unwrap();
+    let client = Retrying::new(client, policy);
+    let (waits, started) = (Waits::default(), Instant::now());
+    let deadline = Some(started + Duration::from_secs(10));
+    let request = request("hi");
+    let answer = client.call(&request, CallContext::new("", &mut ()).until(deadline).permits(&waits)).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!((started.elapsed(), waits.waited_ms()), (Duration::from_secs(60), 60_000));
 }

@@ -15,7 +15,7 @@ fn conversation(turns: &[(Role, &str)]) -> Request {
 
 fn ask(mock: &Mock, request: &Request, attempt: u32) -> (Result<Response, LlmError>, Vec<Delta>) {
     let mut deltas = Vec::new();
-    let cx = CallContext { listener: &mut deltas, key: "k", attempt, deadline: None };
+    let cx = CallContext { attempt, ..CallContext::new("k", &mut deltas) };
     let result = futures::executor::block_on(mock.call(request, cx));
     (result, deltas)
 }
@@ -157,8 +157,14 @@ fn tool_calls_have_ids_that_are_the_same_after_a_restart() {
               }
             ]
           },
-          "cost_nanousd": null,
-          "cost": null,
+          "cost_nanousd": 0,
+          "cost": {
+            "nanousd": 0,
+            "prices": {
+              "input": 0,
+              "output": 0
+            }
+          },
           "cached": false
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&first.unwrap()).unwrap());

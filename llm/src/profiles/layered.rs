@@ -119,7 +119,8 @@ impl Priced {
         let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
         let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
         let billed = billed(self.provider, usage);
-        response.cost = prices.and_then(|p| prices::cost(p, &billed));
+        // What a mock answers costs nothing, unless its profile has prices.
+        response.cost = prices.map_or(response.cost, |p| prices::cost(p, &billed));
         let mut totals = self.totals.lock();
         totals.answers += 1;
         totals.answers_counted += u64::from(source == UsageSource::Counted);

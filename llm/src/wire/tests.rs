@@ -2,6 +2,7 @@
 //! fixtures are written for the purpose, after the providers' documentation.
 
 mod anthropic;
+mod fuzz;
 mod gemini;
 mod openai_chat;
 mod openai_responses;

@@ -1,11 +1,17 @@
 //! The files that this crate writes itself (sled's are its own affair): every write and every sync goes through
 //! here, so that tests can make them fail and can know what a power cut would leave.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+mod root;
+
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+
+pub(crate) use root::Root;
 
 use crate::error::StoreError;
 
@@ -35,10 +41,12 @@ pub trait Watcher: Send + Sync + 'static {
     }
 }
 
-/// How files are reached.
+/// Access to the files of a log. Paths below the folder of the log are resolved from a handle of that folder, so that a
+/// rename of it or of a folder above it changes nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Files {
     watcher: Option<Arc<dyn Watcher>>,
+    root: Option<Arc<Root>>,
     only_reads: bool,
 }
 
@@ -46,8 +54,14 @@ pub(crate) struct Files {
 const NOTHING: &str = "/dev/null";
 
 impl Files {
-    pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>) -> Self {
-        Self { watcher, only_reads: false }
+    pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>, root: Root) -> Self {
+        Self { watcher, root: Some(Arc::new(root)), only_reads: false }
+    }
+
+    /// Access by path, seen by a watcher.
+    #[cfg(test)]
+    pub(crate) fn watched(watcher: Arc<dyn Watcher>) -> Self {
+        Self { watcher: Some(watcher), ..Self::default() }
     }
 
     /// No file is made, and what is written to one is an error.
@@ -55,41 +69,120 @@ impl Files {
         Self { only_reads: true, ..self }
     }
 
-    /// Opens a file, made when it is not there.
+    /// Whether the path of the log still leads to the folder that was opened: an error where it does not.
+    pub(crate) fn check_in_place(&self) -> Result<(), StoreError> {
+        self.root.as_ref().map_or(Ok(()), |root| root.check_in_place())
+    }
+
+    /// A path for libraries that take no handle. It leads to the opened folder, where the system has such paths.
+    pub(crate) fn path_for_library(&self, path: &Path) -> PathBuf {
+        self.root.as_ref().map_or_else(|| path.into(), |root| root.path_for_library(path))
+    }
+
+    fn openat(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC;
+        let opened = match &self.root {
+            Some(root) => rustix::fs::openat(root, root.relative(path), flags, FILE_MODE),
+            None => rustix::fs::openat(CWD, path, flags, FILE_MODE),
+        };
+        Ok(File::from(opened?))
+    }
+
+    /// Opens a file, created when it is not there.
     pub(crate) fn open(&self, path: &Path) -> Result<LogFile, StoreError> {
-        if self.only_reads {
-            let file = match File::open(path) {
+        let file = if self.only_reads {
+            match self.openat(path, OFlags::RDONLY) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(NOTHING),
                 opened => opened,
-            };
-            let file = file.map_err(|source| failed(path, source))?;
-            return Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() });
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|source| failed(path, source))?;
+            }
+        } else {
+            self.openat(path, OFlags::RDWR | OFlags::CREATE)
+        };
+        let file = file.map_err(|source| failed(path, source))?;
         Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
     }
 
     /// Opens a file that is there, to be read.
     pub(crate) fn find(&self, path: &Path) -> io::Result<LogFile> {
-        let file = File::open(path)?;
+        let file = self.openat(path, OFlags::RDONLY)?;
         Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
+    }
+
+    /// The whole of a small file.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.openat(path, OFlags::RDONLY)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The length of a file; `None` when it is not there.
+    pub(crate) fn bytes(&self, path: &Path) -> io::Result<Option<u64>> {
+        match self.openat(path, OFlags::RDONLY) {
+            Ok(file) => Ok(Some(file.metadata()?.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn is_there(&self, path: &Path) -> Result<bool, StoreError> {
+        Ok(self.bytes(path).map_err(|source| failed(path, source))?.is_some())
+    }
+
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+        let removed = match &self.root {
+            Some(root) => rustix::fs::unlinkat(root, root.relative(path), AtFlags::empty()),
+            None => rustix::fs::unlinkat(CWD, path, AtFlags::empty()),
+        };
+        Ok(removed?)
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let renamed = match &self.root {
+            Some(root) => rustix::fs::renameat(root, root.relative(from), root, root.relative(to)),
+            None => rustix::fs::renameat(CWD, from, CWD, to),
+        };
+        Ok(renamed?)
+    }
+
+    /// Creates a folder in a folder that is there.
+    pub(crate) fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let made = match &self.root {
+            Some(root) => rustix::fs::mkdirat(root, root.relative(path), DIR_MODE),
+            None => rustix::fs::mkdirat(CWD, path, DIR_MODE),
+        };
+        match made {
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            made => Ok(made?),
+        }
+    }
+
+    /// The names in a folder; none when it is not there.
+    pub(crate) fn names(&self, path: &Path) -> io::Result<Vec<String>> {
+        let dir = match self.openat(path, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&dir)? {
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// Makes the names in a folder durable.
     pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {
-        File::open(path).and_then(|dir| dir.sync_all()).map_err(|source| failed(path, source))?;
+        let dir = self.openat(path, OFlags::RDONLY | OFlags::DIRECTORY);
+        dir.and_then(|dir| dir.sync_all()).map_err(|source| failed(path, source))?;
         if let Some(watcher) = &self.watcher {
             watcher.synced(path);
         }
         Ok(())
     }
 }
+
+/// Only the user that runs the program reads and writes what is in the log.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIR_MODE: Mode = Mode::RWXU;
 
 /// One file.
 pub(crate) struct LogFile {
@@ -105,6 +198,11 @@ impl LogFile {
 
     pub(crate) fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// Whether the file was removed while it is open.
+    pub(crate) fn is_unlinked(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fstat(&self.file)?.st_nlink == 0)
     }
 
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -145,7 +145,7 @@ impl Index {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
                     std::thread::sleep(Duration::from_millis(10));
                     if tries + 1 == OPEN_TRIES {
-                        aside = Aside::put(&self.dir);
+                        aside = Aside::put(&self.dir, self.files.clone());
                     }
                 }
                 Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
@@ -166,7 +166,7 @@ impl Index {
 
     fn open_once(&self) -> Result<Open, StoreError> {
         let config = sled::Config::new()
-            .path(&self.dir)
+            .path(self.files.path_for_library(&self.dir))
             .cache_capacity(self.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .flush_every_ms(None);

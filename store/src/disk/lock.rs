@@ -1,14 +1,14 @@
 //! One process at a time: a lock file of our own, taken before anything else is touched.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::files::failed;
+use super::files::{Root, failed};
 use crate::error::StoreError;
 
 pub(crate) const NAME: &str = "lock";
@@ -26,15 +26,11 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Takes the lock and writes into it who holds it.
-    pub(crate) fn take(dir: &Path, label: &str) -> Result<Self, StoreError> {
-        let path = dir.join(NAME);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|source| failed(&path, source))?;
+    pub(crate) fn take(root: &Root, label: &str) -> Result<Self, StoreError> {
+        let path = root.path().join(NAME);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(root, NAME, flags, Mode::RUSR | Mode::WUSR);
+        let file = File::from(opened.map_err(|error| failed(&path, error.into()))?);
         let deadline = Instant::now() + HEIR_MAX;
         loop {
             match file.try_lock() {
@@ -44,7 +40,7 @@ impl Lock {
                     // A holder that was killed while it was starting a process leaves the lock to that one until it
                     // has begun its program.
                     if !has_ended(&holder) || Instant::now() > deadline {
-                        return Err(StoreError::Locked { path: dir.into(), holder });
+                        return Err(StoreError::Locked { path: root.path().into(), holder });
                     }
                     std::thread::sleep(HEIR_POLL);
                 }
@@ -55,6 +51,10 @@ impl Lock {
         // The name is for people: a full disk must not keep the log from being opened.
         let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
         Ok(Self { file })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 }
 

@@ -55,6 +55,11 @@ impl Packs {
         Self { dir, files, pack_bytes: PACK_BYTES, open, end: Mutex::new(end), freed }
     }
 
+    /// Access to the files of this log.
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
     pub(crate) fn path(&self, pack: u32) -> PathBuf {
         self.dir.join(format!("{pack:06}"))
     }
@@ -89,11 +94,7 @@ impl Packs {
     /// How long a pack is; 0 when it is not there.
     fn bytes(&self, pack: u32) -> Result<u64, StoreError> {
         let path = self.path(pack);
-        match std::fs::metadata(&path) {
-            Ok(found) => Ok(found.len()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(failed(&path, error)),
-        }
+        Ok(self.files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or(0))
     }
 
     /// That nothing in front of the end was cut off.
@@ -124,31 +125,22 @@ impl Packs {
     fn remove(&self, pack: u32) -> Result<(), StoreError> {
         self.open.lock().retain(|(number, _)| *number != pack);
         let path = self.path(pack);
-        std::fs::remove_file(&path).map_err(|source| failed(&path, source))
+        self.files.remove(&path).map_err(|source| failed(&path, source))
     }
 
     /// The packs that are there.
     fn numbers(&self) -> Result<BTreeSet<u32>, StoreError> {
-        let entries = match std::fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            Err(error) => return Err(failed(&self.dir, error)),
-        };
-        let mut numbers = BTreeSet::new();
-        for entry in entries {
-            let entry = entry.map_err(|source| failed(&self.dir, source))?;
-            numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
-        }
-        Ok(numbers)
+        let names = self.files.names(&self.dir).map_err(|source| failed(&self.dir, source))?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Opens a pack to be written, made when it is not there.
     fn open_or_make(&self, pack: u32) -> Result<LogFile, StoreError> {
         let path = self.path(pack);
-        if path.exists() {
+        if self.files.is_there(&path)? {
             return self.files.open(&path);
         }
-        std::fs::create_dir_all(&self.dir).map_err(|source| failed(&self.dir, source))?;
+        self.files.make_dir(&self.dir).map_err(|source| failed(&self.dir, source))?;
         let file = self.files.open(&path)?;
         self.files.sync_dir(&self.dir)?;
         if let Some(log) = self.dir.parent() {

@@ -42,7 +42,7 @@ pub(crate) struct Found {
 /// Opens what is in `dir`, or makes a new log there. With the care of a salvage nothing is written, and what is
 /// wrong is noted instead of refused.
 pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Care) -> Result<Found, StoreError> {
-    let format = match check_format(dir) {
+    let format = match check_format(dir, files) {
         Ok(found) => found,
         Err(error) => {
             care.met_error(error)?;
@@ -51,7 +51,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
     };
     let is_new = format.is_none();
     if is_new {
-        check_nothing_there(dir, care)?;
+        check_nothing_there(dir, files, care)?;
     }
     let mut mended = Vec::new();
     let (mut mark, reached) = Mark::open(dir, files)?;
@@ -120,7 +120,10 @@ fn open_index(
     let dir = dir.join(INDEX);
     let file = dir.join("db");
     let may_begin = reached.sealed_epoch == 0 && !care.is_salvage();
-    let opened = match !may_begin && !file.exists() {
+    if may_begin {
+        files.make_dir(&dir).map_err(|source| failed(&dir, source))?;
+    }
+    let opened = match !may_begin && !files.is_there(&file)? {
         // Sled would begin an empty one.
         true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
         false => Index::open(&dir, cache_bytes, files.clone()),
@@ -154,9 +157,9 @@ fn replay_all(
 }
 
 /// The format of the log that is here; an error when it is not one that this program reads.
-fn check_format(dir: &Path) -> Result<Option<u32>, StoreError> {
+fn check_format(dir: &Path, files: &Files) -> Result<Option<u32>, StoreError> {
     let path = dir.join(FORMAT);
-    let bytes = match std::fs::read(&path) {
+    let bytes = match files.read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(failed(&path, source)),
@@ -188,17 +191,17 @@ fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
     file.resize(0)
         .and_then(|()| file.write_at(text.as_bytes(), 0))
         .and_then(|()| file.sync())
-        .and_then(|()| std::fs::rename(&draft, &path))
+        .and_then(|()| files.rename(&draft, &path))
         .map_err(|source| failed(&path, source))?;
     files.sync_dir(&dir.join(INDEX))?;
     files.sync_dir(dir)
 }
 
 /// Without the file that is written last there may be the beginnings of a new log, but nothing that was used.
-fn check_nothing_there(dir: &Path, care: &mut Care) -> Result<(), StoreError> {
+fn check_nothing_there(dir: &Path, files: &Files, care: &mut Care) -> Result<(), StoreError> {
     for name in NAMES {
-        let bytes = std::fs::metadata(dir.join(name)).map_or(0, |file| file.len());
-        if bytes > 0 {
+        let path = dir.join(name);
+        if files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or(0) > 0 {
             return care.met(damage(&dir.join(FORMAT), "the file is missing"));
         }
     }

@@ -22,8 +22,8 @@ const SNAPSHOT_BYTES_DUE: usize = 4 << 20;
 /// How much less the sealer counts than the other threads when there are more of them than processors.
 const NICE: i32 = 10;
 
-/// How long to wait before a full disk is tried again.
-const FULL_RETRY: Duration = Duration::from_millis(250);
+/// How long to wait before a full disk, or a folder that was moved, is tried again.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// What the sealer is asked to do.
 pub(crate) enum Task {
@@ -196,25 +196,27 @@ impl Sealer {
         }
     }
 
-    /// Writes to sled, again and again while the disk is full; once more, and no more, when the log is closing.
+    /// Writes to sled. Tries again while the disk is full or the folder of the log is not at its path; once more, and no
+    /// more, when the log is closing.
     fn write(&self, reader: &Reader, write: impl Fn() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut is_last = false;
         loop {
-            match write() {
-                Err(StoreError::Full { path }) if !is_last => {
-                    tracing::warn!(path = %path.display(), "the disk is full");
-                    let mut state = self.state.lock();
-                    if !state.closing {
-                        self.changed.wait_for(&mut state, FULL_RETRY);
-                    }
-                    is_last = state.closing;
-                    drop(state);
-                    // sled's handle is of no use from here on; it opens again when there is room.
-                    if let Err(error) = reader.index.reopen() {
-                        tracing::warn!(%error, "the index does not open");
-                    }
-                }
+            let error = match reader.packs.files().check_in_place().and_then(|()| write()) {
+                Err(error) if error.is_temporary() && !is_last => error,
                 done => return done,
+            };
+            tracing::warn!(%error, "the log cannot be moved out of the journal now");
+            let mut state = self.state.lock();
+            if !state.closing {
+                self.changed.wait_for(&mut state, RETRY);
+            }
+            is_last = state.closing;
+            drop(state);
+            if let StoreError::Full { .. } = error
+                && let Err(error) = reader.index.reopen()
+            {
+                // sled's handle is of no use from here on; it opens again when there is room.
+                tracing::warn!(%error, "the index does not open");
             }
         }
     }

@@ -54,6 +54,10 @@ impl Store for SledStore {
         self.open_reader()?.streams(after, tags, limit)
     }
 
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.open_reader()?.forks(thread, after, limit)
+    }
+
     fn next_position(&self) -> Position {
         self.progress.borrow().next
     }
@@ -151,6 +155,11 @@ impl Store for SledStore {
         let mut found = verify::verify(self.open_reader()?)?;
         found.faults.extend(self.mended.iter().cloned());
         Ok(found)
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.queue.check_open()?;
+        self.reader.packs.files().check_in_place()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -55,6 +55,8 @@ pub(crate) struct Writer {
     fenced: HashMap<ThreadId, u64>,
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
+    /// Whether the folder of the log was not at its path when it was last looked for.
+    is_moved: bool,
     /// A buffer that is not in use.
     spare: Vec<u8>,
 }
@@ -110,6 +112,7 @@ impl Writer {
             heads: HashMap::new(),
             fenced: HashMap::new(),
             broken: None,
+            is_moved: false,
             spare: Vec::new(),
         }
     }
@@ -250,7 +253,7 @@ impl Writer {
 
     /// Takes a group back that could not be written, and what was put together on top of it since.
     fn give_up(&mut self, failed: Group, error: &StoreError) {
-        if !matches!(error, StoreError::Full { .. }) {
+        if !error.is_temporary() {
             self.broken = Some(error.clone());
         }
         if let Some(committer) = self.flight.committer() {
@@ -331,9 +334,22 @@ impl Writer {
         }
     }
 
+    /// Says once that the folder was moved, and once that it is back.
+    fn watch_folder(&mut self) {
+        let found = self.reader.packs.files().check_in_place();
+        if self.is_moved != found.is_err() {
+            self.is_moved = found.is_err();
+            match found {
+                Ok(()) => tracing::warn!("the folder of the log is back: the log takes writes again"),
+                Err(error) => tracing::error!(%error, "the log takes no writes"),
+            }
+        }
+    }
+
     /// After a while without anything to write.
     fn tidy(&mut self) {
         self.fenced.clear();
+        self.watch_folder();
         let Some(committer) = self.flight.committer() else { return };
         committer.journal.tidy(self.reader.tail.state.read().sealing.is_none());
     }

@@ -117,9 +117,11 @@ impl State {
         Ok(found)
     }
 
-    pub(super) fn forks_of(&self, thread: ThreadId) -> Vec<ThreadId> {
-        let inherits = |stream: &Stream| stream.head.fork_of.is_some_and(|point| point.parent == thread);
-        self.streams.iter().filter(|(_, stream)| inherits(stream)).map(|(id, _)| *id).take(16).collect()
+    pub(super) fn forks_of(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Vec<ThreadId> {
+        let inherits = |id: &ThreadId, stream: &Stream| {
+            stream.head.fork_of.is_some_and(|point| point.parent == thread) && after.is_none_or(|after| *id > after)
+        };
+        self.streams.iter().filter(|(id, stream)| inherits(id, stream)).map(|(id, _)| *id).take(limit).collect()
     }
 }
 

@@ -78,7 +78,12 @@ impl FaultyStore {
 
     /// Plans `fault` for the next append.
     pub fn plan(&self, fault: Fault) {
-        *self.plan.lock() = Some((self.n_appends(), fault));
+        self.plan_after(0, fault);
+    }
+
+    /// Plans `fault` for the append that comes after the next `n`.
+    pub fn plan_after(&self, n: u64, fault: Fault) {
+        *self.plan.lock() = Some((self.n_appends() + n, fault));
     }
 
     /// How many appends there were, failed ones included.
@@ -180,6 +185,10 @@ impl Store for FaultyStore {
         self.alive()?.streams(after, tags, limit)
     }
 
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.alive()?.forks(thread, after, limit)
+    }
+
     fn next_position(&self) -> Position {
         self.behind.next_position()
     }
@@ -238,6 +247,10 @@ impl Store for FaultyStore {
 
     fn verify(&self) -> Result<Verification, StoreError> {
         self.alive()?.verify()
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.behind.check_writable()
     }
 
     fn close(&self) -> Result<(), StoreError> {

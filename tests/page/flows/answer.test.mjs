@@ -91,6 +91,44 @@ test('a tool call is approved with other arguments, and another one rejected wit
   await page.close();
 });
 
+test('a long tool call is shown whole, and approved only after its end was in sight', async () => {
+  const command = `ls${' '.repeat(3_000)}${'# nothing to see here\n'.repeat(3_000)}; rm -rf ~`;
+  const long = JSON.parse(JSON.stringify(APPROVING));
+  long.nodes[0].llm.extra.script.answers[0].tool_calls[0].arguments = { path: 'nowhere', note: command, lines: command.split('\n') };
+  const id = await place.thread(long);
+  const asked = await place.question(id);
+  assert.ok(asked.prompt.includes(JSON.stringify(command)), 'the prompt is whole');
+  const page = await browser.page(`${place.url}/#/threads/${id}`);
+  const shown = await page.until(`document.querySelector('.question pre')?.textContent`);
+  assert.ok(shown.includes('ls⟨3000 spaces⟩#') && shown.includes('; rm -rf ~'), 'all of it is there, and blanks are counted');
+  const main = `document.querySelector('.question button.main')`;
+  const result = `document.querySelector('.question .result').innerText`;
+  assert.equal(await page.value(`${main}.disabled`), true);
+  await page.says('Read the arguments to their end first', '.question');
+  // Neither keys, nor a form that is sent anyway, nor other arguments, nor a copied command get around it.
+  await page.value(`document.querySelector('.question form').requestSubmit()`);
+  await page.until(`${result}.includes('to their end')`);
+  await page.click('.question button', 'Command');
+  assert.equal(await page.value(`document.querySelector('dialog[open]')`), null);
+  await page.click('.question input[value=edit]');
+  assert.equal(await page.value(`${main}.disabled`), true);
+  await page.click('.question input[value=reject]');
+  assert.equal(await page.value(`${main}.disabled`), false);
+  await page.click('.question input[value=approve]');
+  await page.value(`(() => { const one = document.querySelector('.question pre'); one.scrollTop = one.scrollHeight / 2; })()`);
+  await page.painted();
+  assert.equal(await page.value(`${main}.disabled`), true);
+  assert.equal((await place.ask('GET', `/v1/threads/${id}/interactions`)).total, 1);
+  await page.value(`document.querySelector('.question pre').focus({ preventScroll: true })`);
+  await page.press('End');
+  await page.value(`document.querySelector('.question pre .end').scrollIntoView({ block: 'nearest' })`);
+  await page.until(`!${main}.disabled`);
+  await page.click('.question button.main', 'Approve');
+  await page.says('Answered', '.question .result');
+  assert.equal((await place.outcome(id)).status, 'completed');
+  await page.close();
+});
+
 test('a thread is paused, goes on, and is cancelled with a reason', async () => {
   const id = await place.thread(ASKING);
   await place.question(id);
@@ -135,7 +173,7 @@ test('through a server that is killed nothing is missed and nothing comes twice'
   }
 });
 
-test('a server that wants a token gets it, and its cookie can be taken back', async () => {
+test('a server that wants a token gets it, in the form or in the address', async () => {
   const own = Place.folder('--require-token');
   try {
     const { token } = JSON.parse(own.run('token', 'create', '--scope', 'operate', '--json'));
@@ -155,6 +193,16 @@ test('a server that wants a token gets it, and its cookie can be taken back', as
     await page.until('window.before === undefined', 'the page after the reload');
     await page.says('Nobody is asked anything', 'main');
     await page.close();
+    const named = await browser.page(`${own.url}/#token=${token}`);
+    await named.until(`document.getElementById('connection').dataset.state === 'live'`);
+    assert.equal(await named.value('location.hash'), '', 'the address does not keep it');
+    assert.equal(await named.value('document.getElementById("sign-out").hidden'), false);
+    await named.click('#sign-out');
+    await named.says('Sign in', 'h1');
+    await named.value('window.before = true; location.reload()');
+    await named.until('window.before === undefined', 'the page after the reload');
+    await named.says('Sign in', 'h1');
+    await named.close();
   } finally {
     await own.close();
   }

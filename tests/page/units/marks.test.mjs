@@ -27,4 +27,9 @@ test('marked JSON means the same', () => {
   const value = { path: 'public/\u202etxt\u007f\u{e0041}', family: '👨\u200d👩\u200d👧' };
   assert.deepEqual(JSON.parse(marked_json(value)), value);
   assert.equal(marked_json(value), '{"path":"public/\\u202etxt\\u007f\\udb40\\udc41","family":"👨\u200d👩\u200d👧"}');
+  const spaces = { nested: [[[{ command: `ls${' '.repeat(9)}; rm` }]]], few: 'a  b' };
+  for (const json of [marked_json(spaces), marked_json(spaces, 2)]) {
+    assert.deepEqual(JSON.parse(json), spaces);
+    assert.ok(json.includes(`ls${'\\u0020'.repeat(9)}; rm`) && json.includes('a  b'), json);
+  }
 });

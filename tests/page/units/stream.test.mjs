@@ -57,6 +57,7 @@ test('what a failed attempt said is void', () => {
 
 test('an event that the server spoke of before the stream gave it is heard of', async (t) => {
   globalThis.document = { hidden: false, addEventListener() {}, removeEventListener() {} };
+  globalThis.sessionStorage = { getItem: () => null };
   const cloud = (seq) => `id: ${seq}\ndata: ${JSON.stringify({ type: 'rethread.NODE_STARTED.v1', sequence: String(seq), position: String(seq), data: {} })}\n\n`;
   const [stream, summary] = [new TransformStream(), { status: 'running', last_seq: 10 }];
   const writer = stream.writable.getWriter();
@@ -71,6 +72,7 @@ test('an event that the server spoke of before the stream gave it is heard of', 
     model.close();
     await writer.close();
     delete globalThis.document;
+    delete globalThis.sessionStorage;
   });
   const give = async (seq) => {
     const heard = new Promise((done) => { came = done; });

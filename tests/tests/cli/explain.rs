@@ -21,7 +21,7 @@ nodes:
         sums: {nodes: [{id: add, llm: {provider: mock, model: m, user_prompt: add, extra: {script: {answers: [{text: "42 EUR"}]}}}}]}
         people:
           nodes:
-            - {id: lookup, llm: {provider: mock, model: m, user_prompt: who, extra: {script: {answers: [{error: {kind: overloaded, message: no room}}]}}}, retry: {max_attempts: 2, backoff_ms: 20}}
+            - {id: lookup, llm: {provider: mock, model: m, user_prompt: who, extra: {script: {answers: [{error: {kind: overloaded, message: no room}}]}}}, retry: {max_attempts: 2, backoff_ms: 500}}
 "#;
 
 pub(crate) fn invoices() -> Scene {

@@ -238,8 +238,8 @@ fn who_pauses_or_cancels_a_thread_does_so_to_all_its_branches_before_the_command
     assert_eq!(open().len(), 4, "the thread, a branch, and two inside of it");
     scene.run(&format!("pause {root}")).ok();
     assert_eq!(open(), ["paused"; 4]);
-    // What a branch does after that is its own: it may be paused still when its parent rests.
     scene.run(&format!("resume {root}")).code(4);
+    assert!(open().iter().all(|status| *status != "paused"));
     scene.run(&format!("cancel {root}")).ok();
     assert_eq!(open(), ["cancelled"; 4]);
     assert_eq!(questions(&scene).len(), 0);

@@ -127,3 +127,17 @@ nodes:
     answer(&scene, "--text", "G").ok();
     assert_eq!(output(&scene), json!([1, "T", "G", "G!", 1, true, true, "G-1"]));
 }
+
+#[test]
+fn writes_and_commands_need_an_option() {
+    let scene = Scene::new();
+    for (tool, parameters, option) in [
+        ("run_command", "{command: touch made}", "--allow-commands"),
+        ("write_file", "{path: made, content: x}", "--allow-write"),
+    ] {
+        let node = format!("{{id: work, tool: {{tool_name: {tool}, parameters: {parameters}}}}}");
+        scene.write("flow.yaml", format!("version: '1'\nname: flow\nnodes: [{node}]\n"));
+        scene.run("run flow.yaml --workspace .").code(3).says(option);
+        assert!(!scene.file("made").exists());
+    }
+}

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use rethread_tests::attack;
 use rethread_tests::binary::{Running, Scene};
+use rethread_tests::needs;
 
 use crate::{id_of, scene};
 
@@ -82,11 +84,39 @@ fn a_question_of_a_running_command_is_answered_by_another() {
     let question = inbox[0]["id"].as_str().unwrap();
     let pid = format!("it goes on at rethread run, pid {}", holder.pid());
     scene.run(&format!("respond {question} --text Ada")).ok().says(&pid);
-    holder.wait_for("USER_INTERACTION_RESPONDED");
+    assert!(holder.wait_for("USER_INTERACTION_RESPONDED").contains(r#""by":{"kind":"command"}"#));
     assert_eq!(scene.run("inbox --json").ok().stdout, "[]\n");
     scene.run("pause last").ok();
     let ran = holder.end();
     assert!(ran.stdout.contains("THREAD_PAUSED"), "{ran}");
+}
+
+#[test]
+fn command_of_a_model_cannot_approve_a_call_over_the_socket() {
+    if !needs::program("python3") {
+        return;
+    }
+    let scene = Scene::new();
+    scene.write("attack.json", attack::workflow(&scene, "socket"));
+    scene.run(&format!("run attack.json --no-input {}", attack::OPTIONS)).code(4);
+    let ran = scene.run("events last --jsonl --type TOOL_EXECUTION_COMPLETED").ok().stdout;
+    assert!(ran.contains("socket: 7") && ran.contains("--isolate-commands"), "{ran}");
+    assert!(!scene.file(attack::WRITTEN).exists());
+    assert_eq!(scene.run("inbox --json").ok().json().as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn run_with_isolated_commands_is_answered_by_another_command() {
+    let scene = scene();
+    scene.write("busy.yaml", BUSY);
+    let options = "--allow-commands --isolate-commands --workspace workspace";
+    let words = format!("run busy.yaml --jsonl --no-input {options}");
+    let mut holder = Running::start(scene.command(words.split_whitespace()));
+    holder.wait_for("USER_INTERACTION_REQUESTED");
+    let inbox = scene.run("inbox --json").ok().json();
+    scene.run(&format!("respond {} --text Ada", inbox[0]["id"].as_str().unwrap())).ok();
+    holder.wait_for("USER_INTERACTION_RESPONDED");
+    holder.kill();
 }
 
 #[test]

@@ -95,3 +95,20 @@ fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
     scene.run("resume last --more 1").ok();
     assert_eq!(scene.run("show last --json").ok().json()["output"], json!({ "left": "done", "right": "done" }));
 }
+
+#[test]
+fn template_that_doubles_a_text_fails_its_thread_alone() {
+    let scene = Scene::new();
+    let doubled = "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
+    let answer = "extra: {script: {answers: [{text: done}]}}";
+    scene.write(
+        "doubled.yaml",
+        format!(
+            "version: '1'\nname: doubled\nnodes:\n  - id: work\n    llm: {{provider: mock, model: m, \
+             user_prompt: \"{doubled}\", {answer}}}\n"
+        ),
+    );
+    let failed = scene.run("run doubled.yaml --json").code(1).json();
+    assert_eq!(failed["error"]["kind"], "expression", "{failed}");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("makes more than 67108864 bytes"), "{failed}");
+}

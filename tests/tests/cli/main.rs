@@ -7,6 +7,7 @@ use expect_test::Expect;
 use rethread_tests::binary::Scene;
 use serde_json::Value;
 
+mod approvals;
 mod control;
 mod debugging;
 mod equipment;

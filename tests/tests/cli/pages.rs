@@ -97,6 +97,7 @@ fn the_page_of_the_configuration_names_every_key() {
         let keys = keys(after(&page, &format!("`[profiles.NAME.{table}]`")));
         assert_eq!(keys, expected(&scene, &configuration), "{table}");
     }
+    assert_eq!(keys(after(&page, "`[limits]`")), expected(&scene, "[limits]\nunknown_key = 1\n"));
     let webhook = expected(&scene, "[webhooks.x]\nunknown_key = 1\n");
     assert_eq!(keys(after(&page, "`[webhooks.NAME]`")), webhook);
     let server = expected(&scene, "[mcpServers.x]\ncommand = 'x'\nunknown_key = 1\n");
@@ -129,6 +130,9 @@ fn the_page_of_the_configuration_says_the_defaults() {
     let said = rethread::llm::Profiles::from_toml(&configuration).unwrap();
     let plain = rethread::llm::Profiles::from_toml("[profiles.x]\nprovider = 'mock'\ncache = {}\n").unwrap();
     assert_eq!(said.get("x").unwrap(), plain.get("x").unwrap());
+    let limits = table(after(&page, "`[limits]`"));
+    let said = limits.iter().map(|row| format!("{} = {}\n", row[0].trim_matches('`'), row[1].trim_matches('`')));
+    assert_eq!(toml::from_str::<rethread::Limits>(&said.collect::<String>()).unwrap(), rethread::Limits::default());
 }
 
 #[test]

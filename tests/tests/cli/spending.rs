@@ -127,3 +127,52 @@ fn a_refusal_of_a_provider_fails_its_node() {
     assert_eq!(told.0, Some("denied"), "{failed}");
     assert!(told.1.unwrap().contains("the model refused: I cannot help with that."), "{failed}");
 }
+
+#[test]
+fn a_call_without_a_price_pauses_a_thread_with_a_budget_in_money() {
+    let provider = Provider::start(|_, _| Said::Text("yes".into()));
+    let scene = scene(&provider, Wire::OpenaiChat, "unpriced", "{tokens: 10}");
+    let unpriced = std::fs::read_to_string(scene.file("rethread.toml")).unwrap();
+    scene.run("run work.yaml").code(8);
+    // A budget in money that comes later does not take calls without a price for free.
+    let paused = scene.run("resume last --budget-tokens 100000 --budget-usd 1 --json").code(8).json();
+    assert_eq!((&paused["status"], &paused["usage"]["llm_calls"]), (&json!("paused"), &json!(1)));
+    let reason = scene.run("show last --json").ok().json()["paused"]["reason"].as_str().unwrap().to_owned();
+    for part in ["what model `some-model` cost is not known", "`prices` in rethread.toml", "--allow-unpriced"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    // Each further call without a price pauses it again.
+    let paused = scene.run("resume last --json").code(8).json();
+    assert_eq!(paused["usage"]["llm_calls"], 2);
+    // With a price it goes on.
+    scene.write("rethread.toml", format!("{unpriced}prices = {{ input = 1000000000, output = 1000000000 }}\n"));
+    let fork = scene.run("fork last --no-run --json").ok().json();
+    let done = scene.run(&format!("resume {} --json", paused["thread_id"].as_str().unwrap())).ok().json();
+    assert_eq!((&done["usage"]["n_unpriced"], &done["usage"]["llm_calls"]), (&json!(2), &json!(10)), "{done}");
+    // Or where it is allowed.
+    scene.write("rethread.toml", unpriced);
+    let fork = fork["thread_id"].as_str().unwrap();
+    let done = scene.run(&format!("resume {fork} --allow-unpriced --json")).ok().json();
+    assert_eq!(done["usage"]["n_unpriced"], 10, "{done}");
+}
+
+#[test]
+fn a_join_of_all_that_is_late_fails_and_names_the_branches() {
+    let scene = Scene::new();
+    let slow =
+        "llm: {provider: mock, model: m, user_prompt: x, extra: {script: {answers: [{text: late, delay_ms: 600000}]}}}";
+    let fast = "llm: {provider: mock, model: m, user_prompt: x, extra: {script: {answers: [{text: soon}]}}}";
+    for on_failed in ["ignore", "collect", "fail"] {
+        scene.write(
+            "late.yaml",
+            format!(
+                "version: '1'\nname: late\nnodes:\n  - id: both\n    parallel:\n      timeout_ms: 1000\n      on_failed: \
+                 {on_failed}\n      branches:\n        hare: {{nodes: [{{id: h, {fast}}}]}}\n        snail: {{nodes: \
+                 [{{id: s, {slow}}}]}}\n"
+            ),
+        );
+        let failed = scene.run("run late.yaml --json").code(1).json();
+        assert_eq!(failed["error"]["kind"], "timeout", "{failed}");
+        assert!(failed["error"]["message"].as_str().unwrap().contains("running: `snail`"), "{failed}");
+    }
+}

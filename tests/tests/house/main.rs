@@ -89,6 +89,10 @@ fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
     all
 }
 
+fn is_of_workspace(value: &Value) -> bool {
+    value.get("workspace").and_then(Value::as_bool) == Some(true)
+}
+
 /// What is wrong with the dependencies of a crate.
 fn faults(manifest: &Table) -> Vec<String> {
     let arrows = BTreeMap::from(ARROWS);
@@ -98,8 +102,9 @@ fn faults(manifest: &Table) -> Vec<String> {
     };
     let mut faults = Vec::new();
     for (section, used, value) in dependencies(manifest) {
-        // A crate may switch on features of its own for its tests.
-        if used == name && section == "dev-dependencies" {
+        // A crate may switch on features of its own for its tests, and use what the tests of all share.
+        let is_for_tests = used == name || (used == "rethread-tests" && is_of_workspace(value));
+        if is_for_tests && section == "dev-dependencies" {
             continue;
         }
         if arrows.contains_key(used) && !allowed.contains(&used) {
@@ -113,7 +118,7 @@ fn faults(manifest: &Table) -> Vec<String> {
                 faults.push(format!("{name} must not use {used}: only {} may", owners.join(", ")));
             }
         }
-        if value.get("workspace").and_then(Value::as_bool) != Some(true) {
+        if !is_of_workspace(value) {
             faults.push(format!("{name} must take {used} from the workspace"));
         }
     }

@@ -278,6 +278,8 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
     let import = |text: String| place.request("POST", "/v1/import").body("application/x-ndjson", text);
     api.send(import(exported.clone()), "post", "/v1/import", 200);
     api.send(import("{}".into()), "post", "/v1/import", 422);
+    let unknown = place.request("POST", "/v1/import?colour=green").body("application/x-ndjson", exported.clone());
+    api.send(unknown, "post", "/v1/import", 400);
     let token = place.scene.run("token create --scope read").ok().stdout;
     let session = "/v1/session";
     api.send(post(session, "", json!({ "token": token.trim() })), "post", session, 200);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rethread_tests::binary::{Running, Scene};
+use rethread_tests::binary::{Ran, Running, Scene};
 use serde_json::{Value, json};
 
 use crate::http::{Request, Response, Stream};
@@ -52,6 +52,8 @@ pub(crate) struct Place {
     pub(crate) scene: Scene,
     pub(crate) server: Running,
     pub(crate) address: SocketAddr,
+    /// The token that the server made, where its tools run programs.
+    pub(crate) token: Option<String>,
 }
 
 impl Place {
@@ -72,19 +74,34 @@ impl Place {
         let words = format!("serve --listen {address} {options}");
         let mut server = Running::start(scene.command(words.split_whitespace()));
         let line = server.wait_until_said("serving ");
-        let address = line.trim().rsplit_once("http://").unwrap().1.parse().unwrap();
-        Self { scene, server, address }
+        let url = line.trim().rsplit_once("http://").unwrap().1;
+        let (address, token) = match url.split_once("/#token=") {
+            Some((address, token)) => (address, Some(token.to_owned())),
+            None => (url, None),
+        };
+        Self { address: address.parse().unwrap(), token, scene, server }
     }
 
     /// Kills the server by force and starts another on the same log, at the same address.
     pub(crate) fn kill_and_restart(self) -> Self {
-        let Self { scene, server, address } = self;
+        let Self { scene, server, address, .. } = self;
         server.kill();
         Self::at(scene, &address.to_string(), "")
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> Request {
-        Request::new(self.address, method, path)
+        let request = Request::new(self.address, method, path);
+        match &self.token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// Runs a command with the token of the server.
+    pub(crate) fn run_args<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Ran {
+        let mut command = self.scene.command(arguments);
+        command.envs(self.token.iter().map(|token| ("RETHREAD_TOKEN", token)));
+        Running::start(command).end()
     }
 
     #[track_caller]

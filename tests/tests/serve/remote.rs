@@ -165,12 +165,12 @@ fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
     let place = Place::on(scene, "--mcp servers.json");
     let thread = place.start(&workflow.to_string());
     place.until("/v1/interactions", |open| open["interactions"] != json!([]));
-    let asked = place.scene.run("inbox --json").ok().json();
+    let asked = place.run_args(["inbox", "--json"]).ok().json();
     assert_eq!((&asked[0]["thread_id"], &asked[0]["operation_type"]), (&json!(thread), &json!("INFORM_TOOL")));
     let id = asked[0]["id"].as_str().unwrap();
-    place.scene.run_args(["respond", id, "--value", "{\"size\": \"m\"}"]).ok();
+    place.run_args(["respond", id, "--value", "{\"size\": \"m\"}"]).ok();
     assert_eq!(place.at_rest(&thread)["status"], "completed");
-    let said = place.scene.run(&format!("events {thread} --jsonl --type TOOL_EXECUTION_COMPLETED")).ok().stdout;
+    let said = place.run_args(["events", &thread, "--jsonl", "--type", "TOOL_EXECUTION_COMPLETED"]).ok().stdout;
     assert!(said.contains("the person: accept m"), "{said}");
 }
 

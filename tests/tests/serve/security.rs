@@ -1,6 +1,8 @@
 //! Who is let in, from where, and what for.
 
+use rethread_tests::attack;
 use rethread_tests::binary::{Running, Scene};
+use rethread_tests::needs;
 use serde_json::{Value, json};
 
 use crate::place::{Place, QUICK};
@@ -176,4 +178,123 @@ fn tokens_that_are_made_and_taken_away_side_by_side_are_made_and_taken_away() {
             scene.run(&format!("token revoke {}", kept["id"].as_str().unwrap())).ok();
         }
     }
+}
+
+#[test]
+fn command_of_a_model_cannot_approve_a_call_at_the_server() {
+    if !needs::program("python3") {
+        return;
+    }
+    let place = Place::with(attack::OPTIONS);
+    let thread = place.start(&attack::workflow(&place.scene, &place.address.to_string()));
+    let path = format!("/v1/threads/{thread}/events?types=TOOL_EXECUTION_COMPLETED");
+    place.until(&path, |page| page.to_string().contains("own token: "));
+    let seen = place.get(&path).body;
+    assert!(seen.contains("no token: 401") && seen.contains("own token: 401"), "{seen}");
+    assert_eq!(place.at_rest(&thread)["status"], "waiting");
+    assert!(!place.scene.file(attack::WRITTEN).exists());
+    // The person who was given the token approves.
+    let open = place.get(&format!("/v1/threads/{thread}/interactions")).is(200).value();
+    let id = open["interactions"][0]["id"].as_str().unwrap();
+    place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": true })).is(200);
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+    assert!(place.scene.file(attack::WRITTEN).exists());
+}
+
+#[test]
+fn server_whose_tools_run_programs_needs_a_token_on_loopback() {
+    let scene = Scene::new();
+    let place = Place::on(scene, "--allow-commands");
+    let made = place.token.clone().unwrap();
+    assert!(made.len() > 50, "{made}");
+    crate::http::Request::new(place.address, "GET", "/v1/threads").send().problem(401, "unauthorized");
+    place.get("/v1/threads").is(200);
+    place.scene.run("threads").code(1).says("RETHREAD_TOKEN");
+    place.run_args(["threads"]).ok();
+    // It is nowhere in the data directory.
+    for entry in std::fs::read_dir(place.scene.data_dir()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        let bytes = std::fs::read(entry.path()).unwrap();
+        assert!(!bytes.windows(made.len()).any(|part| part == made.as_bytes()), "{}", entry.path().display());
+    }
+    let Place { scene, server, .. } = place;
+    server.kill();
+    // The next start makes another one; without such tools, or when it is said to be accepted, there is none.
+    let place = Place::on(scene, "--allow-commands --isolate-commands --workspace workspace");
+    assert!(place.token.as_ref().is_some_and(|token| *token != made));
+    let Place { scene, server, .. } = place;
+    server.kill();
+    for options in ["--allow-write", "--allow-commands --no-token", "--allow-commands --read-only"] {
+        let place = Place::with(options);
+        assert_eq!(place.token, None, "{options}");
+        place.get("/v1/threads").is(200);
+    }
+    // A token that exists is used in place of one that is made.
+    let token = token(&scene, "read");
+    let place = Place::on(scene, "--allow-commands");
+    assert_eq!(place.token, None);
+    place.get("/v1/threads").problem(401, "unauthorized");
+    place.request("GET", "/v1/threads").header("Authorization", &format!("Bearer {token}")).send().is(200);
+}
+
+#[test]
+fn token_is_not_made_where_tools_can_read_it() {
+    let scene = Scene::new();
+    scene.run("serve --listen 127.0.0.1:0 --allow-commands --quiet").code(3).says("rethread token create");
+    let log = std::fs::File::create(scene.file("log")).unwrap();
+    let words = "serve --listen 127.0.0.1:0 --allow-commands";
+    let status = scene.command(words.split_whitespace()).stderr(log).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+    assert!(std::fs::read_to_string(scene.file("log")).unwrap().contains("rethread token create"));
+    scene.run("serve --listen 0.0.0.0:0 --no-token").code(2).says("--no-token");
+    scene.run("serve --no-token --require-token").code(2);
+}
+
+#[test]
+fn events_record_by_which_token_a_thread_was_changed() {
+    let scene = Scene::new();
+    let token = token(&scene, "admin");
+    let id = scene.run("token list --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
+    let mut place = Place::on(scene, "");
+    let by_token = |path: &str, body: &Value| {
+        let request = place.request("POST", path).header("Authorization", &format!("Bearer {token}"));
+        request.json(body).send().is(200)
+    };
+    let (thread, question) = place.asking();
+    place.post(&format!("/v1/threads/{thread}/pause"), &json!({})).is(200);
+    by_token(&format!("/v1/threads/{thread}/resume"), &json!({}));
+    by_token(&format!("/v1/interactions/{question}/respond"), &json!({ "answer": "yes" }));
+    let events = place.get(&format!("/v1/threads/{thread}/events")).is(200).value();
+    let by = |kind: &str| {
+        events["events"].as_array().unwrap().iter().find(|event| event["type"] == kind).unwrap()["data"]["by"].clone()
+    };
+    let of_token = json!({ "kind": "token", "id": id, "name": "for-the-test" });
+    assert_eq!(by("THREAD_PAUSED"), json!({ "kind": "anonymous" }));
+    assert_eq!(by("THREAD_RESUMED"), of_token);
+    assert_eq!(by("USER_INTERACTION_RESPONDED"), of_token);
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+    let said = place.scene.run(&format!("events {thread}")).ok().stdout;
+    assert!(said.contains(&format!("by token {id} (for-the-test)")), "{said}");
+    let delete = place.request("DELETE", &format!("/v1/threads/{thread}"));
+    delete.header("Authorization", &format!("Bearer {token}")).send().is(200);
+    let line = place.server.wait_until_said("thread deleted");
+    assert!(line.contains("audit") && line.contains(&thread) && line.contains(&id), "{line}");
+}
+
+#[test]
+fn token_that_has_expired_is_refused_and_says_so() {
+    let scene = Scene::new();
+    let create = |expires: &str| {
+        let words = format!("token create --scope read --owner Ada --expires {expires} --json");
+        scene.run(&words).ok().json()["token"].as_str().unwrap().to_owned()
+    };
+    let (expired, valid) = (create("0s"), create("90d"));
+    scene.run("token create --scope read --expires never").code(2).says("30d");
+    let listed = scene.run("token list").ok().stdout;
+    assert!(listed.contains("expired ") && listed.contains("expires ") && listed.contains("Ada"), "{listed}");
+    let place = Place::on(scene, "--require-token");
+    let ask =
+        |token: &str| place.request("GET", "/v1/threads").header("Authorization", &format!("Bearer {token}")).send();
+    let problem = ask(&expired).problem(401, "unauthorized");
+    assert!(problem["detail"].as_str().unwrap().contains("expired at"), "{problem}");
+    ask(&valid).is(200);
 }

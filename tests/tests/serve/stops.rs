@@ -89,3 +89,35 @@ fn an_address_that_is_taken_is_said_before_the_log_is_touched() {
     assert!(!other.data_dir().exists());
     place.scene.run("serve --listen 127.0.0.1:0").code(7).says("rethread serve at http://127.0.0.1:");
 }
+
+#[test]
+fn server_whose_log_is_moved_is_not_ready_and_writes_nothing_elsewhere() {
+    let place = Place::new();
+    let (thread, id) = place.asking();
+    let (log, elsewhere) = (place.scene.data_dir(), place.scene.file("elsewhere"));
+    std::fs::rename(&log, &elsewhere).unwrap();
+    place.get("/health/ready").problem(503, "log-moved");
+    place.get("/health/live").is(200);
+    let respond = format!("/v1/interactions/{id}/respond");
+    place.post(&respond, &json!({ "answer": "yes" })).problem(503, "log-moved");
+    place.get(&format!("/v1/threads/{thread}")).is(200);
+    assert!(!log.exists());
+    std::fs::rename(&elsewhere, &log).unwrap();
+    place.get("/health/ready").is(200);
+    place.post(&respond, &json!({ "answer": "yes" })).is(200);
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+}
+
+#[test]
+fn server_whose_log_is_removed_acknowledges_nothing() {
+    let place = Place::new();
+    let (_, id) = place.asking();
+    place.scene.remove_data_dir();
+    place.get("/health/ready").problem(503, "log-moved");
+    place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "yes" })).problem(503, "log-moved");
+    let Place { scene, server, .. } = place;
+    server.signal("TERM");
+    let ended = server.end();
+    assert_eq!(ended.code, Some(1), "{ended}");
+    assert!(!scene.data_dir().exists(), "stopping creates nothing");
+}

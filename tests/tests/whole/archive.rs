@@ -58,6 +58,7 @@ fn an_export_holds_what_the_log_had_when_it_began() {
         exporter.thread(asks.id()).await.unwrap();
         let late = exporter.thread(fork.id()).await;
         assert!(matches!(late, Err(ArchiveError::Runtime(RuntimeError::NoThread(id))) if id == fork.id()), "{late:?}");
+        exporter.finish().await.unwrap();
         there.runtime.import(BufReader::new(file.reopen().unwrap())).await.unwrap();
         let copy = there.runtime.thread(asks.id()).summary().await.unwrap();
         assert_eq!((copy.last_seq, copy.status), (before, Status::Waiting));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use futures::FutureExt;
 use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
-use rethread::{Event, Message, Role, RuntimeError, Seq, Status, ThreadHandle, Workflow};
+use rethread::{Event, Message, Role, RuntimeError, Seq, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 
@@ -100,12 +100,20 @@ fn threads_carry_on_when_there_is_room_again() {
     });
 }
 
-/// Runs the workflow once for every append of its run, on a log that has no room for that append when it first comes.
+fn full() -> StoreError {
+    StoreError::Full { path: "disk".into() }
+}
+
+/// Runs the workflow once for every append of its run, on a log that refuses that append when it first comes.
 /// Hands out each world and thread when the thread has ended.
-fn with_each_append_refused_once(workflow: &Arc<Workflow>, check: impl AsyncFn(&World, &ThreadHandle)) {
+fn with_each_append_refused_once(
+    workflow: &Arc<Workflow>,
+    refusal: &StoreError,
+    check: impl AsyncFn(&World, &ThreadHandle),
+) {
     let run = async |nth: u64| {
-        let full = Fault::Fails(StoreError::Full { path: "disk".into() });
-        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())).with(nth, full));
+        let refused = Fault::Fails(refusal.clone());
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())).with(nth, refused));
         let yes = Says(|_, _| async { Ok(true.into()) }.boxed());
         let world = World::with(store.clone(), &Tally::default(), |builder| builder.interaction_handler(yes)).await;
         match world.runtime.start_thread(workflow.clone(), "go").await {
@@ -134,14 +142,23 @@ fn writing() -> Arc<Workflow> {
 
 #[test]
 fn an_append_that_was_refused_once_costs_no_answer() {
-    with_each_append_refused_once(&writing(), async |world, _| {
+    with_each_append_refused_once(&writing(), &full(), async |world, _| {
+        assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
+    });
+}
+
+/// An append of another caller to the same thread was refused, and this one was queued behind it.
+#[test]
+fn append_behind_a_refused_append_of_another_caller_is_decided_anew() {
+    let behind = StoreError::Conflict { thread: ThreadId::new(1, [1; 10]), expected: Seq(3), actual: Seq(3) };
+    with_each_append_refused_once(&writing(), &behind, async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
     });
 }
 
 #[test]
 fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
-    with_each_append_refused_once(&approval(), async |_, thread| {
+    with_each_append_refused_once(&approval(), &full(), async |_, thread| {
         assert_eq!(*thread.state().await.unwrap().variables()["approved"].0, true);
     });
 }
@@ -179,7 +196,7 @@ fn an_append_that_was_refused_once_costs_no_piece_of_a_streamed_answer() {
     let streamed = workflow(&format!(
         "nodes: [{{id: work, llm: {{provider: mock, model: scripted, user_prompt: go, stream: true, extra: {{{script}}}}}}}]"
     ));
-    with_each_append_refused_once(&streamed, async |_, thread| {
+    with_each_append_refused_once(&streamed, &full(), async |_, thread| {
         let events = thread.recorded_events(Seq(0)).await.unwrap();
         let pieces = events.iter().filter_map(|event| match &event.event {
             Event::LlmExecutionProgress(piece) => Some(piece.text.as_str()),

@@ -1,19 +1,78 @@
-//! A log that an older version wrote opens, verifies and replays for ever. `UPDATE_GOLDEN=1` writes one for the
-//! present version; a version that is out is never written again.
+//! A log that an older version wrote opens, verifies and replays for ever. `UPDATE_GOLDEN=1` writes the log of the present
+//! version where it is missing; one that exists is never written again.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rethread::{ForkRequest, Position, Seq, Status, ThreadFilter};
+use rethread::{ForkRequest, LimitRaised, Message, Ordered, Position, Principal, Role, Seq, Status, ThreadFilter};
+use rethread_events::event::EVENT_TYPES;
 use rethread_store::testing::copy_as_killed;
 use serde_json::{Value, json};
 
 use crate::interaction::approval;
+use crate::strategies::{judged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/1")
+/// The log of the shapes of events that this program writes.
+const PRESENT: &str = "3";
+
+/// What version 2 added to the JSON of events and states.
+const ADDED_IN_2: &[&str] =
+    &["answer", "context", "cost_is_partial", "globals", "n_unpriced", "unusable", "usage_source"];
+
+/// What version 2 added after the log `2` was written.
+const ADDED_TO_2: &[&str] = &["on_unpriced", "allow_unpriced"];
+
+/// What was added after the log `2-budgets` was written.
+const ADDED_IN_3: &[&str] = &["by"];
+
+fn folder(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version)
 }
+
+/// A fork with a join, a loop, a sub-workflow, a judge, a failed tool with `on_error`, a summary, a question with a type.
+const GRAPH: &str = r#"
+max_iterations: 30
+summary: {token_limit: 100, provider: mock, model: m, extra: {script: {answers: [{text: short}]}}}
+judge: {provider: mock, model: judge, extra: {script: {answers: [{text: "yes"}]}}}
+nodes:
+  - id: all
+    parallel:
+      for_each: input
+      as: word
+      into: said
+      on_failed: collect
+      body: {nodes: [{id: say, llm: &model {provider: mock, model: m, user_prompt: "{{ word }}", extra: {script: {answers: [{match: "^bad", error: {kind: quota, message: no money left}}], otherwise: {text: "ok"}}}}}]}
+  - id: rounds
+    loop:
+      for_each: input
+      as: word
+      into: words
+      body: {nodes: [{id: keep, context_processor: {processor_name: extract, processor_config: {variable: last, expression: word}}}]}
+  - id: sub
+    sub_workflow: {workflow: inner, inputs: {to: "{{ last }}"}, context: {from: [first]}}
+  - {id: long, llm: {provider: mock, model: m, user_prompt: Long., extra: {script: {answers: [{text: LONG}]}}}}
+  - {id: first, llm: {<<: *model, user_prompt: First.}}
+  - {id: broken, tool: {tool_name: fail, parameters: {text: oh}}, on_error: brief}
+  - {id: brief, context_processor: {processor_name: summarize}}
+  - {id: fresh, llm: {<<: *model, user_prompt: "After {{ error.kind }}.", context: fresh}}
+  - id: ask
+    user_interaction: {operation_type: UPDATE_VARIABLES, prompt: When?, answer: choice, choices: [now, later], variables: [{variable_name: when, expression: input}]}
+edges:
+  - {from: all, to: rounds}
+  - {from: rounds, to: long}
+  - {from: long, to: first}
+  - {from: first, to: sub}
+  - {from: sub, to: broken}
+  - {from: broken, to: brief}
+  - {from: brief, to: fresh}
+  - {from: fresh, to: ask, judge: Is it good?}
+  - {from: fresh, to: brief}
+workflows:
+  inner:
+    nodes: [{id: write, llm: {<<: *model, user_prompt: "Write to {{ to }}."}}]
+"#;
 
 /// Some of everything: tools of all classes, two nodes, a failure, a question, a checkpoint, a pause, a fork, pieces
 /// of an answer.
@@ -25,11 +84,16 @@ async fn write(world: &World) {
     fork.outcome().await.unwrap();
     let (asks, outcome) = world.run(&approval(), "7 €").await;
     asks.checkpoint("asked").await.unwrap();
+    let asks = asks.by("Ada");
     asks.pause(Some("lunch".into())).await.unwrap();
     asks.resume().await.unwrap();
+    asks.set_variables(Ordered::from_iter([("mood".to_owned(), json!("good").into())])).await.unwrap();
+    asks.add_message(Message::text(Role::User, "by the way")).await.unwrap();
     asks.respond(outcome.state.interaction().unwrap().id, true).await.unwrap();
     asks.outcome().await.unwrap();
     world.run(&approval(), "8 €").await;
+    let (cancelled, _) = world.run(&approval(), "9 €").await;
+    cancelled.by(Principal::Terminal).cancel(Some("enough".into())).await.unwrap();
     world.run(&scripted("", "{error: {kind: quota, message: 'no money left'}}"), "go").await;
     let two =
         format!("nodes: [{}, {}]", llm("first", "", "{text: one, reasoning: hm}"), llm("second", "", "{refusal: no}"));
@@ -37,6 +101,21 @@ async fn write(world: &World) {
     let streamed = "nodes: [{id: work, llm: {provider: mock, model: scripted, stream: true, user_prompt: '{{ input }}', \
                     extra: {script: {answers: [{chunks: ['one ', 'two']}]}}}}]";
     world.run(&workflow(streamed), "go").await;
+    let two = format!("budget: {{tokens: 1}}\nnodes: [{}, {}]", llm("a", "", "{text: a}"), llm("b", "", "{text: b}"));
+    let (spends, _) = world.run(&workflow(&two), "go").await;
+    spends.raise(LimitRaised { tokens: Some(1_000), ..LimitRaised::default() }).await.unwrap();
+    assert_eq!(spends.outcome().await.unwrap().status, Status::Completed);
+    for strategy in [planned(), judged(), thought_over()] {
+        world.run(&strategy, "go").await;
+    }
+    let graph = world
+        .runtime
+        .start_thread(workflow(&GRAPH.replace("LONG", &"word ".repeat(200))), json!(["good", "bad"]))
+        .await
+        .unwrap();
+    let asked = graph.at_rest().await.unwrap();
+    graph.respond(asked.state.interaction().unwrap().id, "later").await.unwrap();
+    assert_eq!(graph.outcome().await.unwrap().status, Status::Completed);
 }
 
 async fn events(world: &World) -> Vec<Value> {
@@ -60,13 +139,32 @@ fn lines(values: &[Value]) -> String {
 }
 
 #[test]
-fn a_golden_log_is_written_when_that_is_asked_for() {
-    // Else into a folder that goes again, so that the writing is known to work when it is needed.
-    let elsewhere = tempfile::tempdir().unwrap();
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let to = if update { folder() } else { elsewhere.path().to_owned() };
+fn a_golden_log_can_be_written() {
+    // Into a temporary folder, unless that of the present version is asked for and missing.
+    let temporary = tempfile::tempdir().unwrap();
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some() && !folder(PRESENT).exists();
+    let to = if update { folder(PRESENT) } else { temporary.path().to_owned() };
+    fs::create_dir_all(&to).unwrap();
     block_on(write_golden(&to));
     assert!(to.join("log-killed").is_dir());
+}
+
+#[test]
+fn the_golden_log_has_every_event_of_its_version() {
+    // `events/tests/golden/` has one of every kind; this log has every kind whose shape has changed, in the present one.
+    let golden = fs::read_to_string(folder(PRESENT).join("events.jsonl")).unwrap();
+    let recorded: BTreeSet<_> = golden
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|event| (event["type"].as_str().unwrap().to_owned(), event["version"].as_u64().unwrap()))
+        .collect();
+    let missing: Vec<_> = EVENT_TYPES
+        .iter()
+        .filter(|kind| kind.version > 1)
+        .filter(|kind| !recorded.contains(&(kind.name.to_owned(), kind.version.into())))
+        .map(|kind| kind.name)
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
 }
 
 async fn open(folder: &Path) -> World {
@@ -94,44 +192,81 @@ async fn write_golden(to: &Path) {
 
 #[test]
 fn the_log_of_version_1_replays() {
-    check("log");
+    check("1", "log", &[ADDED_IN_2, ADDED_IN_3].concat());
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_1_left_replays() {
-    check("log-killed");
+    check("1", "log-killed", &[ADDED_IN_2, ADDED_IN_3].concat());
 }
 
-/// What version 1 said is said still; later versions say more.
+#[test]
+fn the_log_of_version_2_replays() {
+    check("2", "log", &[ADDED_TO_2, ADDED_IN_3].concat());
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_2_left_replays() {
+    check("2", "log-killed", &[ADDED_TO_2, ADDED_IN_3].concat());
+}
+
+#[test]
+fn the_log_with_budgets_of_version_2_replays() {
+    check("2-budgets", "log", ADDED_IN_3);
+}
+
+#[test]
+fn the_log_with_budgets_that_a_killed_process_of_version_2_left_replays() {
+    check("2-budgets", "log-killed", ADDED_IN_3);
+}
+
+#[test]
+fn the_log_of_version_3_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_3_left_replays() {
+    check(PRESENT, "log-killed", &[]);
+}
+
+/// Compares values with the lines of a golden file. Only the fields in `added` may stand beside the recorded ones.
 #[track_caller]
-fn says_still(file: &str, now: &[Value], golden: &str) {
+fn assert_unchanged(file: &str, now: &[Value], golden: &str, added: &[&str]) {
     let then: Vec<Value> = golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(now.len(), then.len(), "{file}");
     for (now, then) in now.iter().zip(&then) {
-        assert!(has_all_of(now, then), "{file}: {now} has not all of {then}");
+        let mut now = now.clone();
+        remove_added(&mut now, then, added);
+        assert_eq!(now, *then, "{file}");
     }
 }
 
-fn has_all_of(now: &Value, then: &Value) -> bool {
+fn remove_added(now: &mut Value, then: &Value, added: &[&str]) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
-            then.iter().all(|(key, then)| now.get(key).is_some_and(|now| has_all_of(now, then)))
+            now.retain(|key, _| then.contains_key(key) || !added.contains(&key.as_str()));
+            for (key, now) in now {
+                remove_added(now, then.get(key).unwrap_or(&Value::Null), added);
+            }
         }
         (Value::Array(now), Value::Array(then)) => {
-            now.len() == then.len() && now.iter().zip(then).all(|(now, then)| has_all_of(now, then))
+            for (now, then) in now.iter_mut().zip(then) {
+                remove_added(now, then, added);
+            }
         }
-        (now, then) => now == then,
+        _ => {}
     }
 }
 
-fn check(log: &str) {
+fn check(version: &str, log: &str, added: &[&str]) {
     block_on(async {
         let copy = tempfile::tempdir().unwrap();
-        copy_as_killed(&folder().join(log), copy.path()).unwrap();
+        copy_as_killed(&folder(version).join(log), copy.path()).unwrap();
         let world = open(copy.path()).await;
-        let golden = |file: &str| fs::read_to_string(folder().join(file)).unwrap();
-        says_still("events.jsonl", &events(&world).await, &golden("events.jsonl"));
-        says_still("states.jsonl", &states(&world).await, &golden("states.jsonl"));
+        let golden = |file: &str| fs::read_to_string(folder(version).join(file)).unwrap();
+        assert_unchanged("events.jsonl", &events(&world).await, &golden("events.jsonl"), added);
+        assert_unchanged("states.jsonl", &states(&world).await, &golden("states.jsonl"), added);
 
         // It is a log like any other: what was open in it goes on.
         let waiting = ThreadFilter { status: vec![Status::Waiting], ..ThreadFilter::default() };

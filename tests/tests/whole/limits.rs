@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all, poll_immediate};
 use futures::{FutureExt, StreamExt};
@@ -10,7 +11,7 @@ use rethread::llm::client::{Health, ModelEntry};
 use rethread::llm::mock::{Mock, MockScript};
 use rethread::llm::{CallContext, Client, LlmError, Request, Response};
 use rethread::store::MemoryStore;
-use rethread::{Event, Limits, Runtime, RuntimeError, Seq, StartError, Status, ThreadFilter, Tool};
+use rethread::{Event, Limits, Runtime, RuntimeError, Seq, StartError, Status, ThreadFilter, ThreadHandle, Tool};
 use rethread_tests::binary::HANG;
 
 use crate::support::{Gate, Nothing, Tally, World, block_on, scripted, until, workflow};
@@ -125,6 +126,110 @@ fn more_model_calls_than_may_run_at_once_wait_for_each_other() {
     });
 }
 
+/// Its wait for a permit takes longer than a call may take.
+async fn waits_beyond_its_time(world: &World, first: &ThreadHandle, second: &ThreadHandle, timeout_ms: u64) {
+    let asked = |event: &Event| matches!(event, Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_));
+    let mut events = second.events(Seq(0));
+    while !asked(&events.next().await.unwrap().unwrap().event) {}
+    tokio::time::sleep(Duration::from_millis(2 * timeout_ms)).await;
+    let metrics = world.runtime.metrics().await.unwrap();
+    assert_eq!(metrics.model_calls_waiting + metrics.tool_calls_waiting, 1, "{metrics:?}");
+    for thread in [first, second] {
+        assert_eq!(thread.summary().await.unwrap().status, Status::Running);
+    }
+}
+
+#[test]
+fn a_model_call_does_not_use_its_time_while_it_waits_for_a_permit() {
+    const TIMEOUT_MS: u64 = 2_000;
+    let asks = |timeout_ms| {
+        workflow(&format!(
+            "nodes: [{{id: work, llm: {{provider: counting, model: m, user_prompt: go, llm_timeout_ms: {timeout_ms}}}}}]"
+        ))
+    };
+    block_on(async {
+        let mock = Mock::new(MockScript::parse("{repeat: true, answers: [{text: done}]}").unwrap()).unwrap();
+        let (n_now, n_most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let client = Arc::new(Counting { mock, gate: Gate::default(), n_now, n_most });
+        let given = client.clone();
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            builder.client("counting", given).limits(|limits| limits.concurrent_model_calls_max = 1)
+        })
+        .await;
+        let first = world.start(&asks(600_000), "go").await;
+        until(|| client.n_now.load(SeqCst) == 1).await;
+        let second = world.start(&asks(TIMEOUT_MS), "go").await;
+        waits_beyond_its_time(&world, &first, &second, TIMEOUT_MS).await;
+        client.gate.open();
+        for thread in [first, second] {
+            assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        }
+        assert_eq!(client.n_most.load(SeqCst), 1);
+        let metrics = world.runtime.metrics().await.unwrap();
+        assert_eq!((metrics.model_calls_waiting, metrics.tool_calls_waiting), (0, 0));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_tool_call_does_not_use_its_time_while_it_waits_for_a_permit() {
+    const TIMEOUT_MS: u64 = 2_000;
+    block_on(async {
+        let gate = Gate::default();
+        let (n_begun, passes) = (Arc::new(AtomicUsize::new(0)), gate.clone());
+        let counts = n_begun.clone();
+        let tool = Tool::from_fn("narrow", "For tests.", move |_: Nothing, _| {
+            let (gate, n_before) = (passes.clone(), counts.fetch_add(1, SeqCst));
+            async move {
+                gate.pass().await;
+                Ok(format!("run {n_before}"))
+            }
+        });
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            builder.tool(tool.concurrency_max(1).timeout_ms(600_000))
+        })
+        .await;
+        let calls = |timeout_ms: u64| {
+            workflow(&format!("nodes: [{{id: work, tool: {{name: narrow, timeout_ms: {timeout_ms}}}}}]"))
+        };
+        let first = world.start(&calls(600_000), "go").await;
+        until(|| n_begun.load(SeqCst) == 1).await;
+        let second = world.start(&calls(TIMEOUT_MS), "go").await;
+        waits_beyond_its_time(&world, &first, &second, TIMEOUT_MS).await;
+        gate.open();
+        for thread in [first, second] {
+            assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_call_that_gets_no_permit_in_time_fails_as_overloaded() {
+    let asks = workflow("nodes: [{id: work, llm: {provider: counting, model: m, user_prompt: go}}]");
+    block_on(async {
+        let mock = Mock::new(MockScript::parse("{repeat: true, answers: [{text: done}]}").unwrap()).unwrap();
+        let (n_now, n_most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let client = Arc::new(Counting { mock, gate: Gate::default(), n_now, n_most });
+        let given = client.clone();
+        let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
+            builder.client("counting", given).limits(|limits| {
+                limits.concurrent_model_calls_max = 1;
+                limits.call_wait_max_ms = 1;
+            })
+        })
+        .await;
+        let first = world.start(&asks, "go").await;
+        until(|| client.n_now.load(SeqCst) == 1).await;
+        let outcome = world.start(&asks, "go").await.outcome().await.unwrap();
+        let error = outcome.state.error().expect("it failed").to_string();
+        assert!(error.contains("limits.call_wait_max_ms"), "{error}");
+        client.gate.open();
+        assert_eq!(first.outcome().await.unwrap().status, Status::Completed);
+        world.end().await;
+    });
+}
+
 /// A tool that holds its arbiter, and with it the threads that run there, until it is let go.
 fn holds() -> (Tool, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (begun, has_begun) = mpsc::channel();
@@ -188,11 +293,14 @@ fn settings_that_make_no_sense_are_refused() {
     block_on(async {
         let error = Runtime::builder().in_memory().arbiters(0).start().await.unwrap_err();
         assert!(matches!(error, StartError::Invalid(_)), "{error}");
-        let changes: [fn(&mut Limits); 2] =
-            [|limits| limits.mailbox_max = 0, |limits| limits.concurrent_model_calls_max = 0];
+        let changes: [fn(&mut Limits); 3] = [
+            |limits| limits.mailbox_max = 0,
+            |limits| limits.concurrent_model_calls_max = 0,
+            |limits| limits.call_wait_max_ms = 0,
+        ];
         for change in changes {
             let error = Runtime::builder().in_memory().limits(change).start().await.unwrap_err();
-            assert!(error.to_string().contains("_max is 0"), "{error}");
+            assert!(error.to_string().contains(" is 0"), "{error}");
         }
         let error = Runtime::builder().in_memory().workspace("/no/such/folder").start().await.unwrap_err();
         assert!(matches!(error, StartError::Workspace(_)), "{error}");

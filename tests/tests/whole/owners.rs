@@ -1,5 +1,6 @@
 //! Owners of branches that leave memory and come back, while their branches go on.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,10 @@ use futures::FutureExt;
 use rethread::store::{MemoryStore, Store, StoreError};
 use rethread::{RuntimeBuilder, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
+use tokio::sync::Semaphore;
 
 use crate::handler::Says;
-use crate::support::{Tally, World, block_on, llm, workflow};
+use crate::support::{Tally, World, block_on, llm, until, workflow};
 
 /// A runtime whose threads leave as soon as they have nothing to do.
 async fn world_on(store: Arc<dyn Store>) -> World {
@@ -250,6 +252,80 @@ fn a_branch_that_missed_the_end_of_a_pause_goes_on_with_its_owner() {
 
         let world = world_on(memory).await;
         until_status(&world.runtime.thread(branch), Status::Waiting).await;
+        world.end().await;
+    });
+}
+
+/// Polls a future many times: it is not ready although other work goes on.
+async fn stays_pending(mut future: Pin<&mut impl Future>) {
+    for _ in 0..50 {
+        assert!(futures::poll!(&mut future).is_pending(), "it ended too early");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn a_command_ends_when_branches_of_branches_have_recorded_it() {
+    block_on(async {
+        let store = counted();
+        let world = world_on(store.clone()).await;
+        let (thread, _) = world.run(&alone(&one_branch(&one_branch(ASKS))), "go").await;
+        let leaf = leaf(&world).await;
+        thread.pause(None).await.unwrap();
+        assert_eq!(leaf.state().await.unwrap().status(), Status::Paused);
+        n_live(&world, 0).await;
+
+        // The thread, its branch, and then the branch of that one.
+        let (let_go, n) = (Arc::new(Semaphore::new(0)), store.n_appends());
+        store.plan_after(2, Fault::Waits { until: let_go.clone(), then: None });
+        let mut resumed = std::pin::pin!(thread.resume());
+        tokio::select! {
+            biased;
+            ended = &mut resumed => panic!("the leaf has not recorded it: {ended:?}"),
+            () = until(|| store.n_appends() == n + 3) => {}
+        }
+        stays_pending(resumed.as_mut()).await;
+        let mut rests = std::pin::pin!(thread.at_rest());
+        stays_pending(rests.as_mut()).await;
+        let_go.add_permits(1);
+        soon(resumed).await.unwrap();
+        assert_eq!(leaf.state().await.unwrap().status(), Status::Waiting);
+        soon(rests).await.unwrap();
+        thread.cancel(None).await.unwrap();
+        assert_eq!(leaf.state().await.unwrap().status(), Status::Cancelled);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_command_waits_for_a_branch_that_resumes_by_itself() {
+    block_on(async {
+        let store = counted();
+        let world = world_on(store.clone()).await;
+        let (thread, _) = world.run(&alone(&one_branch(ASKS)), "go").await;
+        thread.pause(None).await.unwrap();
+        n_live(&world, 0).await;
+
+        let (let_go, n) = (Arc::new(Semaphore::new(0)), store.n_appends());
+        store.plan(Fault::Waits { until: let_go.clone(), then: None });
+        let branch = leaf(&world).await;
+        let mut by_itself = std::pin::pin!(branch.resume());
+        tokio::select! {
+            biased;
+            ended = &mut by_itself => panic!("the log has not got it: {ended:?}"),
+            () = until(|| store.n_appends() == n + 1) => {}
+        }
+        let mut resumed = std::pin::pin!(thread.resume());
+        tokio::select! {
+            biased;
+            ended = &mut resumed => panic!("the branch has not recorded it: {ended:?}"),
+            () = until(|| store.n_appends() == n + 2) => {}
+        }
+        stays_pending(resumed.as_mut()).await;
+        let_go.add_permits(1);
+        soon(resumed).await.unwrap();
+        assert_eq!(branch.state().await.unwrap().status(), Status::Waiting);
+        by_itself.await.unwrap();
         world.end().await;
     });
 }

@@ -1,7 +1,7 @@
 //! Threads run again with their recorded answers.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 
 use rethread::{ForkRequest, Seq, ThreadFilter};
@@ -13,18 +13,20 @@ use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 #[test]
 fn every_thread_of_the_golden_log_does_again_what_it_did() {
     block_on(async {
-        let copy = tempfile::tempdir().unwrap();
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/1/log");
-        copy_as_killed(&golden, copy.path()).unwrap();
-        let world = World::with(disk(copy.path()), &Tally::default(), |builder| builder.recover(false)).await;
-        let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
-        assert!(threads.len() >= 6);
-        for summary in threads {
-            let again = world.runtime.thread(summary.thread_id).rerun(None).await.unwrap();
-            assert_eq!(again.diverged(), None);
-            assert!(again.threads[0].n_decided > 0);
+        for version in ["1", "2"] {
+            let copy = tempfile::tempdir().unwrap();
+            let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version).join("log");
+            copy_as_killed(&golden, copy.path()).unwrap();
+            let world = World::with(disk(copy.path()), &Tally::default(), |builder| builder.recover(false)).await;
+            let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+            assert!(threads.len() >= 6);
+            for summary in threads {
+                let again = world.runtime.thread(summary.thread_id).rerun(None).await.unwrap();
+                assert_eq!(again.diverged(), None);
+                assert!(again.threads[0].n_decided > 0);
+            }
+            world.end().await;
         }
-        world.end().await;
     });
 }
 
@@ -68,12 +70,13 @@ fn an_export_is_run_again_without_a_runtime() {
         for thread in [asks.id(), fork.id()] {
             exporter.thread(thread).await.unwrap();
         }
+        exporter.finish().await.unwrap();
         world.end().await;
         let export = || BufReader::new(File::open(&file).unwrap());
         let again = rethread::rerun(export(), None).unwrap();
         assert_eq!((again.threads.len(), again.diverged()), (3, None), "the fork's parent is in it");
         let other = scripted("pay", "{text: done}");
         assert!(rethread::rerun(export(), Some((*other).clone())).unwrap().diverged().is_some());
-        assert!(rethread::rerun("no export\n".as_bytes(), None).is_err());
+        assert!(rethread::rerun(Cursor::new("no export\n"), None).is_err());
     });
 }

@@ -187,11 +187,12 @@ fn a_call_that_got_no_place_was_not_started_and_says_so() {
         });
         let narrow = narrow.recovery(Recovery::AtMostOnce).concurrency_max(1);
         let store = Arc::new(MemoryStore::new());
-        let world = World::with(store, &Tally::default(), |builder| builder.tool(narrow)).await;
+        let wait_max = |limits: &mut rethread::Limits| limits.call_wait_max_ms = 200;
+        let world = World::with(store, &Tally::default(), |builder| builder.tool(narrow).limits(wait_max)).await;
         let within = |ms: u64| workflow(&format!("nodes: [{{id: go, tool: {{tool_name: narrow, timeout_ms: {ms}}}}}]"));
         let first = world.start(&within(600_000), "go").await;
         began.pass().await;
-        let (_, second) = world.run(&within(200), "go").await;
+        let (_, second) = world.run(&within(600_000), "go").await;
         let error = second.error.unwrap();
         assert_eq!(error.kind, ErrorKind::Overloaded, "{}", error.message);
         assert!(error.message.contains("was not started"), "{}", error.message);

@@ -18,6 +18,15 @@ use crate::ToolContext;
 use crate::schema::Arguments;
 use crate::tool::Answer;
 
+/// Where a server finds the idempotency key of a call.
+const KEY: &str = "io.rethread/idempotencyKey";
+
+/// How an `idempotent` tool gets its key: in `_meta`, and in an argument where one is configured.
+#[derive(Debug, Clone)]
+pub(super) struct KeyPlace {
+    pub(super) argument: Option<String>,
+}
+
 /// How often a server may ask for more before it answers.
 const N_ROUNDS_MAX: usize = 16;
 
@@ -27,6 +36,7 @@ pub(super) async fn call(
     tool: String,
     arguments: Value,
     output: Option<&Arguments>,
+    key: Option<KeyPlace>,
     cx: ToolContext,
 ) -> Answer {
     let (connection, is_new) = tokio::select! {
@@ -41,10 +51,16 @@ pub(super) async fn call(
         // It may be another program by now, with other tools.
         server.list_again();
     }
-    let Value::Object(arguments) = arguments else {
+    let Value::Object(mut arguments) = arguments else {
         return Err(ExecutionError::new(ErrorKind::InvalidArguments, "the arguments must be an object"));
     };
+    if let Some(KeyPlace { argument: Some(argument) }) = &key {
+        arguments.insert(argument.clone(), Value::from(&*cx.key));
+    }
     let mut params = CallToolRequestParams::new(tool).with_arguments(arguments);
+    if key.is_some() {
+        params.meta.get_or_insert_default().insert(KEY.to_owned(), Value::from(&*cx.key));
+    }
     for _ in 0..N_ROUNDS_MAX {
         match once(server, &connection, params.clone(), &cx).await {
             Ok(Response::Complete(result)) => return answer::from(result, output),

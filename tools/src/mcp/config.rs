@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rethread_events::expression::nearest;
 use rethread_events::tool::Recovery;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use expand::expand;
@@ -19,7 +20,7 @@ const N_SERVERS_MAX: usize = 100;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Keys of a server, with their other names.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 28] = [
     "command",
     "args",
     "env",
@@ -45,6 +46,8 @@ const KEYS: [&str; 26] = [
     "disabled_tools",
     "excludeTools",
     "recovery",
+    "idempotencyArgument",
+    "idempotency_argument",
     "approval",
 ];
 /// Keys of a server that say something to other programs, and nothing here.
@@ -90,6 +93,9 @@ pub struct McpServerConfig {
     pub disabled_tools: Vec<String>,
     /// What recovery may do with calls whose answer was lost, by the server's own names of tools; `*` is all others.
     pub recovery: BTreeMap<String, Recovery>,
+    /// The argument that gets the idempotency key of a call, by the server's own names of tools that are `idempotent`; `*`
+    /// is all others. The model neither sees nor sets it. `_meta` has the key in any case.
+    pub idempotency_argument: BTreeMap<String, String>,
     /// Tools whose calls a person approves, by the server's own names; `*` is all.
     pub approval: Vec<String>,
     /// Values that must not be seen in errors.
@@ -197,6 +203,7 @@ fn server(
         allowed_tools: None,
         disabled_tools: Vec::new(),
         recovery: BTreeMap::new(),
+        idempotency_argument: BTreeMap::new(),
         approval: Vec::new(),
         secrets: Vec::new(),
     };
@@ -215,7 +222,11 @@ fn server(
     }
     server.allowed_tools = keys.texts(&["allowedTools", "allowed_tools", "includeTools"]);
     server.disabled_tools = keys.texts(&["disabledTools", "disabled_tools", "excludeTools"]).unwrap_or_default();
-    server.recovery = keys.recovery();
+    server.recovery = keys.by_tool("recovery", "`safe`, `idempotent` or `at_most_once`");
+    server.idempotency_argument = ["idempotencyArgument", "idempotency_argument"]
+        .into_iter()
+        .flat_map(|key| keys.by_tool::<String>(key, "the name of an argument"))
+        .collect();
     server.approval = keys.approval();
     let transport = keys.transport();
     server.secrets = std::mem::take(&mut keys.secrets);
@@ -289,13 +300,13 @@ impl Keys<'_> {
         found
     }
 
-    fn recovery(&mut self) -> BTreeMap<String, Recovery> {
+    /// A value for all tools, or values by tool.
+    fn by_tool<T: DeserializeOwned>(&mut self, key: &str, what: &str) -> BTreeMap<String, T> {
         let read = |value: &Value| match value {
             Value::String(_) => Some(BTreeMap::from([("*".to_owned(), serde_json::from_value(value.clone()).ok()?)])),
             _ => serde_json::from_value(value.clone()).ok(),
         };
-        let what = "`safe`, `idempotent` or `at_most_once`, or an object of these by tool";
-        self.take("recovery", what, read).unwrap_or_default()
+        self.take(key, &format!("{what}, or an object of these by tool"), read).unwrap_or_default()
     }
 
     fn approval(&mut self) -> Vec<String> {

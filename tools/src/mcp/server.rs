@@ -14,9 +14,10 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::call::{self, KeyPlace};
 use super::config::McpServerConfig;
 use super::connection::{Connection, with_causes};
-use super::{call, names};
+use super::names;
 use crate::registry::WeakRegistry;
 use crate::schema::Arguments;
 use crate::{Registry, Tool};
@@ -236,13 +237,19 @@ impl Server {
         let output = remote.output_schema.as_ref();
         let output =
             output.and_then(|schema| Arguments::compile(&Value::Object((**schema).clone())).ok()).map(Arc::new);
-        let recovery = self.config.recovery.get(&*remote.name).or(self.config.recovery.get("*")).copied();
+        let config = &self.config;
+        let recovery = config.recovery.get(&*remote.name).or(config.recovery.get("*")).copied();
+        let argument = config.idempotency_argument.get(&*remote.name).or(config.idempotency_argument.get("*"));
+        let key = (recovery == Some(Recovery::Idempotent)).then(|| KeyPlace { argument: argument.cloned() });
+        if let Some(KeyPlace { argument: Some(argument) }) = &key {
+            hide(&mut schema, argument);
+        }
         let is_approved = self.config.approval.iter().any(|tool| *tool == remote.name || tool == "*");
         let server = Arc::clone(self);
         let remote = remote.name.to_string();
         let tool = Tool::new(name, description, schema, move |arguments, cx| {
-            let (server, remote, output) = (Arc::clone(&server), remote.clone(), output.clone());
-            async move { call::call(&server, remote, arguments, output.as_deref(), cx).await }
+            let (server, remote, output, key) = (Arc::clone(&server), remote.clone(), output.clone(), key.clone());
+            async move { call::call(&server, remote, arguments, output.as_deref(), key, cx).await }
         })
         .recovery(recovery.unwrap_or(Recovery::AtMostOnce))
         .timeout_ms(u64::try_from(self.config.timeout.as_millis()).unwrap_or(u64::MAX));
@@ -325,4 +332,14 @@ async fn follow(server: Weak<Server>, peer: rmcp::service::Peer<rmcp::RoleClient
 
 fn shown(name: &str) -> String {
     name.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Takes an argument out of a schema that is shown to a model.
+fn hide(schema: &mut Value, argument: &str) {
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.remove(argument);
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name.as_str() != Some(argument));
+    }
 }

@@ -390,3 +390,37 @@ fn a_text_that_is_a_json_object_or_list_is_the_value() {
     assert_eq!(value("5"), None);
     assert_eq!(value("{not json}"), None);
 }
+
+/// What a server says is mutated, and its process ends after it.
+#[tokio::test]
+async fn mutated_words_of_a_server_are_an_error_or_tools() {
+    let hello = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+    let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"add","description":"Adds.","inputSchema":{"type":"object","properties":{"a":{"type":"number"}}}}],"nextCursor":null}}"#;
+    let asks = r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
+    let seeds = [format!("{hello}\n{tools}\n"), format!("{hello}\n{asks}\n{tools}\n"), format!("{asks}\n{hello}\n")];
+    let seeds: Vec<_> = seeds.into_iter().map(String::into_bytes).collect();
+    let mut inputs = Vec::new();
+    rethread_tests::fuzz::fuzz("mcp", &seeds, 150, |bytes| inputs.push(bytes.to_vec()));
+    for input in inputs {
+        let f = Fixture::new([]);
+        let said = f.path("said");
+        std::fs::write(&said, input).unwrap();
+        let r = rig_of(f, json!({ "s": { "command": "cat", "args": [said], "connectTimeoutMs": 5_000 } })).await;
+        assert_eq!(r.reports.len(), 1);
+        r.servers.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn idempotent_tool_of_a_server_gets_its_key() {
+    let r = rig(json!({ "recovery": { "add": "idempotent" }, "idempotencyArgument": { "add": "request_id" } })).await;
+    let mut cx = r.f.cx();
+    cx.key = "key-1".into();
+    r.f.registry.call("s__add", json!({ "a": 2, "b": 3 }), cx).await.unwrap();
+    let line = logged(&r.f, &["tools/call", "\"add\"", "io.rethread/idempotencyKey", "\"request_id\""]).await;
+    assert_eq!(line.matches("\"key-1\"").count(), 2, "it is in `_meta` and in the argument: {line}");
+    assert_eq!(r.f.call("s__no_type", json!({})).await, "no.type");
+    let other = logged(&r.f, &["tools/call", "no.type"]).await;
+    assert!(!other.contains("idempotencyKey"), "only a tool that is declared idempotent gets a key: {other}");
+    r.servers.shutdown().await;
+}

@@ -4,6 +4,7 @@ use rethread_events::message::Part;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::permit_waits::{PermitWaits, RunningCall};
 
 const CALL: CallId = CallId(Seq(7));
 const LATER: CallId = CallId(Seq(9));
@@ -26,10 +27,14 @@ fn piece(call: CallId) -> Said {
 }
 
 /// Two calls that are running, and the tokens that call them off.
-fn running() -> (HashMap<Key, DropGuard>, [CancellationToken; 2]) {
+fn running() -> (RunningCalls, [CancellationToken; 2]) {
     let tokens = [CancellationToken::new(), CancellationToken::new()];
-    let guards = [CALL, LATER].into_iter().zip(&tokens).map(|(call, token)| ((call, 1), token.clone().drop_guard()));
-    (guards.collect(), tokens)
+    let running = |token: &CancellationToken| RunningCall {
+        _cancel: token.clone().drop_guard(),
+        waits: PermitWaits::new(Arc::default(), || {}),
+    };
+    let calls = [CALL, LATER].into_iter().zip(&tokens).map(|(call, token)| ((call, 1), running(token)));
+    (RunningCalls(calls.collect()), tokens)
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // The server, asked. What it refuses is thrown as a `Problem`.
 
 import { parse } from './exact.mjs';
+import { authorization } from './token.mjs';
 
 const ANSWER_MS = 60_000;
 
@@ -19,8 +20,9 @@ const listeners = new Set();
 export const on_unauthorized = (listener) => listeners.add(listener);
 export const unauthorized = () => listeners.forEach((listener) => listener());
 
-export async function request(method, path, { body, signal, key } = {}) {
-  const headers = { Accept: 'application/json' };
+/** `token` is tried in place of the one that is kept. */
+export async function request(method, path, { body, signal, key, token } = {}) {
+  const headers = { Accept: 'application/json', ...authorization(token) };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
   const timeout = AbortSignal.timeout(ANSWER_MS);
@@ -46,7 +48,7 @@ export async function request(method, path, { body, signal, key } = {}) {
   }
   if (response.ok) return value;
   const problem = new Problem(response.status, value ?? {});
-  if (response.status === 401 && path !== '/v1/session') unauthorized();
+  if (response.status === 401 && token === undefined) unauthorized();
   throw problem;
 }
 

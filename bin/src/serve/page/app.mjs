@@ -2,12 +2,13 @@
 
 import { parse, address } from './route.mjs';
 import { fill, h, notice, say, unseen } from './dom.mjs';
-import { on_unauthorized, read, request } from './api.mjs';
+import { on_unauthorized, read } from './api.mjs';
 import { Stream, on_state } from './live.mjs';
 import { InboxModel } from './inbox_model.mjs';
 import { keys } from './keys.mjs';
 import { sign_in } from './sign_in.mjs';
 import { threads_view } from './threads_view.mjs';
+import * as token from './token.mjs';
 
 // What changes a list of threads or the inbox.
 const TOLD = [
@@ -37,10 +38,11 @@ class App {
   async start() {
     on_state((state) => this.#connection(state));
     on_unauthorized(() => this.#sign_in());
-    addEventListener('hashchange', () => this.#routed());
+    addEventListener('hashchange', () => (token.take() ? location.reload() : this.#routed()));
     keys(this);
     document.getElementById('help').addEventListener('click', () => this.help());
     document.getElementById('sign-out').addEventListener('click', () => this.#sign_out());
+    document.getElementById('sign-out').hidden = token.kept() === null;
     this.inbox.watch(() => this.#badge());
     await this.#begin();
   }
@@ -143,13 +145,9 @@ class App {
     });
   }
 
-  async #sign_out() {
-    try {
-      await request('DELETE', '/v1/session');
-      this.#sign_in();
-    } catch (problem) {
-      notice(problem.message, 'bad');
-    }
+  #sign_out() {
+    token.keep(null);
+    this.#sign_in();
   }
 
   #connection(state) {
@@ -170,4 +168,5 @@ class App {
   }
 }
 
+token.take();
 new App().start();

@@ -39,8 +39,20 @@ function processed({ messages = [], variables = {} }) {
   return [`${kept} ${kept === 1 ? 'message' : 'messages'} kept`, ...(fresh > 0 ? [`${fresh} new`] : []), ...(names.length > 0 ? [`sets ${names.join(', ')}`] : [])];
 }
 
+/** Who did it. */
+function principal({ kind, id, name }) {
+  if (kind === 'token') return name ? `token ${id} (${name})` : `token ${id}`;
+  return name ?? { embedded: 'the application', handler: 'the interaction handler' }[kind] ?? kind;
+}
+
 /** What an event says beyond its name. */
-export function describe({ type, data = {} }) {
+export function describe(event) {
+  const by = event.data?.by;
+  const said = what_happened(event);
+  return by ? line(`${said} by ${principal(by)}`.trimStart()) : said;
+}
+
+function what_happened({ type, data = {} }) {
   const failed = data.error?.message ? line(data.error.message) : null;
   switch (type) {
     case 'THREAD_STARTED': return line(`${data.workflow?.name ?? ''}: ${value(data.input, 120)}`);

@@ -70,7 +70,10 @@ export const short = (id) => id.slice(-8);
 
 /** A text on one line, cut to so many characters. */
 export function line(text, max = 160) {
-  const flat = marked(String(text ?? '').slice(0, max * 4)).replace(/\s+/g, ' ').trim();
+  const given = String(text ?? '');
+  // A run of blanks is counted whole.
+  const blanks = /^\s*/.exec(given.slice(max * 4))[0].length;
+  const flat = marked(given.slice(0, max * 4 + blanks)).replace(/\s+/g, ' ').trim();
   return flat.length > max ? `${flat.slice(0, max - 1)}…` : flat;
 }
 

@@ -3,6 +3,7 @@
 import { parse } from './exact.mjs';
 import { Reader, logged } from './sse.mjs';
 import { unauthorized } from './api.mjs';
+import { authorization } from './token.mjs';
 
 // The server says something every 15 seconds.
 const SILENCE_MS = 40_000;
@@ -104,7 +105,7 @@ export class Stream {
     };
     alive();
     try {
-      const headers = { Accept: 'text/event-stream' };
+      const headers = { Accept: 'text/event-stream', ...authorization() };
       if (this.lastId !== null) headers['Last-Event-ID'] = this.lastId;
       const response = await fetch(this.path, { headers, signal: this.#abort.signal, cache: 'no-store' });
       if (response.status === 204) return true;

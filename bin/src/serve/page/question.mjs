@@ -12,30 +12,60 @@ import { marked_json } from './marks.mjs';
 import * as command from './commands.mjs';
 
 const DECISIONS = [['approve', 'Approve: it runs'], ['edit', 'Edit: it runs with other arguments'], ['reject', 'Reject: it does not run'], ['answer', 'Answer in its place']];
+const UNSEEN = 'Read the arguments to their end first: scroll down in them.';
 let cards = 0;
+
+// All arguments of a call that is to be approved; `seen()` is told when their end has been in sight.
+function whole(call, seen) {
+  const end = h('span.end', {}, 'end of the arguments');
+  const watch = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    watch.disconnect();
+    seen();
+  }, { threshold: 1 });
+  watch.observe(end);
+  return h('pre', { tabindex: '0', role: 'region', 'aria-label': 'Arguments' }, JSON.stringify(call.arguments, null, 2), '\n', end);
+}
 
 /** The card; `gone()` is told when the question is not open any more. `here` is the thread whose page it stands on. */
 export function question_card(app, question, here = null) {
   const id = `question-${(cards += 1)}`;
   const kind = form(question);
   const state = { decision: kind === 'approve' ? 'approve' : null, text: '', json: false };
+  // Nothing is approved that was not shown whole.
+  let is_seen = kind !== 'approve';
   let [done, sending, is_gone] = [false, false, false];
   const result = h('p.result', { role: 'status' });
   const fields = h('div.fields');
+  const unseen = h('p.quiet', {}, UNSEEN);
   const send_it = h('button.main', { type: 'submit' }, 'Send');
   // A tool that does nothing but ask has said so in the prompt.
   const shows_call = question.tool_call && (kind === 'approve' || question.tool_call.arguments?.question !== question.prompt);
-  const why = h('form', { 'aria-describedby': `${id}-prompt` }, fields, result,
+  const why = h('form', { 'aria-describedby': `${id}-prompt` }, fields, unseen, result,
     h('footer', {}, send_it, h('button', { type: 'button', onclick: copy }, 'Command')));
   const since = h('span', {}, `asked ${age(question.requested_at, app.now())} ago`);
+  const prompt = kind === 'approve' ? `May the tool ${question.tool_call.name} run with these arguments?` : question.prompt;
   const element = h('article.question', { 'aria-labelledby': `${id}-prompt`, 'data-question': question.id },
     question.thread_id !== here && h('p.facts', {},
       h('a', { href: address({ view: 'thread', id: question.thread_id, tab: 'messages' }) }, `${line(question.workflow ?? 'thread', 60)} ${short(question.thread_id)}`),
       h('span', {}, `node ${line(question.node, 60)}`), since,
       question.deadline && h('span', {}, `until ${question.deadline}`)),
-    h('h3.prompt', { id: `${id}-prompt` }, long_text(question.prompt ?? (question.tool_call ? `May ${question.tool_call.name} run?` : 'Your answer'))),
-    shows_call && h('div.part.call', {}, h('span.label', {}, `tool ${question.tool_call.name}`), long_text(JSON.stringify(question.tool_call.arguments, null, 2), 'pre')),
+    h('h3.prompt', { id: `${id}-prompt` }, long_text(prompt ?? 'Your answer')),
+    shows_call && h('div.part.call', {}, h('span.label', {}, `tool ${question.tool_call.name}`),
+      kind === 'approve' ? whole(question.tool_call, seen) : long_text(JSON.stringify(question.tool_call.arguments, null, 2), 'pre')),
     app.can('operate') ? why : h('p.quiet', {}, 'You may look, and not answer.'));
+
+  function seen() {
+    is_seen = true;
+    allow();
+  }
+
+  const may_send = () => is_seen || !['approve', 'edit'].includes(state.decision);
+
+  function allow() {
+    send_it.disabled = done || sending || !may_send();
+    unseen.hidden = done || may_send();
+  }
 
   const area = (label, value, rows = 3) => {
     state.text = value;
@@ -61,6 +91,7 @@ export function question_card(app, question, here = null) {
       DECISIONS.map(([value, label]) => h('label.check', {}, h('input', { type: 'radio', name: id, value, checked: value === decision, onchange: () => { decide(value); fields.querySelector(`[value=${value}]`).focus(); } }), label))), extra);
     send_it.textContent = { approve: 'Approve', edit: 'Approve with these', reject: 'Reject', answer: 'Send' }[decision];
     send_it.classList.toggle('danger', decision === 'reject');
+    allow();
   }
 
   const choices = () => h('div.choices', { role: 'group', 'aria-label': 'Choices' },
@@ -98,6 +129,7 @@ export function question_card(app, question, here = null) {
   }
 
   function copy() {
+    if (!may_send()) return told('bad', UNSEEN);
     try {
       const all = kind === 'options' ? options(question) : [['This answer', answer(question, state)]];
       commands('As a command', all.map(([label, value]) => [label, command.respond(question, value)]));
@@ -115,13 +147,15 @@ export function question_card(app, question, here = null) {
     done = true;
     element.classList.add('closed');
     why.querySelectorAll('input, textarea, button').forEach((field) => { field.disabled = true; });
+    unseen.hidden = true;
     told(mood, ...text);
   }
 
   async function respond(value) {
     if (done || sending) return;
+    if (!may_send()) return told('bad', UNSEEN);
     sending = true;
-    send_it.disabled = true;
+    allow();
     told('', 'Sending…');
     try {
       await send(`/v1/interactions/${question.id}/respond`, { answer: value }, key());
@@ -134,7 +168,7 @@ export function question_card(app, question, here = null) {
       }
     }
     sending = false;
-    send_it.disabled = done;
+    allow();
     if (is_gone) gone();
     app.inbox.refresh();
   }
@@ -181,6 +215,7 @@ export function question_card(app, question, here = null) {
   else if (kind === 'fields' || kind === 'link') informing();
   else if (question.answer) typed();
   else plain();
+  allow();
 
   return {
     element,

@@ -1,14 +1,15 @@
-// A server that wants a token gets it here, and keeps it in a cookie that no script can read.
+// A server that wants a token gets it here.
 
 import { fill, h, say } from './dom.mjs';
-import { send } from './api.mjs';
+import { request } from './api.mjs';
+import { keep } from './token.mjs';
 
 export function sign_in(main, done) {
   const token = h('input', { type: 'password', id: 'token', autocomplete: 'current-password', required: true });
   const fault = h('p.fault', { role: 'alert', hidden: true });
   const form = h('form.sign-in', {},
     h('h1', {}, 'Sign in'),
-    h('p', {}, 'This server wants a token. Make one on its machine:'),
+    h('p', {}, 'This server wants a token: the one in the address that it printed when it started, or one that was made on its machine:'),
     h('p', {}, h('code', {}, 'rethread token create --scope operate')),
     h('label', { for: 'token' }, 'Token'), token, fault,
     h('button.main', { type: 'submit' }, 'Sign in'));
@@ -16,7 +17,9 @@ export function sign_in(main, done) {
     event.preventDefault();
     fault.hidden = true;
     try {
-      await send('/v1/session', { token: token.value });
+      const given = token.value.trim();
+      await request('GET', '/v1/info', { token: given });
+      keep(given);
       token.value = '';
       done();
     } catch (problem) {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 29] = [
+const ALL: [Kind; 30] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::Forbidden,
@@ -32,6 +32,7 @@ const ALL: [Kind; 29] = [
     Kind::Stopping,
     Kind::Timeout,
     Kind::DiskFull,
+    Kind::LogMoved,
 ];
 
 #[test]

@@ -24,6 +24,10 @@ impl State {
         self.totals.usage.add(&e.usage);
         self.totals.add_cost(e.cost_nanousd);
         self.totals.n_unpriced = self.totals.n_unpriced.saturating_add(e.n_unpriced);
+        if e.n_unpriced > 0 {
+            let name = self.fan().map(|fan| fan.plan.branches.name(e.index)).unwrap_or_default();
+            self.cost_is_missing(format!("a model that branch `{name}` called"));
+        }
         for (name, value) in e.globals.iter() {
             self.set_global(name, value.clone());
         }

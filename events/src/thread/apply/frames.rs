@@ -80,7 +80,7 @@ impl State {
         let phase = match &e.error {
             Some(error) => {
                 self.between_nodes()?;
-                Phase::Failing { node, error: error.clone() }
+                Phase::Failing { node, error: error.clone(), tool: None }
             }
             None => match &self.phase {
                 Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end },

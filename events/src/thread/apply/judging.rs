@@ -91,7 +91,7 @@ impl State {
                 JudgingStage::Doubtful { ask_again }
             }
         };
-        self.count_call(&e.usage, e.cost_nanousd);
+        self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), e.error.as_ref());
         Ok(())
     }
 

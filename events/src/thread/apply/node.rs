@@ -53,6 +53,7 @@ impl State {
             deadline: e.deadline,
             conversation_from,
             wrote: None,
+            failed_tool: None,
             key_of,
             aside: None,
             work: Work::Ready,
@@ -105,7 +106,12 @@ impl State {
                 conversation_from: Some(run.conversation_from),
                 key_of: run.key_of,
             },
-            None => Phase::Failing { node: e.node.clone(), error: e.error.clone() },
+            None => {
+                // What is said of tries that are not repeated is in the cause.
+                let is_same = |of: &ExecutionError| (of.kind, &of.message) == (e.error.kind, &e.error.message);
+                let tool = run.failed_tool.as_ref().filter(|(_, error)| is_same(error)).map(|(tool, _)| tool.clone());
+                Phase::Failing { node: e.node.clone(), error: e.error.clone(), tool }
+            }
         };
         Ok(())
     }
@@ -127,6 +133,9 @@ impl State {
         };
         tool.asks_nothing()?;
         let failed = outcome.as_ref().err().copied();
+        if let Some(e) = failed {
+            node.failed_tool = Some((tool.name.clone(), e.error.clone()));
+        }
         if tool.wrote(failed) {
             let is_own = matches!(node.work, Work::Tool(_));
             // The next try of a tool node makes the same call again, under the same key.

@@ -7,6 +7,7 @@ use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
+use crate::fault::ExecutionError;
 use crate::ids::{Seq, ThreadId, Time};
 use crate::message::Usage;
 
@@ -47,6 +48,7 @@ impl State {
             run.workflow = workflow.clone();
         }
         self.control = Control::Running;
+        self.accept_unpriced();
         self.shift_clocks(at.ms_since(stood_at));
         self.inherit_calls(e.parent);
         self.change(&e.changes);
@@ -154,6 +156,7 @@ impl State {
             return Err(Unfit("the thread is not paused"));
         };
         self.control = Control::Running;
+        self.accept_unpriced();
         self.shift_clocks(at.ms_since(since));
         Ok(())
     }
@@ -200,11 +203,20 @@ impl State {
         Ok(())
     }
 
-    /// Adds the figures of a model call to the sums.
-    pub(in super::super) fn count_call(&mut self, usage: &Usage, cost_nanousd: Option<u64>) {
+    /// Adds the figures of a model call to the sums. A call that failed before the model answered has no cost.
+    pub(in super::super) fn count_call(
+        &mut self,
+        usage: &Usage,
+        cost_nanousd: Option<u64>,
+        model: Option<&str>,
+        error: Option<&ExecutionError>,
+    ) {
         self.totals.n_llm_calls += 1;
         self.totals.usage.add(usage);
         self.totals.add_cost(cost_nanousd);
-        self.totals.n_unpriced += u64::from(cost_nanousd.is_none());
+        if cost_nanousd.is_none() && (error.is_none() || *usage != Usage::default()) {
+            self.totals.n_unpriced += 1;
+            self.cost_is_missing(model.map_or_else(|| "the model".into(), |model| format!("model `{model}`")));
+        }
     }
 }

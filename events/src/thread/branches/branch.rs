@@ -64,6 +64,7 @@ impl State {
         self.phase = Phase::Entering { node, attempt: 1, not_before: at, conversation_from: None, key_of: None };
         self.leave_budget();
         self.totals = Totals::default();
+        self.unpriced = None;
         self.path = Path::default();
         self.begin_to_count();
         self.globals.written.clear();

@@ -7,6 +7,7 @@ use super::super::calls::ToolRun;
 use super::super::check;
 use super::super::effects::Effect;
 use super::super::input::{Rejected, ToolQuestion};
+use super::super::permits::Permits;
 use super::super::state::{Interaction, State};
 use crate::event::{
     AskedTool, Decision, Event, InteractionFailure, OperationType, UserInteractionFailed, UserInteractionRequested,
@@ -26,7 +27,12 @@ const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 const FORMS: &str = r#"answer {"decision": "answer", "content": …}, or {"decision": "reject"} to give none"#;
 
 /// The question of a tool that runs.
-pub(in super::super) fn ask(state: &State, key: (CallId, u32), question: ToolQuestion) -> Result<Vec<Event>, Rejected> {
+pub(in super::super) fn ask(
+    state: &State,
+    key: (CallId, u32),
+    question: ToolQuestion,
+    permits: &dyn Permits,
+) -> Result<Vec<Event>, Rejected> {
     let invalid = |why: &str| Err(Rejected::Invalid(why.to_owned()));
     let run = state.effects().into_iter().find_map(|effect| match effect {
         Effect::CallTool(run) if (run.call, run.attempt) == key => Some(run),
@@ -55,7 +61,7 @@ pub(in super::super) fn ask(state: &State, key: (CallId, u32), question: ToolQue
         node: node.node.clone(),
         operation_type: OperationType::InformTool,
         prompt: Some(cut(message, MESSAGE_CHARS_MAX)),
-        deadline: Some(run.deadline),
+        deadline: permits.moved(run.call, run.attempt, run.deadline),
         metadata: Some(metadata.into()),
         tool_call: Some(AskedTool { tool_call_id: run.tool_call_id, name: run.name, arguments: run.arguments }),
         llm_call: None,

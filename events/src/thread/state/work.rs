@@ -1,8 +1,11 @@
 //! What a node is doing, and the questions to people that it waits for.
 
+use std::borrow::Cow;
+
 use bincode::{Decode, Encode};
 
 use super::super::agent_loop::AgentLoop;
+use super::super::asks::approval_prompt;
 use super::super::branches::Fan;
 use super::super::calls::ToolRun;
 use super::super::processors::ProcessorRun;
@@ -133,6 +136,15 @@ pub enum InteractionStage {
 }
 
 impl Interaction {
+    /// Returns the question as a person reads it. That about a tool call which is to be approved holds all of its
+    /// arguments; the recorded [`prompt`](Self::prompt) holds their beginning.
+    pub fn question(&self) -> Option<Cow<'_, str>> {
+        match &self.tool_call {
+            Some(tool) if self.operation_type == OperationType::ApproveTool => Some(approval_prompt(tool).into()),
+            _ => self.prompt.as_deref().map(Cow::from),
+        }
+    }
+
     /// Whether it waits for an answer.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, InteractionStage::Asked)

@@ -75,13 +75,114 @@ fn a_budget_that_is_to_fail_fails_what_wanted_to_call_a_model() {
 
 #[test]
 fn a_cost_that_is_not_known_is_told_once_where_there_is_a_budget_in_money() {
-    let mut bench = workflow_with("budget: {usd: '0.000000010'}");
+    let mut bench = workflow_with("budget: {usd: '0.000000010', on_unpriced: allow}");
     assert_eq!(bench.state().budget().unwrap().cost_nanousd, Some(10));
     round(&mut bench);
     round(&mut bench);
     let n = bench.log.iter().filter(|(_, event)| matches!(event, Event::Warning(_))).count();
     assert_eq!((n, bench.state().totals().n_unpriced), (1, 2), "{}", bench.out);
+    assert_eq!(bench.state().status(), Status::Running, "{}", bench.out);
     laws::hold(&bench);
+}
+
+/// The model `large` answers with a tool call, which costs this, and the tool answers.
+fn round_for(bench: &mut Bench, cost_nanousd: Option<u64>) {
+    model_asks_for(bench, cost_nanousd);
+    bench.tool_says("text");
+}
+
+fn model_asks_for(bench: &mut Bench, cost_nanousd: Option<u64>) {
+    let (call, attempt) = bench.open();
+    let answer = bench::answer(call, "", &["read"], FinishReason::ToolCalls);
+    let answer = ModelAnswer { cost_nanousd, model: Some("large".into()), ..answer };
+    bench.give(Input::ModelAnswered { call, attempt, answer });
+}
+
+#[test]
+fn unpriced_call_pauses_like_a_spent_budget_until_a_person_resumes() {
+    let mut bench = workflow_with("budget: {cost_nanousd: 100}");
+    round_for(&mut bench, None);
+    assert!(bench.state().is_paused_at_limit(), "{}", bench.out);
+    bench.out.clear();
+    bench.note(bench.state().pause_reason().unwrap_or_default().to_owned());
+    bench.give(Input::Resume);
+    round_for(&mut bench, Some(7));
+    bench.says("done");
+    assert!(bench.state().is_paused_at_limit(), "the next call without a price: {}", bench.out);
+    bench.give(Input::Raise(LimitRaised { allow_unpriced: true, ..LimitRaised::default() }));
+    bench.says("end");
+    bench.check(expect![[r#"
+            what model `large` cost is not known and cannot be counted against the budget in money: give its profile `prices` in rethread.toml; go on with: rethread resume 07070707-0707-0707-0707-070707070707; to go on without counting it: rethread resume 07070707-0707-0707-0707-070707070707 --allow-unpriced
+         10 THREAD_RESUMED
+         11 LLM_CALL_REQUESTED 2
+         12 LLM_CALL_COMPLETED call=11
+         13 TOOL_EXECUTION_REQUEST name=read
+         14 TOOL_EXECUTION_COMPLETED call=13
+         15 LLM_CALL_REQUESTED 3
+         16 LLM_CALL_COMPLETED call=15
+         17 LLM_EXECUTION_COMPLETED node=work "done"
+         18 NODE_COMPLETED node=work
+         19 NODE_STARTED node=more attempt=1
+         20 LLM_EXECUTION_REQUEST node=more
+         21 BUDGET_EXCEEDED
+         22 THREAD_PAUSED "what the model cost is not known and cannot be counted against the budget in money: give its profile `prices` in rethread.toml; go on with: rethread resume 07070707-0707-0707-0707-070707070707; to go on without counting it: rethread resume 07070707-0707-0707-0707-070707070707 --allow-unpriced"
+         23 LIMIT_RAISED
+         24 THREAD_RESUMED
+         25 LLM_CALL_REQUESTED 1
+         26 LLM_CALL_COMPLETED call=25
+         27 LLM_EXECUTION_COMPLETED node=more "end"
+         28 NODE_COMPLETED node=more
+         29 THREAD_COMPLETED node=more
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn resume_of_a_pause_by_a_person_accepts_no_unpriced_call() {
+    let mut bench = workflow_with("budget: {cost_nanousd: 100}");
+    bench.give(Input::Pause { reason: None });
+    model_asks_for(&mut bench, None);
+    bench.give(Input::Resume);
+    bench.tool_says("text");
+    assert!(bench.state().is_paused_at_limit(), "{}", bench.out);
+    laws::hold(&bench);
+}
+
+#[test]
+fn budget_in_money_that_is_given_later_does_not_forget_unpriced_calls() {
+    let mut bench = workflow_with("");
+    round_for(&mut bench, None);
+    bench.give(Input::Raise(LimitRaised { cost_nanousd: Some(100), ..LimitRaised::default() }));
+    round_for(&mut bench, Some(1));
+    assert!(bench.state().is_paused_at_limit(), "{}", bench.out);
+    laws::hold(&bench);
+}
+
+#[test]
+fn unpriced_call_fails_the_node_where_the_budget_is_to_fail() {
+    let mut bench = workflow_with("budget: {cost_nanousd: 100, on_exceeded: fail}");
+    round_for(&mut bench, None);
+    let error = bench.state().error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Limit);
+    assert!(error.message.contains("what model `large` cost is not known"), "{error}");
+    assert!(error.message.ends_with("or say `budget.on_unpriced: allow`"), "{error}");
+    laws::hold(&bench);
+}
+
+#[test]
+fn unpriced_call_of_a_branch_pauses_its_parent() {
+    let yaml = EACH_WITH_A_BUDGET.replace("tokens: 12", "cost_nanousd: 100");
+    let mut family = Family::new(&yaml, serde_json::json!([1, 2]));
+    family.with("0", |bench| bench.says("one"));
+    assert!(family.root().state().is_paused_at_limit());
+    let reason = family.root().state().pause_reason().unwrap_or_default().to_owned();
+    assert!(reason.contains("what a model that branch `0` called cost is not known"), "{reason}");
+    family.with("-", |bench| bench.give(Input::Resume));
+    family.with("1", |bench| bench.says("two"));
+    assert_eq!(family.root().state().status(), Status::Completed);
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
 }
 
 #[test]

@@ -318,6 +318,35 @@ edges: []
 }
 
 #[test]
+fn error_of_a_model_node_names_the_tool_whose_call_failed_it() {
+    let yaml = "
+version: '1'
+name: caught
+nodes:
+  - id: work
+    llm: {provider: mock, model: m, user_prompt: go, tool_mode: auto, available_tools: [read, send]}
+    timeout_ms: 1000
+    on_error: sorry
+  - {id: sorry, llm: {provider: mock, model: m, user_prompt: 'say sorry for {{ error.tool }}'}}
+edges: []
+";
+    let mut bench = Bench::new(yaml, "hello");
+    bench.asks(&["send"]);
+    bench.tick_after_ms(1_000);
+    bench.note_value("error.tool");
+    assert!(bench.out.contains("error.tool = \"send\""), "{}", bench.out);
+    laws::hold(&bench);
+    // An error of the model after a tool failed is not the tool's.
+    let mut bench = Bench::new(yaml, "hello");
+    bench.asks(&["send"]);
+    bench.tool_fails(ErrorKind::Failed, false);
+    bench.model_fails(ErrorKind::Quota);
+    bench.note_value("error.tool");
+    assert!(bench.out.contains("error.tool = null"), "{}", bench.out);
+    laws::hold(&bench);
+}
+
+#[test]
 fn results_of_loops_and_lists_have_a_name() {
     let yaml = "
 version: '1'

@@ -156,7 +156,7 @@ fn only_what_runs_can_be_paused_and_only_what_is_paused_resumed() {
 fn a_thread_that_has_not_begun_takes_no_orders() {
     let workflow = Arc::new(workflow::parse(ONE_LLM.as_bytes()).unwrap());
     let mut thread = Thread::resume(State::new(ThreadId::from_bytes([7; 16])), workflow);
-    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox };
+    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
     for input in [
         Input::Cancel { reason: None },
         Input::Pause { reason: None },

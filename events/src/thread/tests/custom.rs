@@ -410,3 +410,38 @@ fn nobody_is_asked_about_a_tool_that_is_not_offered_and_it_does_not_run() {
     assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::UserInteractionRequested(_))), "{}", bench.out);
     laws::hold(&bench);
 }
+
+#[test]
+fn unusable_answer_fails_the_node_before_the_strategy_is_asked() {
+    let cases = [
+        ("", FinishReason::Refusal, ErrorKind::Denied),
+        ("", FinishReason::Length, ErrorKind::Limit),
+        ("  ", FinishReason::Length, ErrorKind::Limit),
+    ];
+    for (text, reason, kind) in cases {
+        let mut bench = Bench::new(OWN, "go");
+        bench.decides(call_model());
+        bench.answers(text, &[], reason);
+        assert_eq!(bench.state().error().map(|error| error.kind), Some(kind), "{}", bench.out);
+        laws::hold(&bench);
+    }
+    // With text, the strategy sees why the model stopped.
+    let mut bench = Bench::new(OWN, "go");
+    bench.decides(call_model());
+    bench.answers("half", &[], FinishReason::Length);
+    assert_eq!(turn(&bench), Turn::Answered { content: "half".into(), finish_reason: FinishReason::Length });
+    bench.decides(answer("half"));
+    assert_eq!(bench.state().status(), Status::Completed, "{}", bench.out);
+    laws::hold(&bench);
+}
+
+#[test]
+fn tool_calls_of_an_unusable_answer_do_not_run() {
+    let mut bench = Bench::new(OWN, "go");
+    bench.decides(call_model());
+    bench.answers("", &["send"], FinishReason::Refusal);
+    assert_eq!(bench.state().error().map(|error| error.kind), Some(ErrorKind::Denied), "{}", bench.out);
+    assert!(!bench.out.contains("TOOL_EXECUTION_REQUEST"), "{}", bench.out);
+    assert!(matches!(bench.state().conversation().entries.last().map(|entry| entry.message.role), Some(Role::Tool)));
+    laws::hold(&bench);
+}

@@ -298,21 +298,16 @@ fn time_is_up() {
         -     5 BRANCH_ENDED output=R index=1
             100 ms later
         -     6 BRANCH_ENDED index=0 timeout
-        -     7 JOIN_COMPLETED node=split n_completed=1 n_failed=1
-        -     8 NODE_COMPLETED node=split
-        -     9 NODE_STARTED node=gather attempt=1
-        -    10 NODE_COMPLETED node=gather
-        -    11 NODE_STARTED node=sum attempt=1
-        -    12 LLM_EXECUTION_REQUEST node=sum
-        -    13 LLM_CALL_REQUESTED 1
+        -     7 NODE_FAILED node=split attempt=1 timeout
+        -     8 THREAD_FAILED node=split timeout
         0     7 LLM_CALL_FAILED call=6 cancelled
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
-        => - running
+        => - error
         => 0 cancelled
         => 1 completed
-        output {"left":null,"right":"R"}
+        output 
     "#]]);
 }
 
@@ -334,7 +329,7 @@ nodes:
 ";
     let mut family = Family::new(yaml, serde_json::json!([1, 2, 3]));
     family.tick_after_ms("-", 700);
-    assert_eq!(family.root().state().status(), Status::Completed);
+    assert_eq!(family.root().state().status(), Status::Error);
     for bench in family.threads.values() {
         laws::hold(bench);
     }
@@ -389,15 +384,21 @@ fn list_shorter_than_the_quorum_fails_the_node() {
 }
 
 #[test]
-fn quorum_that_is_late_fails_and_names_the_branches() {
-    for on_failed in ["fail", "ignore", "collect"] {
-        let join = format!("{{mode: n_of_m, n: 2, on_failed: {on_failed}, timeout_ms: 1000}}");
+fn join_that_is_late_fails_and_names_the_branches() {
+    for (mode, on_failed) in
+        ["n_of_m, n: 2", "all"].iter().flat_map(|mode| ["fail", "ignore", "collect"].map(|on| (mode, on)))
+    {
+        let join = format!("{{mode: {mode}, on_failed: {on_failed}, timeout_ms: 1000}}");
         let mut family = Family::new(&two(&join), "hello");
         family.with("0", |bench| bench.says("L"));
         family.tick_after_ms("-", 1_000);
         let error = error_of(&family);
         assert_eq!(error.kind, ErrorKind::Timeout);
-        assert!(error.message.contains("2 of 2 branches must succeed and 1 did; running: `right`"), "{error}");
+        let wanted = match (*mode, on_failed) {
+            ("all", "ignore" | "collect") => "all 2 branches must end and 1 did",
+            _ => "2 of 2 branches must succeed and 1 did",
+        };
+        assert!(error.message.contains(&format!("{wanted}; running: `right`")), "{error}");
         assert_eq!(family.threads["1"].state().status(), Status::Cancelled);
     }
 }

@@ -43,11 +43,12 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             branch: None,
             branches: Vec::new(),
             globals: Ordered::default(),
+            by: None,
         }
         .into(),
-        ThreadResumed {}.into(),
+        ThreadResumed { by: None }.into(),
         ThreadCompleted { node: node("ask") }.into(),
-        ThreadCancelled { reason: None }.into(),
+        ThreadCancelled { reason: None, by: None }.into(),
         ThreadFailed { node: None, error: error.clone() }.into(),
         NodeStarted { node: node("ask"), attempt: 2, deadline: None }.into(),
         NodeCompleted { node: node("ask"), duration_ms: 0 }.into(),
@@ -62,7 +63,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         ToolCallRetried { call: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }.into(),
         ToolExecutionFailed { call: CallId(Seq(3)), tool_call_id: None, error, duration_ms: 0, not_started: None }
             .into(),
-        UserInteractionResponded { interaction: call, input_data: Json::null() }.into(),
+        UserInteractionResponded { interaction: call, input_data: Json::null(), by: None }.into(),
         LoopEnded { node: node("ask"), n_iterations: 1, error: None }.into(),
     ];
     for event in wrong {
@@ -73,8 +74,8 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
     }
     let mut new = State::new(bench.state().thread());
     for event in [
-        Event::from(ThreadPaused { reason: None }),
-        ThreadCancelled { reason: None }.into(),
+        Event::from(ThreadPaused { reason: None, by: None }),
+        ThreadCancelled { reason: None, by: None }.into(),
         CheckpointCreated { label: "x".into() }.into(),
         Warning { code: WarningCode::LateAnswer, call: None, detail: String::new() }.into(),
     ] {

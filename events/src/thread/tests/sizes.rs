@@ -24,7 +24,7 @@ nodes:
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
     let started = Thread::started(&workflow, "x".repeat(300_000).into(), None, bench::START);
-    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox };
+    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
     let mut n_steps = 1;
     loop {

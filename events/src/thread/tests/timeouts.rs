@@ -167,3 +167,34 @@ fn a_tick_before_the_deadline_or_after_the_end_changes_nothing() {
         => completed, waits for nothing
     "#]]);
 }
+
+/// The waits of every call.
+struct AllWait(PermitWait);
+
+impl Permits for AllWait {
+    fn wait(&self, _call: CallId, _attempt: u32) -> PermitWait {
+        self.0
+    }
+}
+
+#[test]
+fn the_wait_for_a_permit_is_not_part_of_a_calls_time() {
+    let llm = ONE_LLM.replace("max_iterations", "llm_timeout_ms: 500, max_iterations");
+    let mut of_model = Bench::new(&llm, "hello");
+    let mut of_tool = Bench::new(ONE_LLM, "hello");
+    of_tool.asks(&["send"]);
+    for bench in [&mut of_model, &mut of_tool] {
+        let deadline = bench.state().next_deadline().unwrap();
+        assert_eq!(bench.state().next_deadline_with(&AllWait(PermitWait::Waiting)), None);
+        let waited = AllWait(PermitWait::Waited { ms: 60_000 });
+        assert_eq!(bench.state().next_deadline_with(&waited), Some(deadline.plus_ms(60_000)));
+        let around = bench.around();
+        let mut tick = |now: Time, permits: &dyn Permits| {
+            bench.thread.step(Input::Tick, &Surroundings { now, permits, ..around }).unwrap().len()
+        };
+        assert_eq!(tick(deadline.plus_ms(600_000), &AllWait(PermitWait::Waiting)), 0);
+        let mut later = |ms| tick(deadline.plus_ms(ms), &AllWait(PermitWait::Waited { ms: 700_000 }));
+        assert_eq!(later(699_999), 0);
+        assert!(later(700_000) > 0);
+    }
+}

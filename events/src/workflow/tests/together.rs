@@ -79,6 +79,7 @@ end_points: [zzz]
         5:103: nodes[0].llm.available_tools[0]: there is no tool `serach_text` (did you mean `search_text`?)
         6:10: nodes[1].id: `a` is the id of another node too
         7:31: nodes[2].tool.tool_name: there is no tool `no_tool` (there is search_text)
+        7:56: nodes[2].tool.parameters.p: `x.y.z`: variable `x` is a number and has no attribute `y` (use `x` by itself, or declare it as an object)
         8:34: nodes[3].route.conditions[0]: there is no node `nowhere`
         8:41: nodes[3].route.conditions[0].when: variable `undefined_var` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `undefined_var is defined`)
         9:38: nodes[4].sub_workflow.workflow: there is no workflow `missing` (define it under `workflows`)

@@ -59,6 +59,43 @@ workflows:
 }
 
 #[test]
+fn attribute_of_a_variable_that_is_no_object_is_a_fault() {
+    check(
+        "\
+version: '1'
+name: attributes
+variables: {name: Ada, count: 1, ready: true, rows: [{x: 1}], user: {name: Ada}, later: null}
+nodes:
+  - id: a
+    llm:
+      provider: mock
+      model: m
+      user_prompt: '{{ name.first.letter }} {{ count.x }} {{ user.name }} {{ later.x }} {{ rows[0].x }} {{ output.x }}'
+      system_prompt: '{% for name in rows %}{{ name.x }}{% endfor %}{% if count is mapping %}{{ count.x }}{% endif %}{{ name.x | default(1) }} {{ name.y is defined }}'
+  - {id: b, tool: {tool_name: t, parameters: {p: ['{{ rows.x.y }}', {q: '{{ name.x.y | default(1) }}'}]}}}
+  - {id: c, user_interaction: {operation_type: UPDATE_VARIABLES, answer: number, prompt: p, variables: [{variable_name: got, expression: input}]}}
+  - {id: d, condition: {when: 'ready.yes', then: e, else: e}}
+  - {id: e, llm: {provider: mock, model: m, user_prompt: '{{ got.value }} {{ workspace.path }} {{ name.upper() }} {{ messages.last.content }}'}}
+edges:
+  - {from: a, to: b}
+  - {from: b, to: c}
+  - {from: c, to: d}
+",
+        expect![[r#"
+            9:20: nodes[0].llm.user_prompt: `count.x`: variable `count` is a number and has no attribute `x` (use `count` by itself, or declare it as an object)
+            9:20: nodes[0].llm.user_prompt: `name.first.letter`: variable `name` is a text and has no attribute `first` (use `name` by itself, or declare it as an object)
+            11:51: nodes[1].tool.parameters.p[0]: `rows.x.y`: variable `rows` is a list and has no attribute `x` (take one element, as in `rows[0].x.y`)
+            11:73: nodes[1].tool.parameters.p[1].q: `name.x.y`: variable `name` is a text and has no attribute `x` (use `name` by itself, or declare it as an object)
+            13:31: nodes[3].condition.when: `ready.yes`: variable `ready` is a boolean and has no attribute `yes` (use `ready` by itself, or declare it as an object)
+            14:58: nodes[4].llm.user_prompt: `got.value`: variable `got` is a number and has no attribute `value` (use `got` by itself, or declare it as an object)
+            14:58: nodes[4].llm.user_prompt: `messages.last.content`: variable `messages` is a list and has no attribute `last` (take one element, as in `messages[0].last.content`)
+            14:58: nodes[4].llm.user_prompt: `name.upper`: variable `name` is a text and has no attribute `upper` (use `name` by itself, or declare it as an object)
+            14:58: nodes[4].llm.user_prompt: `workspace.path`: variable `workspace` is a text and has no attribute `path` (use `workspace` by itself)
+        "#]],
+    );
+}
+
+#[test]
 fn variables_are_not_checked_where_a_processor_of_the_application_may_set_them() {
     let yaml = "\
 version: '1'

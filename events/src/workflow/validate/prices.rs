@@ -1,7 +1,7 @@
 //! Whether a budget in money can hold: every model of the workflow has a known price.
 
+use crate::event::OnUnpriced;
 use crate::ids::ProfileId;
-use crate::workflow::flow::OnUnpriced;
 use crate::workflow::{Fault, NodeKind, Strategy, Workflow};
 
 /// A model as a workflow names it.

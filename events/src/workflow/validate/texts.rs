@@ -34,6 +34,15 @@ impl Text<'_> {
             Self::Condition(text) => names::needed(text, true),
         }
     }
+
+    /// The paths of attributes that it reads, such as `x.y`.
+    pub(super) fn paths(self) -> std::collections::BTreeSet<String> {
+        match self {
+            Self::Template(text) => names::paths(text, false),
+            Self::Either(text) => names::paths(text, !has_expression(text)),
+            Self::Condition(text) => names::paths(text, true),
+        }
+    }
 }
 
 /// Visits every text of a graph.

@@ -65,6 +65,9 @@ pub(super) fn check<'a>(
                     faults.push(undefined(path.clone(), &name, &known));
                 }
             }
+            for read in text.paths() {
+                faults.extend(no_object(&path, &read, &known));
+            }
             if let Text::Condition(condition) = text
                 && let Err(e) = expression::check_condition(condition, &|name| known.kind(name))
             {
@@ -80,6 +83,20 @@ fn undefined(path: String, name: &str, known: &Known<'_>) -> Fault {
         Some(nearest) => fault.hint(format!("did you mean `{nearest}`?")),
         None => fault.hint(format!("declare it under `variables`, or ask for it with `{name} is defined`")),
     }
+}
+
+/// The fault of a path that leads into a variable which is always a boolean, a number, a text or a list: none of them has
+/// attributes. A variable that is declared as null is set to something else later.
+fn no_object(place: &str, read: &str, known: &Known<'_>) -> Option<Fault> {
+    let (name, rest) = read.split_once('.')?;
+    let kind = known.kind(name).filter(|kind| !matches!(kind, ValueKind::Object | ValueKind::Null))?;
+    let attribute = rest.split('.').next().unwrap_or(rest);
+    let message = format!("`{read}`: variable `{name}` is {} and has no attribute `{attribute}`", kind.name());
+    Some(Fault::new(place.to_owned(), message).hint(match kind {
+        ValueKind::List => format!("take one element, as in `{name}[0].{rest}`"),
+        _ if MADE.iter().any(|(made, _)| *made == name) => format!("use `{name}` by itself"),
+        _ => format!("use `{name}` by itself, or declare it as an object"),
+    }))
 }
 
 /// Whether a node may set variables that no definition names: a context processor of the application.

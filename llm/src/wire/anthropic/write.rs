@@ -59,14 +59,9 @@ fn messages(messages: &[std::sync::Arc<Message>]) -> Result<Vec<Value>, LlmError
         };
         let mut results = Vec::new();
         let mut blocks = Vec::new();
-        let has_calls = message.tool_calls().next().is_some();
         for part in &message.content {
             match part {
                 Part::ToolResult(result) => results.push(tool_result(result)),
-                // What the model wrote before its calls goes back as it came, blank or not.
-                Part::Text { text, .. } if assistant && has_calls && !text.is_empty() => {
-                    blocks.push(json!({ "type": "text", "text": text }));
-                }
                 part => blocks.extend(if assistant { answer_block(part) } else { block(part) }),
             }
         }
@@ -143,7 +138,8 @@ fn answer_block(part: &Part) -> Option<Value> {
     }
 }
 
-/// A text of nothing but blanks is refused.
+/// A text of nothing but blanks is refused, so it is left out wherever it stands. What the model wrote before its calls is
+/// no exception: the signatures of its thoughts hold without it.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
 }

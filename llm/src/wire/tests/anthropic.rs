@@ -334,10 +334,35 @@ fn blank_texts_are_not_sent_and_an_empty_prompt_is_refused() {
     let sent = body(serde_json::json!([
         { "role": "system", "content": " \n" },
         { "role": "user", "content": [{ "type": "text", "text": " \n" }, { "type": "text", "text": "a" }] },
+        { "role": "assistant", "content": [
+            { "type": "reasoning", "text": "Hm.", "signature": "sig", "provider": "anthropic" },
+            { "type": "text", "text": " " },
+            { "type": "tool_call", "id": "call_1", "name": "look", "arguments": {} },
+            { "type": "text", "text": "\u{a0}\n" },
+            { "type": "tool_call", "id": "call_2", "name": "look", "arguments": {} },
+        ]},
+        { "role": "tool", "content": [
+            { "type": "tool_result", "tool_call_id": "call_1", "content": " " },
+            { "type": "tool_result", "tool_call_id": "call_2", "content": [{ "type": "text", "text": "\n" }, { "type": "text", "text": "b" }] },
+        ]},
         { "role": "assistant", "content": " " },
     ]));
     let sent = sent.unwrap();
-    assert_eq!(sent["messages"], serde_json::json!([{ "role": "user", "content": [{ "type": "text", "text": "a" }] }]));
+    assert_eq!(
+        sent["messages"],
+        serde_json::json!([
+            { "role": "user", "content": [{ "type": "text", "text": "a" }] },
+            { "role": "assistant", "content": [
+                { "type": "thinking", "thinking": "Hm.", "signature": "sig" },
+                { "type": "tool_use", "id": "call_1", "name": "look", "input": {} },
+                { "type": "tool_use", "id": "call_2", "name": "look", "input": {} },
+            ]},
+            { "role": "user", "content": [
+                { "type": "tool_result", "tool_use_id": "call_1" },
+                { "type": "tool_result", "tool_use_id": "call_2", "content": [{ "type": "text", "text": "b" }] },
+            ]},
+        ])
+    );
     assert_eq!(sent.get("system"), None);
     for blank in ["", " \n"] {
         let refused = body(serde_json::json!([

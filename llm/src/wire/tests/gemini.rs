@@ -1,5 +1,7 @@
 use expect_test::expect;
 
+use rethread_events::message::ToolCall;
+
 use super::*;
 use crate::wire::gemini::Gemini;
 
@@ -294,4 +296,179 @@ fn an_empty_prompt_is_sent_as_one() {
         let body = Gemini.body(&serde_json::from_value(request).unwrap()).unwrap();
         assert_eq!(body["contents"], serde_json::json!([{ "role": "user", "parts": [{ "text": "" }] }]));
     }
+}
+
+/// Reads pieces of an answer, each the `parts` of one event of a stream; with one piece also as a whole answer.
+fn parts_read(pieces: &[Value]) -> Result<Response, LlmError> {
+    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let limits = HttpLimits::default();
+    let mut reading = Reading::new(&Gemini, cx, &limits);
+    for (i, parts) in pieces.iter().enumerate() {
+        let mut candidate = serde_json::json!({ "content": { "role": "model", "parts": parts } });
+        if i + 1 == pieces.len() {
+            candidate["finishReason"] = "STOP".into();
+        }
+        let event = serde_json::json!({ "candidates": [candidate] });
+        reading.push(format!("data: {event}\r\n\r\n").as_bytes(), &mut ())?;
+        if pieces.len() == 1 {
+            let whole = Reading::new(&Gemini, cx, &limits).whole(event.to_string().as_bytes(), &mut ())?;
+            assert_eq!(whole.message.content.len(), parts.as_array().unwrap().len());
+        }
+    }
+    reading.finish(&mut ())
+}
+
+/// The parts as they are sent back.
+fn sent_again(response: Response) -> Value {
+    let again = Request::new("m", vec![std::sync::Arc::new(response.message)]);
+    Gemini.body(&again).unwrap()["contents"][0]["parts"].clone()
+}
+
+/// The shapes of all recorded answers with parallel calls, with made-up names and signatures: signed on the first part
+/// only, not signed, in one event and in several, with ids, and with text between and after.
+#[test]
+fn parallel_calls_keep_their_parts_ids_order_and_signatures() {
+    let recorded = [
+        serde_json::json!([[
+            { "functionCall": { "args": { "x": 3, "y": 4 }, "name": "add" }, "thoughtSignature": "sig-1" },
+            { "functionCall": { "args": { "x": 10, "y": 2 }, "name": "subtract" } },
+        ]]),
+        serde_json::json!([[
+            { "functionCall": { "args": {}, "name": "first_label" } },
+            { "functionCall": { "args": {}, "name": "second_label" } },
+        ]]),
+        serde_json::json!([
+            [{ "functionCall": { "name": "add", "args": { "b": 3, "a": 2 } }, "thoughtSignature": "sig-1" }],
+            [{ "functionCall": { "name": "multiply", "args": { "a": 2, "b": 3 } } }],
+        ]),
+        serde_json::json!([
+            [{ "functionCall": { "name": "add", "args": { "a": 2, "b": 3 }, "id": "8hd" }, "thoughtSignature": "sig-1" }],
+            [{ "functionCall": { "name": "multiply", "args": { "b": 3, "a": 2 }, "id": "k0s" } }],
+            [{ "text": "" }],
+        ]),
+        serde_json::json!([
+            [{ "text": "First this:" }, { "functionCall": { "name": "f", "args": { "n": 1 } }, "thoughtSignature": "sig-1" }],
+            [{ "text": "and then", "thoughtSignature": "sig-2" }, { "text": " that:" }],
+            [{ "functionCall": { "name": "f", "args": { "n": 1 }, "id": "own" }, "thoughtSignature": "sig-3" }],
+            [{ "functionCall": { "name": "f", "args": { "n": 1 } } }, { "text": "", "thoughtSignature": "sig-4" }],
+        ]),
+    ];
+    for pieces in recorded {
+        let pieces = pieces.as_array().unwrap();
+        let flat = pieces.iter().flat_map(|parts| parts.as_array().unwrap()).cloned();
+        let expected: Vec<Value> = flat.filter(|part| *part != serde_json::json!({ "text": "" })).collect();
+        let response = parts_read(pieces).unwrap();
+        let mut ids: Vec<_> = response.message.tool_calls().map(|call| call.id.clone()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), response.message.tool_calls().count(), "every call has an id of its own");
+        assert_eq!(sent_again(response), Value::from(expected));
+    }
+}
+
+fn calls(pieces: Value) -> Result<Vec<ToolCall>, String> {
+    let read = parts_read(pieces.as_array().unwrap()).map_err(|e| e.message.clone())?;
+    Ok(read.message.tool_calls().cloned().collect())
+}
+
+#[test]
+fn arguments_that_come_in_pieces_are_assembled() {
+    let pieces = serde_json::json!([
+        [{ "functionCall": { "name": "book", "id": "c1", "willContinue": true }, "thoughtSignature": "sig-1" }],
+        [{ "functionCall": { "partialArgs": [{ "jsonPath": "$.city", "stringValue": "Bos", "willContinue": true }], "willContinue": true } }],
+        [{ "text": "Now the second." }],
+        [{ "functionCall": { "partialArgs": [
+            { "jsonPath": "$.city", "stringValue": "ton 😀" },
+            { "jsonPath": "$['odd.na\\'me'][0].n", "numberValue": 50 },
+            { "jsonPath": "$['odd.na\\'me'][1]", "boolValue": true },
+            { "jsonPath": "$.none", "nullValue": "NULL_VALUE" },
+        ], "willContinue": true } }],
+        [{ "functionCall": {} }],
+        [{ "functionCall": { "name": "empty", "willContinue": true } }],
+        [{ "functionCall": { "args": { "x": 1 } } }, { "functionCall": { "name": "whole", "args": { "y": 2 } } }],
+        [{ "functionCall": {} }],
+    ]);
+    let response = parts_read(pieces.as_array().unwrap()).unwrap();
+    assert_eq!(
+        sent_again(response),
+        serde_json::json!([
+            { "functionCall": { "name": "book", "id": "c1", "args": {
+                "city": "Boston 😀", "odd.na'me": [{ "n": 50 }, true], "none": null,
+            } }, "thoughtSignature": "sig-1" },
+            { "text": "Now the second." },
+            { "functionCall": { "name": "empty", "args": { "x": 1 } } },
+            { "functionCall": { "name": "whole", "args": { "y": 2 } } },
+        ])
+    );
+    // Two calls at the same time, told apart by their ids.
+    let both = calls(serde_json::json!([
+        [{ "functionCall": { "name": "f", "id": "a", "willContinue": true } }, { "functionCall": { "name": "f", "id": "b", "willContinue": true } }],
+        [{ "functionCall": { "id": "a", "partialArgs": [{ "jsonPath": "$.n", "numberValue": 1 }] } }],
+        [{ "functionCall": { "id": "b", "partialArgs": [{ "jsonPath": "$.n", "numberValue": 2 }] } }],
+    ]));
+    let both: Vec<_> = both.unwrap().into_iter().map(|call| (call.id, call.arguments.0.to_string())).collect();
+    assert_eq!(both, [("a".into(), r#"{"n":1}"#.into()), ("b".into(), r#"{"n":2}"#.to_owned())]);
+}
+
+#[test]
+fn arguments_that_were_cut_off_are_kept_and_not_run() {
+    let cut = calls(serde_json::json!([
+        [{ "functionCall": { "name": "f", "willContinue": true } }],
+        [{ "functionCall": { "partialArgs": [{ "jsonPath": "$.a", "stringValue": "rm -r /t", "willContinue": true }], "willContinue": true } }],
+    ]));
+    let cut = cut.unwrap();
+    assert!(cut[0].arguments.0.is_null());
+    assert_eq!(cut[0].arguments_raw.as_deref(), Some(r#"{"a":"rm -r /t"}"#));
+}
+
+#[test]
+fn pieces_of_arguments_that_do_not_fit_are_refused() {
+    let piece = |parts: Value| {
+        calls(serde_json::json!([
+            [{ "functionCall": { "name": "f", "willContinue": true } }],
+            [{ "functionCall": { "partialArgs": parts } }],
+        ]))
+        .unwrap_err()
+    };
+    let deep = format!("$.a{}", "[0]".repeat(100));
+    let of = |path: &str| serde_json::json!([{ "jsonPath": path, "stringValue": "x" }]);
+    let mut said = String::new();
+    for parts in [
+        of("$"),
+        of("$[0]"),
+        of("a"),
+        of("$.a[1]"),
+        of("$.a[-1]"),
+        of("$.a["),
+        of("$..a"),
+        of(&deep),
+        serde_json::json!([{ "jsonPath": "$.a", "stringValue": "x" }, { "jsonPath": "$.a.b", "stringValue": "x" }]),
+        serde_json::json!([{ "jsonPath": "$.a", "numberValue": 1 }, { "jsonPath": "$.a", "numberValue": 2 }]),
+        serde_json::json!([{ "jsonPath": "$.a" }]),
+        serde_json::json!([{ "stringValue": "x" }]),
+    ] {
+        said.push_str(&format!("{}\n", piece(parts).chars().take(90).collect::<String>()));
+    }
+    said.push_str(&format!("{}\n", calls(serde_json::json!([[{ "functionCall": { "args": {} } }]])).unwrap_err()));
+    said.push_str(&format!(
+        "{}\n",
+        calls(serde_json::json!([[{ "functionCall": { "name": "f", "args": [] } }]])).unwrap_err()
+    ));
+    expect![[r#"
+        a piece of arguments at `$` has a path that cannot be read
+        a piece of arguments at `$[0]` has a path that cannot be read
+        a piece of arguments at `a` has a path that cannot be read
+        a piece of arguments at `$.a[1]` does not fit the pieces before it
+        a piece of arguments at `$.a[-1]` has a path that cannot be read
+        a piece of arguments at `$.a[` has a path that cannot be read
+        a piece of arguments at `$..a` has a path that cannot be read
+        a piece of arguments at `$.a[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0
+        a piece of arguments at `$.a.b` does not fit the pieces before it
+        a piece of arguments at `$.a` has a second value
+        a piece of arguments at `$.a` has no value
+        a piece of arguments has no `jsonPath`
+        a piece of a function call has no name, and no call is open
+        the arguments of a function call are not an object
+    "#]]
+    .assert_eq(&said);
 }

@@ -5,33 +5,35 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::disk::files::Files;
+
 /// Files that were put aside. They come back unless they are forgotten.
 #[derive(Default)]
 pub(super) struct Aside {
+    access: Files,
     /// Where each was, and where it is.
     files: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Aside {
     /// Puts the notes in this folder of sled's aside.
-    pub(super) fn put(dir: &Path) -> Self {
+    pub(super) fn put(dir: &Path, access: Files) -> Self {
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let (from, to) = (entry.path(), dir.join(format!("aside.{name}")));
-            if name.starts_with("snap.") && std::fs::rename(&from, &to).is_ok() {
+        for name in access.names(dir).unwrap_or_default() {
+            let (from, to) = (dir.join(&name), dir.join(format!("aside.{name}")));
+            if name.starts_with("snap.") && access.rename(&from, &to).is_ok() {
                 tracing::warn!(file = %from.display(), "the index is opened without this file");
                 files.push((from, to));
             }
         }
-        Self { files }
+        Self { access, files }
     }
 
     /// The database is open without them.
     pub(super) fn forget(&mut self) {
         for (_, to) in self.files.drain(..) {
             // What cannot be removed is only in the way.
-            let _ = std::fs::remove_file(to);
+            let _ = self.access.remove(&to);
         }
     }
 }
@@ -39,7 +41,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         for (from, to) in self.files.drain(..) {
-            if let Err(error) = std::fs::rename(&to, &from) {
+            if let Err(error) = self.access.rename(&to, &from) {
                 tracing::warn!(%error, file = %from.display(), "a file of the index stays aside");
             }
         }

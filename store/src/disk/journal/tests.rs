@@ -105,7 +105,7 @@ fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
         }
     }
     let fails = Arc::new(Fails(AtomicBool::new(false)));
-    let (dir, files) = (tempfile::tempdir().unwrap(), Files::new(Some(fails.clone())));
+    let (dir, files) = (tempfile::tempdir().unwrap(), Files::watched(fails.clone()));
     let (mut journal, _) = open(dir.path(), &files, 0);
     group(&mut journal, &["a"]).unwrap();
     fails.0.store(true, Ordering::SeqCst);

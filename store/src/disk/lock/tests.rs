@@ -3,9 +3,10 @@ use super::*;
 #[test]
 fn a_lock_is_waited_for_only_when_its_holder_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let lock = Lock::take(folder.path(), "first").unwrap();
+    let root = Root::open(folder.path()).unwrap();
+    let lock = Lock::take(&root, "first").unwrap();
     let begun = Instant::now();
-    assert!(matches!(Lock::take(folder.path(), "second"), Err(StoreError::Locked { .. })));
+    assert!(matches!(Lock::take(&root, "second"), Err(StoreError::Locked { .. })));
     assert!(begun.elapsed() < HEIR_MAX, "the holder is there: nothing is waited for");
 
     // The file of a holder that is gone, held for a moment by what it was starting.
@@ -16,7 +17,7 @@ fn a_lock_is_waited_for_only_when_its_holder_is_gone() {
     lock.file.set_len(0).unwrap();
     lock.file.write_all_at(format!("gone, pid {}\n", gone.unwrap()).as_bytes(), 0).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| Lock::take(folder.path(), "second").map(drop));
+        let waiting = scope.spawn(|| Lock::take(&root, "second").map(drop));
         drop(lock);
         waiting.join().unwrap().unwrap();
     });

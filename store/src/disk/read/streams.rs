@@ -9,9 +9,6 @@ use crate::contract::{StreamInfo, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
 
-/// How many of the streams that inherit from one are named.
-const FORKS: usize = 16;
-
 impl Reader {
     /// As [`crate::Store::streams`].
     pub(crate) fn streams(
@@ -66,9 +63,14 @@ impl Reader {
         heads
     }
 
-    /// Up to 16 streams that inherit from this one.
-    pub(crate) fn forks(&self, thread: ThreadId) -> Result<Vec<ThreadId>, StoreError> {
-        let recent = self.recent_heads(None);
+    /// The streams that inherit from this one, by id, from those after `after` on.
+    pub(crate) fn forks(
+        &self,
+        thread: ThreadId,
+        after: Option<ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<ThreadId>, StoreError> {
+        let recent = self.recent_heads(after);
         let mut forks: BTreeSet<ThreadId> = recent
             .iter()
             .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
@@ -76,14 +78,14 @@ impl Reader {
             .collect();
         // What the tail knows of a child is newer: it may have been deleted, and have begun anew. Many may have been, so
         // those of one page say nothing of the rest.
-        let (mut sealed, mut after) = (Vec::new(), None);
-        while sealed.len() < FORKS {
-            let page = self.index.forks(thread, after, FORKS)?;
+        let (mut sealed, mut after) = (Vec::new(), after);
+        while sealed.len() < limit {
+            let page = self.index.forks(thread, after, limit)?;
             let Some(last) = page.last() else { break };
             after = Some(*last);
             sealed.extend(page.into_iter().filter(|child| !recent.contains_key(child)));
         }
         forks.extend(sealed);
-        Ok(forks.into_iter().take(FORKS).collect())
+        Ok(forks.into_iter().take(limit).collect())
     }
 }

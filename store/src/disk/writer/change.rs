@@ -10,6 +10,9 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::plan::{self, Addition, Recent};
 
+/// How many forks the refusal of a delete names.
+const FORKS: usize = 16;
+
 impl Writer {
     pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Change, StoreError> {
         match op {
@@ -52,7 +55,7 @@ impl Writer {
             }
             Op::Delete { thread } => {
                 self.head(thread)?.ok_or_else(|| plan::no_thread(thread))?;
-                let forks = self.reader.forks(thread)?;
+                let forks = self.reader.forks(thread, None, FORKS)?;
                 if !forks.is_empty() {
                     return Err(StoreError::InUse { thread, forks });
                 }

@@ -32,9 +32,14 @@ pub(crate) struct Committer {
 
 impl Committer {
     pub(super) fn commit(&mut self, mut group: Group) -> Landed {
-        match self.journal.commit(group.stamp.group, &mut group.out) {
+        let in_place = self.reader.packs.files().check_in_place().and_then(|()| self.journal.check_in_place());
+        let written = in_place.and_then(|()| {
+            let written = self.journal.commit(group.stamp.group, &mut group.out);
+            written.map_err(|source| failed(self.journal.path(), source))
+        });
+        match written {
             Ok(()) => Landed::Durable { group: group.stamp.group, buffer: self.publish(group) },
-            Err(source) => Landed::Failed(Box::new(group), failed(self.journal.path(), source)),
+            Err(error) => Landed::Failed(Box::new(group), error),
         }
     }
 

@@ -64,6 +64,10 @@ pub fn one_fork_of_many_is_enough(backend: &mut dyn Backend) {
         put(backend.store(), fork(thread(number), thread(1), 0, &["x"])).unwrap();
     }
     backend.reopen();
+    let page = |after, limit| backend.store().forks(thread(1), after, limit).unwrap();
+    assert_eq!(page(None, 3), [2, 3, 4].map(thread));
+    assert_eq!(page(Some(thread(39)), 100), [40, 41].map(thread));
+    assert_eq!(backend.store().forks(thread(2), None, 1).unwrap(), []);
     for number in 2..=40 {
         backend.store().delete(thread(number)).unwrap();
     }

@@ -191,7 +191,7 @@ fn every_command_works_on_the_log_of_a_server_that_is_named_and_wants_a_token() 
     let (place, other) = (Place::new(), Scene::new());
     files(&other);
     let names = Names::of(&place);
-    let Place { scene, server, address } = place;
+    let Place { scene, server, address, .. } = place;
     let token = scene.run("token create --scope admin").ok().stdout.trim().to_owned();
     server.signal("TERM");
     server.end().ok();

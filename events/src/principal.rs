@@ -1,0 +1,117 @@
+//! Who gave an input from outside.
+
+use std::fmt;
+
+use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+
+/// The longest name that is recorded, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// Who answered, cancelled, paused, resumed, forked or changed a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Principal {
+    /// A call of the Rust API that named no principal.
+    #[default]
+    Embedded,
+    /// The application's interaction handler.
+    Handler,
+    /// A person at the prompt of a command that runs the thread.
+    Terminal,
+    /// A command that opened the log itself, or reached the one that holds it over its socket.
+    Command,
+    /// A request over HTTP without a token, to a server that needs none.
+    Anonymous,
+    /// A request over HTTP with a token.
+    Token {
+        /// The id of the token, as `rethread token list` prints it; `start` for the one that the server made.
+        id: String,
+        /// What the token is for, in the words of who created it.
+        name: Option<String>,
+    },
+    /// A principal that the application named.
+    Named {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Principal {
+    /// A principal that the application names. A name is cut after 200 characters.
+    pub fn named(name: &str) -> Self {
+        Self::Named { name: cut(name) }
+    }
+
+    /// The token with this id. A name is cut after 200 characters.
+    pub fn token(id: &str, name: Option<&str>) -> Self {
+        Self::Token { id: cut(id), name: name.map(cut) }
+    }
+
+    /// The most bytes that its texts take.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Embedded | Self::Handler | Self::Terminal | Self::Command | Self::Anonymous => 0,
+            Self::Token { id, name } => id.len() + name.as_ref().map_or(0, String::len),
+            Self::Named { name } => name.len(),
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
+}
+
+impl From<&str> for Principal {
+    fn from(name: &str) -> Self {
+        Self::named(name)
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("the application"),
+            Self::Handler => f.write_str("the interaction handler"),
+            Self::Terminal => f.write_str("terminal"),
+            Self::Command => f.write_str("command"),
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Token { id, name: None } => write!(f, "token {id}"),
+            Self::Token { id, name: Some(name) } => write!(f, "token {id} ({name})"),
+            Self::Named { name } => f.write_str(name),
+        }
+    }
+}
+
+impl Event {
+    /// Who gave the input that led to the event, where the event records it.
+    pub fn by(&self) -> Option<&Principal> {
+        match self {
+            Self::ThreadForked(event) => event.by.as_ref(),
+            Self::ThreadPaused(event) => event.by.as_ref(),
+            Self::ThreadResumed(event) => event.by.as_ref(),
+            Self::ThreadCancelled(event) => event.by.as_ref(),
+            Self::VariablesUpdated(event) => event.by.as_ref(),
+            Self::MessageAdded(event) => event.by.as_ref(),
+            Self::UserInteractionResponded(event) => event.by.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Records who gave the input that led to the event, where the event records it.
+    pub(crate) fn record_by(&mut self, principal: &Principal) {
+        let by = match self {
+            Self::ThreadForked(event) => &mut event.by,
+            Self::ThreadPaused(event) => &mut event.by,
+            Self::ThreadResumed(event) => &mut event.by,
+            Self::ThreadCancelled(event) => &mut event.by,
+            Self::VariablesUpdated(event) => &mut event.by,
+            Self::MessageAdded(event) => &mut event.by,
+            Self::UserInteractionResponded(event) => &mut event.by,
+            _ => return,
+        };
+        *by = Some(principal.clone());
+    }
+}

@@ -1,0 +1,94 @@
+//! The folder of an open log: its handle, and whether its path still leads to it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, Stat};
+
+use super::failed;
+use crate::disk::lock::{self, Lock};
+use crate::error::StoreError;
+
+/// The folder of a log, held by a handle.
+#[derive(Debug)]
+pub(crate) struct Root {
+    path: PathBuf,
+    dir: OwnedFd,
+    /// The lock file that this process holds: device and inode.
+    lock: Option<(u64, u64)>,
+}
+
+impl Root {
+    /// Opens the folder, created with everything above it when it is not there.
+    pub(crate) fn create(path: &Path) -> Result<Self, StoreError> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(path).map_err(|source| failed(path, source))?;
+        Self::open(path)
+    }
+
+    /// Opens a folder that is there.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let path = std::path::absolute(path).map_err(|source| failed(path, source))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(CWD, &path, flags, Mode::empty());
+        let dir = dir.map_err(|error| failed(&path, error.into()))?;
+        Ok(Self { path, dir, lock: None })
+    }
+
+    /// Takes the lock of the log. From then on [`Root::check_in_place`] compares the lock file.
+    pub(crate) fn lock(&mut self, label: &str) -> Result<Lock, StoreError> {
+        let lock = Lock::take(self, label)?;
+        let found =
+            rustix::fs::fstat(lock.file()).map_err(|error| failed(&self.path.join(lock::NAME), error.into()))?;
+        self.lock = Some(identity(&found));
+        Ok(lock)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path below the folder, from the folder on. Any other path stays as it is.
+    pub(super) fn relative<'a>(&self, path: &'a Path) -> &'a Path {
+        match path.strip_prefix(&self.path) {
+            Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
+            Ok(rest) => rest,
+            Err(_) => path,
+        }
+    }
+
+    /// See [`super::Files::path_for_library`].
+    pub(super) fn path_for_library(&self, path: &Path) -> PathBuf {
+        let by_handle = Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string());
+        if by_handle.exists() { by_handle.join(self.relative(path)) } else { path.into() }
+    }
+
+    /// An error when the lock file at the path of the log is not the one that this process holds: the folder was moved,
+    /// removed or replaced, or its files were. Costs one look-up of a path.
+    pub(super) fn check_in_place(&self) -> Result<(), StoreError> {
+        let Some(held) = self.lock else { return Ok(()) };
+        match rustix::fs::stat(self.path.join(lock::NAME)) {
+            Ok(found) if identity(&found) == held => Ok(()),
+            Ok(_) => Err(self.moved("another log is there")),
+            Err(error) => Err(self.moved(&io::Error::from(error).to_string())),
+        }
+    }
+
+    pub(super) fn moved(&self, why: &str) -> StoreError {
+        StoreError::Moved { path: self.path.clone(), why: why.into() }
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+fn identity(found: &Stat) -> (u64, u64) {
+    // The types differ between systems.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    (found.st_dev as u64, found.st_ino as u64)
+}
