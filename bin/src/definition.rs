@@ -86,6 +86,11 @@ impl File {
                     fault.hint = Some(format!("allow it with {option}"));
                 }
             }
+            let of_command = WITH_COMMAND.iter().any(|tool| fault.message.starts_with(&format!("tool `{tool}`: ")));
+            if of_command && fault.message.ends_with("is not of type \"array\"") {
+                fault.hint =
+                    Some("give a list of the program and its arguments, or allow a shell with --allow-shell".into());
+            }
         }
         locate(&String::from_utf8_lossy(&self.text), &mut faults);
         Err(Failure::faults(&self.name, &faults))
@@ -113,6 +118,9 @@ pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Fai
         Err(error) => Err(Failure::new(INVALID, format!("cannot read {name}: {error}"))),
     }
 }
+
+/// Tools whose argument `command` may be a line for the shell.
+const WITH_COMMAND: [&str; 2] = ["run_command", "start_process"];
 
 pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<ExitCode, Failure> {
     let known = match args.no_config {
@@ -170,10 +178,15 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
 /// The options without which the command line does not offer tools that a workflow names.
 fn options(workflow: &Workflow) -> Vec<&'static str> {
     let graphs = std::iter::once(workflow.main()).chain(workflow.sub_workflows().map(|(_, graph)| graph));
-    let mut named = Vec::new();
+    let (mut named, mut has_line) = (Vec::new(), false);
     for node in graphs.flat_map(|graph| graph.nodes()) {
         match node.kind() {
-            NodeKind::Tool(tool) => named.push(tool.tool_name.as_str()),
+            NodeKind::Tool(tool) => {
+                let name = tool.tool_name.as_str();
+                has_line |=
+                    WITH_COMMAND.contains(&name) && tool.parameters.get("command").is_some_and(|it| it.0.is_string());
+                named.push(name);
+            }
             NodeKind::Llm(llm) => named.extend(llm.available_tools.iter().flatten().map(|tool| tool.as_str())),
             _ => {}
         }
@@ -183,6 +196,9 @@ fn options(workflow: &Workflow) -> Vec<&'static str> {
         if named.contains(&tool) && !options.contains(&option) {
             options.push(option);
         }
+    }
+    if has_line {
+        options.push("--allow-shell");
     }
     options
 }

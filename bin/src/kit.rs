@@ -46,7 +46,7 @@ pub(crate) struct ToolArgs {
     /// Offer the tools that change files: write_file, edit_file, record_note
     #[arg(long)]
     pub(crate) allow_write: bool,
-    /// Offer the tools that run shell commands: run_command, and start_process and its like for the background
+    /// Offer the tools that run commands: run_command, and start_process and its like for the background
     #[arg(long)]
     pub(crate) allow_commands: bool,
     #[command(flatten)]
@@ -101,6 +101,9 @@ pub(crate) struct MoreArgs {
     /// Offer the skills in this folder (`SKILL.md` files) by load_skill
     #[arg(long, value_name = "FOLDER")]
     pub(crate) skills: Vec<PathBuf>,
+    /// Let a command be a line for the shell (`sh -c`), not only a program with its arguments
+    #[arg(long)]
+    pub(crate) allow_shell: bool,
     /// Run only commands that begin like this, for example "cargo *"; a convenience, no wall
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only_command: Vec<String>,
@@ -115,10 +118,11 @@ pub(crate) struct MoreArgs {
 impl MoreArgs {
     /// The first of these options that was given.
     pub(crate) fn first(&self) -> Option<&'static str> {
-        let Self { mcp, skills, only_command, deny_command, isolate_commands } = self;
+        let Self { mcp, skills, allow_shell, only_command, deny_command, isolate_commands } = self;
         let given = [
             ("--mcp", !mcp.is_empty()),
             ("--skills", !skills.is_empty()),
+            ("--allow-shell", *allow_shell),
             ("--only-command", !only_command.is_empty()),
             ("--deny-command", !deny_command.is_empty()),
             ("--isolate-commands", *isolate_commands),
@@ -134,7 +138,8 @@ impl MoreArgs {
             write_in_workspace_only: self.isolate_commands,
             ..Isolation::default()
         };
-        Ok(CommandOptions { rules, isolation, ..CommandOptions::default() })
+        let shell = self.allow_shell.then(|| PathBuf::from("/bin/sh"));
+        Ok(CommandOptions { shell, rules, isolation, ..CommandOptions::default() })
     }
 }
 
@@ -166,6 +171,8 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     if args.allow_commands {
         check_isolation(open, args)?;
         builder = builder.processes(args.more.commands()?, ProcessOptions::default());
+    } else if args.more.allow_shell {
+        return Err(Failure::new(2, "--allow-shell: no tool runs commands: give --allow-commands as well"));
     }
     if let Some(workspace) = &args.workspace {
         builder = builder.workspace(workspace);
@@ -339,7 +346,7 @@ impl Known {
             false => Self::nothing("there is no rethread.toml here; name one with --config"),
         };
         known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
-        let kit = Kit::of_everything(open, None, more).await?;
+        let kit = Kit::of_everything(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
         for tool in kit.registry.list() {
             known.surroundings.schemas.insert(tool.name().to_owned(), tool.spec().parameters.clone());
         }

@@ -12,7 +12,7 @@ pub const WRITTEN: &str = "approved.txt";
 /// The workflow. The command attacks the server at `target`, or the socket of the data directory (`socket`).
 pub fn workflow(scene: &Scene, target: &str) -> String {
     scene.write("attack.py", include_str!("attack.py"));
-    let command = format!("python3 attack.py '{}' {target}", program().display());
+    let command = ["python3", "attack.py", &program().display().to_string(), target];
     let calls = json!([
         { "name": "run_command", "arguments": { "command": command } },
         { "name": "write_file", "arguments": { "path": WRITTEN, "content": "x" } },

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rethread_tests::binary::{HANG, Running, Scene, root};
 use serde_json::{Value, json};
 
-const SWITCHES: [&str; 4] = ["--allow-write", "--allow-commands", "--workspace", "workspace"];
+const SWITCHES: [&str; 5] = ["--allow-write", "--allow-commands", "--allow-shell", "--workspace", "workspace"];
 const END: &str = "The program subtracted; now it adds, and the test passes.";
 
 fn scene() -> Scene {

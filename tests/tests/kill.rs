@@ -110,7 +110,7 @@ impl Case {
     }
 
     fn start(&self, words: &str) -> Running {
-        let all = "--workspace workspace --allow-write --allow-commands";
+        let all = "--workspace workspace --allow-write --allow-commands --allow-shell";
         Running::start(self.scene.command(words.split(' ').chain(all.split(' '))))
     }
 

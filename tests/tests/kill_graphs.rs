@@ -13,7 +13,7 @@ use rethread_tests::binary::{Running, Scene, program};
 use rethread_tests::random::Random;
 use serde_json::Value;
 
-const TOOLS: &str = "--workspace workspace --allow-write --allow-commands";
+const TOOLS: &str = "--workspace workspace --allow-write --allow-commands --allow-shell";
 
 /// How often the loop goes round, and the words of the inner branches.
 const ROUNDS: usize = 2;

@@ -1,13 +1,16 @@
-//! How shell commands are started, in the foreground and in the background.
+//! How commands are started, in the foreground and in the background.
 
 mod isolation;
 mod rules;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 pub use isolation::{Isolation, Support, WhenMissing};
@@ -16,11 +19,15 @@ pub use rules::{CommandRules, PatternError};
 use crate::process::environment;
 use crate::{ToolContext, Workspace, WorkspaceError};
 
+/// The bytes of a command.
+const COMMAND_BYTES_MAX: usize = 100_000;
+
 /// How commands run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CommandOptions {
-    /// The shell, which is called with `-c` and the command. `/bin/sh` unless set.
-    pub shell: PathBuf,
+    /// The shell that runs a command that is given as one text, called with `-c` and the text. None unless set: a
+    /// command is then a program with its arguments, and no character of it has a meaning of its own.
+    pub shell: Option<PathBuf>,
     /// Names of environment variables that commands get beside the usual ones (`PATH`, `HOME`, `LANG` and the like).
     /// Nothing else of this process' environment is handed to them.
     ///
@@ -34,39 +41,102 @@ pub struct CommandOptions {
     pub isolation: Isolation,
 }
 
-impl Default for CommandOptions {
-    fn default() -> Self {
-        Self {
-            shell: "/bin/sh".into(),
-            environment: Vec::new(),
-            rules: CommandRules::default(),
-            isolation: Isolation::default(),
-        }
-    }
-}
-
 impl CommandOptions {
     /// What a model should know about how its commands run; it ends a tool's description. Empty when there is nothing.
     pub(crate) fn described(&self) -> String {
-        let mut text = self.rules.described();
+        let mut text = match self.shell {
+            Some(_) => " `command` is a list of the program and its arguments, or a text for `sh -c`.".to_owned(),
+            None => " `command` is a list of the program and its arguments. There is no shell: no `|`, `>`, `&&`, `$` \
+                     or wildcards."
+                .to_owned(),
+        };
+        text.push_str(&self.rules.described());
         text.push_str(&self.isolation.described());
         text
+    }
+
+    /// The program that runs a command, with its arguments.
+    fn program<'a>(&self, command: &'a CommandLine) -> Result<(PathBuf, Vec<&'a str>), ExecutionError> {
+        let invalid = |text: &str| ExecutionError::new(ErrorKind::InvalidArguments, text);
+        match (command, &self.shell) {
+            (CommandLine::Words(words), _) => {
+                if words.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
+                    return Err(invalid("`command` has over 100000 bytes; put what is long into a file"));
+                }
+                match words.split_first() {
+                    Some((program, arguments)) if !program.is_empty() => {
+                        Ok((program.into(), arguments.iter().map(String::as_str).collect()))
+                    }
+                    _ => Err(invalid("`command` names no program")),
+                }
+            }
+            (CommandLine::Shell(line), Some(shell)) => Ok((shell.clone(), vec!["-c", line])),
+            (CommandLine::Shell(_), None) => {
+                Err(invalid("`command` must be a list of the program and its arguments: there is no shell here"))
+            }
+        }
+    }
+
+    /// The schema of a tool's arguments with that of `command`, which may be a text only where there is a shell.
+    pub(crate) fn schema(&self, mut arguments: Value) -> Value {
+        let text = json!({ "type": "string", "minLength": 1, "maxLength": COMMAND_BYTES_MAX });
+        let words = json!({
+            "type": "array", "items": { "type": "string", "maxLength": COMMAND_BYTES_MAX }, "minItems": 1,
+            "maxItems": 1000,
+        });
+        let mut command = match self.shell {
+            Some(_) => json!({ "anyOf": [words, text] }),
+            None => words,
+        };
+        command["description"] =
+            "The program and its arguments. It has no input: what asks a question gets none.".into();
+        arguments["properties"]["command"] = command;
+        arguments
+    }
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum CommandLine {
+    /// A program and its arguments.
+    Words(Vec<String>),
+    /// A line for the shell.
+    Shell(String),
+}
+
+impl fmt::Display for CommandLine {
+    /// As it would be typed in a shell.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::Words(words) => words,
+            Self::Shell(line) => return f.write_str(line),
+        };
+        for (place, word) in words.iter().enumerate() {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+=@%".contains(c);
+            let blank = if place == 0 { "" } else { " " };
+            match !word.is_empty() && word.chars().all(is_plain) {
+                true => write!(f, "{blank}{word}")?,
+                false => write!(f, "{blank}'{}'", word.replace('\'', r"'\''"))?,
+            }
+        }
+        Ok(())
     }
 }
 
 /// Starts a command in a folder, as the leader of its own process group, without input and with piped output.
 pub(crate) async fn spawn(
     options: &CommandOptions,
-    command: &str,
+    command: &CommandLine,
     folder: PathBuf,
     more_environment: &[(&str, &str)],
     workspace: &Workspace,
 ) -> Result<Child, ExecutionError> {
+    let (program, arguments) = options.program(command)?;
     options.rules.check(command)?;
-    let mut process = Command::new(&options.shell);
+    let mut process = Command::new(&program);
     process
-        .arg("-c")
-        .arg(command)
+        .args(arguments)
         .current_dir(folder)
         .env_clear()
         .envs(environment::allowed(&options.environment))
@@ -82,10 +152,7 @@ pub(crate) async fn spawn(
         process.spawn()
     };
     spawned.map_err(|error| {
-        ExecutionError::new(
-            ErrorKind::Failed,
-            format!("the command was not started: {}: {error}", options.shell.display()),
-        )
+        ExecutionError::new(ErrorKind::Failed, format!("the command was not started: {}: {error}", program.display()))
     })
 }
 

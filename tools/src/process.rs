@@ -25,7 +25,7 @@ pub(crate) use group::Group;
 use record::{Record, Recorded};
 
 use crate::ToolContext;
-use crate::command::{self, CommandOptions};
+use crate::command::{self, CommandLine, CommandOptions};
 
 /// The environment variable that tells a process and all it starts from any other.
 const MARK: &str = "RETHREAD_PROCESS";
@@ -280,13 +280,13 @@ impl Processes {
     /// nothing running.
     pub(crate) async fn start(
         &self,
-        command: &str,
+        command: CommandLine,
         folder: PathBuf,
         lifetime: Duration,
         cx: &ToolContext,
     ) -> Result<Arc<Entry>, ExecutionError> {
-        let Some(runtime) = &self.0.runtime else { return self.start_here(command, folder, lifetime, cx).await };
-        let (processes, command, cx) = (self.clone(), command.to_owned(), cx.clone());
+        let Some(runtime) = &self.0.runtime else { return self.start_here(&command, folder, lifetime, cx).await };
+        let (processes, cx) = (self.clone(), cx.clone());
         let started = runtime.spawn(async move { processes.start_here(&command, folder, lifetime, &cx).await });
         let started = AbortOnDropHandle::new(started).await;
         started.unwrap_or_else(|_| Err(ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down")))
@@ -294,7 +294,7 @@ impl Processes {
 
     async fn start_here(
         &self,
-        command: &str,
+        command: &CommandLine,
         folder: PathBuf,
         lifetime: Duration,
         cx: &ToolContext,
@@ -310,7 +310,7 @@ impl Processes {
             pid: None,
             start_ticks: None,
             boot: system::boot(),
-            command: command.to_owned(),
+            command: command.to_string(),
             folder: folder.to_string_lossy().into_owned(),
             owner: cx.owner.to_string(),
             workspace: cx.workspace.root().to_owned(),

@@ -106,15 +106,14 @@ fn a_command_ends_when_nobody_reads_the_run_any_more() {
     let scene = Scene::new();
     let command = json!({ "command": "while echo tick; do sleep 1; done" });
     scene.write("ticks.json", calls("run_command", &[("run_command", command)]));
-    let piped =
-        "{ \"$0\" run ticks.json --allow-commands --jsonl; echo $? > code; } | grep -m 1 TOOL_EXECUTION_REQUEST";
+    let piped = "{ \"$0\" run ticks.json --allow-commands --allow-shell --jsonl; echo $? > code; } | grep -m 1 TOOL_EXECUTION_REQUEST";
     let mut shell = Command::new("sh");
     shell.args(["-c", piped]).arg(rethread_tests::binary::program()).current_dir(scene.path()).stdin(Stdio::null());
     let ran = Running::start(shell).end().ok();
     assert_eq!(std::fs::read_to_string(scene.file("code")).unwrap().trim(), "141", "{ran}");
     assert!(!ran.stderr.contains("error"), "{ran}");
     scene.wait_until_idle();
-    scene.run("resume last --allow-commands --quiet").ok();
+    scene.run("resume last --allow-commands --allow-shell --quiet").ok();
 }
 
 #[test]
@@ -132,9 +131,29 @@ fn skills_are_told_to_the_model_and_loaded() {
     assert!(told.contains("## Skills") && told.contains("- greet: How to greet."), "{told}");
 }
 
+#[test]
+fn command_is_no_shell_line_unless_a_shell_is_allowed() {
+    let scene = Scene::new();
+    let call = |arguments: serde_json::Value, more: &[&str]| {
+        let arguments = arguments.to_string();
+        scene.run_args(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(more))
+    };
+    let line = json!({ "command": "echo a; touch made" });
+    call(line.clone(), &[]).code(2).says("is not of type \"array\"");
+    let words = call(json!({ "command": ["echo", "a; touch made", "$HOME"] }), &[]).ok();
+    assert!(words.stdout.starts_with("a; touch made $HOME\n"), "{words}");
+    scene.write("line.yaml", "version: '1'\nname: line\nnodes: [{id: a, tool: {tool_name: run_command, parameters: {command: touch made}}}]\n");
+    scene.run("run line.yaml --allow-commands").code(3).says("--allow-shell");
+    scene.run("run line.yaml --allow-shell").code(2).says("--allow-commands");
+    assert!(!scene.file("made").exists());
+    scene.run("validate line.yaml").ok().says("its tools need --allow-commands --allow-shell");
+    call(line, &["--allow-shell"]).ok();
+    assert!(scene.file("made").exists());
+}
+
 fn command(scene: &Scene, command: &str, more: &[&str]) -> Ran {
     let arguments = json!({ "command": command }).to_string();
-    scene.run_args(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(more))
+    scene.run_args(["tools", "call", "run_command", "--allow-shell", "--arguments", &arguments].iter().chain(more))
 }
 
 #[test]
@@ -146,12 +165,13 @@ fn commands_are_held_in_by_patterns() {
     command(&scene, "touch there", &only).code(1).says("denied");
     command(&scene, "echo secret", &only).code(1).says("denied");
     command(&scene, "echo a; touch there", &only).code(1).says("denied");
+    command(&scene, "echo a 2>&1&touch there", &only).code(1).says("`&` at character 12");
     assert!(!scene.file("there").exists());
     command(&scene, "echo hello", &["--deny-command", " "]).code(2);
     // In a run they hold as well, and the model is told.
     let runs = |command: &str| ("run_command", json!({ "command": command }));
     scene.write("run.json", calls("run_command", &[runs("touch there"), runs("echo hi")]));
-    scene.run_args(["run", "run.json", "--allow-commands", "--only-command", "echo *"]).ok();
+    scene.run_args(["run", "run.json", "--allow-commands", "--allow-shell", "--only-command", "echo *"]).ok();
     let said = said(&scene);
     assert!(said[0].contains("touch there") && said[1].contains("hi"), "{said:?}");
     assert!(!scene.file("there").exists());
@@ -165,7 +185,7 @@ fn a_command_that_is_isolated_writes_in_its_workspace_only_or_does_not_run() {
     // The temporary folder is open to commands as well: it must not be the one in which all of this stands.
     let isolated = |line: &str| {
         let arguments = json!({ "command": line }).to_string();
-        let more = ["--isolate-commands", "--workspace", "inside"];
+        let more = ["--isolate-commands", "--allow-shell", "--workspace", "inside"];
         let mut command =
             scene.command(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(&more));
         command.env("TMPDIR", scene.file("temporary"));

@@ -132,7 +132,7 @@ nodes:
 fn writes_and_commands_need_an_option() {
     let scene = Scene::new();
     for (tool, parameters, option) in [
-        ("run_command", "{command: touch made}", "--allow-commands"),
+        ("run_command", "{command: [touch, made]}", "--allow-commands"),
         ("write_file", "{path: made, content: x}", "--allow-write"),
     ] {
         let node = format!("{{id: work, tool: {{tool_name: {tool}, parameters: {parameters}}}}}");

@@ -39,7 +39,7 @@ fn tools_do_not_get_at_the_log_and_the_configuration() {
 #[test]
 fn commands_are_not_isolated_in_a_folder_with_the_log_in_it() {
     let scene = Scene::new();
-    scene.write("run.json", calls("run_command", &[("run_command", json!({ "command": "echo x > here" }))]));
+    scene.write("run.json", calls("run_command", &[("run_command", json!({ "command": ["touch", "here"] }))]));
     let run = "run run.json --allow-commands --isolate-commands";
     scene.run(run).code(2).says("--isolate-commands").says("`.rethread`").says("--data-dir");
     let elsewhere = tempfile::tempdir().unwrap();
@@ -72,7 +72,10 @@ fn a_command_does_not_read_the_environment_of_the_program() {
     let copy = scene.file("rethread");
     std::fs::copy(program(), &copy).unwrap();
     let mut command = Command::new(copy);
-    command.args(["tools", "call", "run_command", "--arguments", &arguments]).current_dir(scene.path()).env_clear();
+    command
+        .args(["tools", "call", "run_command", "--allow-shell", "--arguments", &arguments])
+        .current_dir(scene.path())
+        .env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("OPENAI_API_KEY", "sk-secret");
     let ran = as_user(command).unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));

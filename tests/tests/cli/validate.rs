@@ -59,7 +59,7 @@ fn every_fault_of_a_workflow_and_its_configuration_is_told_at_once() {
 fn what_could_not_be_checked_is_said_with_the_reason() {
     let scene = Scene::new();
     let workflow = "version: '1'\nname: w\nnodes:\n  - {id: a, llm: {profile_id: fast, user_prompt: hi}}\n  \
-                    - {id: b, tool: {tool_name: shop__order}}\n  - {id: c, tool: {tool_name: run_command, parameters: {command: ls}}}\n";
+                    - {id: b, tool: {tool_name: shop__order}}\n  - {id: c, tool: {tool_name: run_command, parameters: {command: [ls]}}}\n";
     scene.write("w.yaml", workflow);
     scene.run("validate w.yaml").ok().says("not checked: profiles, tools").says("there is no rethread.toml");
     scene.run("validate w.yaml --no-config").ok().says("--no-config was given");

@@ -14,7 +14,8 @@ use serde_json::json;
 use crate::support::{Nothing, Tally, World, block_on, llm, scripted, workflow};
 
 fn with_processes(builder: RuntimeBuilder) -> RuntimeBuilder {
-    builder.processes(CommandOptions::default(), ProcessOptions::default())
+    let commands = CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() };
+    builder.processes(commands, ProcessOptions::default())
 }
 
 /// A process that writes its number into a file and waits.

@@ -12,8 +12,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::command::{self, CommandLine};
 use crate::process::{Entry, State, Why};
-use crate::{Processes, Tool, ToolContext, ToolOutput, command};
+use crate::tool::typed;
+use crate::{Processes, Tool, ToolContext, ToolOutput, schema_of};
 
 pub use reading::read_process;
 
@@ -27,9 +29,9 @@ const FIRST_BYTES_MAX: usize = 4 * 1024;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StartArgs {
-    /// The command, as for `sh -c`. It has no input: what asks a question gets none.
-    #[schemars(length(min = 1, max = 100_000))]
-    command: String,
+    /// Its schema depends on the options, see [`crate::CommandOptions`].
+    #[schemars(with = "Vec<String>")]
+    command: CommandLine,
     /// The folder to run it in, relative to the workspace; the workspace itself when left out.
     #[serde(default)]
     folder: String,
@@ -50,17 +52,18 @@ struct IdArgs {
     id: String,
 }
 
-/// The tool `start_process`: a shell command that runs on when the call has been answered. It is `at_most_once`.
+/// The tool `start_process`: a command that runs on when the call has been answered. It is `at_most_once`.
 pub fn start_process(processes: &Processes) -> Tool {
     let processes = processes.clone();
     let description = format!(
-        "Starts a shell command in the background of the workspace, such as a server or a long build, and answers with \
+        "Starts a command in the background of the workspace, such as a server or a long build, and answers with \
          its id. Read its output with read_process, end it with kill_process.{}",
         processes.commands().described()
     );
-    Tool::from_fn("start_process", description, move |args: StartArgs, cx| {
+    let schema = processes.commands().schema(schema_of::<StartArgs>());
+    Tool::new("start_process", description, schema, move |arguments, cx| {
         let processes = processes.clone();
-        async move { start(&processes, args, &cx).await }
+        async move { start(&processes, typed(arguments)?, &cx).await }
     })
     .recovery(Recovery::AtMostOnce)
     .timeout_ms(30_000)
@@ -68,7 +71,7 @@ pub fn start_process(processes: &Processes) -> Tool {
 
 async fn start(processes: &Processes, args: StartArgs, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let folder = command::folder(&args.folder, cx).await?;
-    let entry = processes.start(&args.command, folder, Duration::from_millis(args.timeout_ms), cx).await?;
+    let entry = processes.start(args.command, folder, Duration::from_millis(args.timeout_ms), cx).await?;
     let look = Duration::from_millis(processes.options().first_look_ms);
     // Looked at, not read: read_process shows it all.
     let (_, new, state) = entry.new_output("", FIRST_BYTES_MAX, look, |_| false).await;

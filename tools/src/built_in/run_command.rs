@@ -1,4 +1,4 @@
-//! `run_command`: a shell command in the foreground.
+//! `run_command`: a command in the foreground.
 
 mod output;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::command::{self, CommandOptions};
+use crate::command::{self, CommandLine, CommandOptions};
 use crate::process::Group;
 use crate::tool::typed;
 use crate::{FULL_BYTES_MAX, Tool, ToolContext, ToolOutput, head_and_tail, schema_of};
@@ -43,9 +43,9 @@ const WHOLE_BYTES_MAX: usize = FULL_BYTES_MAX - 1024;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The command, as for `sh -c`. It has no input: what asks a question gets none.
-    #[schemars(length(min = 1, max = 100_000))]
-    command: String,
+    /// Its schema depends on the options, see [`CommandOptions::schema`].
+    #[schemars(with = "Vec<String>")]
+    command: CommandLine,
     /// The folder to run it in, relative to the workspace; the workspace itself when left out.
     #[serde(default)]
     folder: String,
@@ -59,7 +59,7 @@ fn timeout_ms_default() -> u64 {
     TIMEOUT_MS_DEFAULT
 }
 
-/// The tool `run_command`: a shell command in the foreground, with its output, its exit code and a time limit.
+/// The tool `run_command`: a command in the foreground, with its output, its exit code and a time limit.
 ///
 /// The answer's value, which a workflow reads, is `{exit_code, signal, stdout, stderr, stdout_bytes, stderr_bytes,
 /// is_cut, full_output}`. `stdout` and `stderr` have at most 64 KiB each, head and tail. `is_cut` is true when one of
@@ -77,11 +77,11 @@ pub fn run_command(options: CommandOptions) -> Tool {
     Tool::new(
         "run_command",
         format!(
-            "Runs a shell command in the workspace and waits for its end. The answer has its output, cut in the \
+            "Runs a command in the workspace and waits for its end. The answer has its output, cut in the \
              middle when long, and its exit code. Nothing it starts in the background outlives it.{}",
             options.described()
         ),
-        schema_of::<Args>(),
+        options.schema(schema_of::<Args>()),
         move |arguments, cx| {
             let options = Arc::clone(&options);
             async move { run(&options, typed(arguments)?, cx).await }

@@ -6,7 +6,8 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 
 mod words;
 
-use words::{Simple, simple_commands};
+use super::CommandLine;
+use words::simple_commands;
 
 /// How many patterns there may be, allowed and denied each.
 const N_PATTERNS_MAX: usize = 1000;
@@ -14,18 +15,17 @@ const N_PATTERNS_MAX: usize = 1000;
 /// Commands that are allowed and denied by pattern.
 ///
 /// A pattern is some words: `git status`, `cargo *`, `npm run build*`. It fits a command whose first words fit, one by
-/// one; `*` stands for any characters within a word, and the words behind the pattern do not matter. A path before the
-/// program's name is passed over (`/usr/bin/git` is `git`). Every simple command in a line counts: those between `;`,
-/// `&&`, `||`, `|`, in brackets and in `$(…)`.
+/// one; `*` stands for any characters within a word, and the words after the pattern do not matter. When there is
+/// something in `allow`, a command must fit a pattern there. `deny` wins over `allow`, and fits a program by the last
+/// part of its path as well: `rm` denies `/bin/rm`, and `git` does not allow `./git`.
 ///
-/// When there is something in `allow`, each of them must fit a pattern there; what cannot be told from the text (a
-/// program named by a variable, `eval`, `sh -c`, a script by way of `.`) then needs a pattern of its own. `deny` wins
-/// over `allow`. Where it would take a whole shell to tell which commands there are (`case` in `$(…)`, say), nothing
-/// is run.
+/// A line for the shell is split into its simple commands, each of which must be allowed. A line with anything but
+/// plain words, quotes, `;`, `&&`, `||`, `|`, line breaks and simple redirections is refused whole: no variable, no
+/// substitution, no wildcard, no here-document, no background, and no word that runs other words (`eval`, `exec`).
 ///
-/// **Patterns are a convenience, not a sandbox.** A program that may run can start others (`find -exec`, `make`,
-/// `python`), and a shell has more ways to say a thing than any pattern knows. To hold a command in, use
-/// [`super::Isolation`], a container, or approval by a person.
+/// **Patterns compare the words that the caller wrote, and promise no more.** A program that may run can start others
+/// (`env`, `sh -c`, `xargs`, `find -exec`, `make`). To hold a command in, use [`super::Isolation`], a container, or
+/// approval by a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandRules {
     allow: Vec<Pattern>,
@@ -62,20 +62,28 @@ impl CommandRules {
     }
 
     /// Whether a command may run; the error says which part of it may not, for the model to do without.
-    pub(crate) fn check(&self, command: &str) -> Result<(), ExecutionError> {
+    pub(crate) fn check(&self, command: &CommandLine) -> Result<(), ExecutionError> {
         if self.allow.is_empty() && self.deny.is_empty() {
             return Ok(());
         }
-        let commands = simple_commands(command).map_err(|unclear| {
-            denied(format!("which commands it has cannot be told, because of {}; say it in a simpler way", unclear.0))
-        })?;
-        for simple in commands {
-            if let Some(pattern) = self.deny.iter().find(|pattern| pattern.fits(&simple)) {
-                return Err(denied(format!("`{simple}` is denied here by the pattern `{pattern}`")));
+        let commands = match command {
+            CommandLine::Words(words) => vec![words.clone()],
+            CommandLine::Shell(line) => simple_commands(line).map_err(|refused| {
+                denied(format!(
+                    "{refused}; where commands have patterns, a shell line has plain words, quotes, `;`, `&&`, `||`, \
+                     `|` and redirections to files only. Give the program and its arguments as a list"
+                ))
+            })?,
+        };
+        for words in commands {
+            let shown = || words.join(" ").chars().take(120).collect::<String>();
+            if let Some(pattern) = self.deny.iter().find(|pattern| pattern.fits(&words, true)) {
+                return Err(denied(format!("`{}` is denied here by the pattern `{pattern}`", shown())));
             }
-            if !self.allow.is_empty() && !self.allow.iter().any(|pattern| pattern.fits(&simple)) {
+            if !self.allow.is_empty() && !self.allow.iter().any(|pattern| pattern.fits(&words, false)) {
                 return Err(denied(format!(
-                    "`{simple}` is not among the commands allowed here: {}",
+                    "`{}` is not among the commands allowed here: {}",
+                    shown(),
                     list(&self.allow)
                 )));
             }
@@ -113,10 +121,12 @@ impl Pattern {
         if words.is_empty() { Err(PatternError::Empty) } else { Ok(Self(words)) }
     }
 
-    fn fits(&self, command: &Simple) -> bool {
-        let mut words = command.0.iter();
-        self.0.iter().enumerate().all(|(place, pattern)| match words.next() {
-            Some(word) if place == 0 => fits(pattern, word) || fits(pattern, word.rsplit('/').next().unwrap_or(word)),
+    /// Whether the first words of a command fit; where `by_name`, its program by the last part of its path as well.
+    fn fits(&self, command: &[String], by_name: bool) -> bool {
+        self.0.iter().enumerate().all(|(place, pattern)| match command.get(place) {
+            Some(word) if place == 0 && by_name => {
+                fits(pattern, word) || fits(pattern, word.rsplit('/').next().unwrap_or(word))
+            }
             Some(word) => fits(pattern, word),
             // `cargo *` fits `cargo`.
             None => pattern == "*",

@@ -7,7 +7,12 @@ use super::*;
 use crate::built_in::fixture::Fixture;
 
 fn open(folder: &Path) -> Processes {
-    Processes::open(folder, CommandOptions::default(), ProcessOptions::default()).unwrap()
+    let commands = CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() };
+    Processes::open(folder, commands, ProcessOptions::default()).unwrap()
+}
+
+fn sleep() -> CommandLine {
+    CommandLine::Words(vec!["sleep".to_owned(), "1000".to_owned()])
 }
 
 fn record(f: &Fixture, id: &str, pid: Option<u32>) -> Record {
@@ -90,7 +95,8 @@ async fn a_process_is_on_the_disk_before_it_begins_and_its_end_after() {
     let records = tempfile::tempdir().unwrap();
     let processes = open(records.path());
     let command = format!("cat {}/*.json", records.path().display());
-    let entry = processes.start(&command, f.path(""), Duration::from_secs(60), &f.cx()).await.unwrap();
+    let entry =
+        processes.start(CommandLine::Shell(command), f.path(""), Duration::from_secs(60), &f.cx()).await.unwrap();
     entry.ended().await;
     let (_, new, _) = entry.new_output("", 100_000, Duration::ZERO, |_| true).await;
     let seen: Record = serde_json::from_slice(&new.bytes).unwrap();
@@ -128,7 +134,7 @@ fn the_processes_go_with_the_runtime_they_were_started_on() {
     let f = Fixture::new([]);
     let processes = Processes::in_memory(CommandOptions::default(), ProcessOptions::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let entry = runtime.block_on(processes.start("sleep 1000", f.path(""), Duration::from_secs(60), &f.cx())).unwrap();
+    let entry = runtime.block_on(processes.start(sleep(), f.path(""), Duration::from_secs(60), &f.cx())).unwrap();
     let pid = entry.pid().unwrap();
     assert!(std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")));
     drop(runtime);
@@ -145,8 +151,8 @@ async fn start_and(happens: impl FnOnce(&Processes, &ToolContext)) {
     let records = tempfile::tempdir().unwrap();
     let processes = open(records.path());
     let cx = f.cx().owner("a");
-    let mut starting =
-        std::pin::pin!(processes.start_here("touch begun; sleep 1000", f.path(""), Duration::from_secs(60), &cx));
+    let command = CommandLine::Shell("touch begun; sleep 1000".to_owned());
+    let mut starting = std::pin::pin!(processes.start_here(&command, f.path(""), Duration::from_secs(60), &cx));
     // It waits for its first record.
     assert!(futures::poll!(&mut starting).is_pending());
     happens(&processes, &cx);
@@ -169,8 +175,9 @@ async fn however_far_a_start_is_when_its_owner_ends_nothing_is_left_running() {
         let records = tempfile::tempdir().unwrap();
         let processes = open(records.path());
         let cx = f.cx().owner("a");
+        let command = sleep();
         let mut starting =
-            std::pin::pin!(processes.start_here("sleep 1000", f.path(""), Duration::from_secs(60), &cx).fuse());
+            std::pin::pin!(processes.start_here(&command, f.path(""), Duration::from_secs(60), &cx).fuse());
         for _ in 0..n_steps {
             let _ = futures::poll!(&mut starting);
             tokio::time::sleep(Duration::from_micros(200)).await;

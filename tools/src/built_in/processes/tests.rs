@@ -13,9 +13,13 @@ use crate::{CommandOptions, ProcessOptions};
 const STUBBORN: &str =
     "trap '' TERM INT HUP; sleep 1000 & echo $$ > ids; echo $! >> ids; while :; do wait; sleep 1; done";
 
+fn with_shell() -> CommandOptions {
+    CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() }
+}
+
 fn fixture_with(options: ProcessOptions) -> (Fixture, Processes) {
     let f = Fixture::new([]);
-    let processes = Processes::in_memory(CommandOptions::default(), options);
+    let processes = Processes::in_memory(with_shell(), options);
     register_processes(&f.registry, &processes).unwrap();
     (f, processes)
 }
@@ -224,8 +228,7 @@ async fn a_read_that_is_called_off_takes_nothing() {
 async fn a_background_command_sees_no_secrets_and_is_held_to_the_rules() {
     let f = Fixture::new([]);
     let rules = crate::CommandRules::new(["env"], ["rm"]).unwrap();
-    let processes =
-        Processes::in_memory(CommandOptions { rules, ..CommandOptions::default() }, ProcessOptions::default());
+    let processes = Processes::in_memory(CommandOptions { rules, ..with_shell() }, ProcessOptions::default());
     register_processes(&f.registry, &processes).unwrap();
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
     let id = start(&f, f.cx(), json!({ "command": "env" })).await;

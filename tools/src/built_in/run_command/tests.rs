@@ -8,8 +8,12 @@ use crate::Progress;
 use crate::built_in::fixture::Fixture;
 use crate::process::environment;
 
+fn with_shell() -> CommandOptions {
+    CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() }
+}
+
 fn fixture() -> Fixture {
-    Fixture::new([run_command(CommandOptions::default())])
+    Fixture::new([run_command(with_shell())])
 }
 
 async fn run_it(f: &Fixture, command: &str) -> String {
@@ -108,10 +112,8 @@ async fn a_command_that_asks_gets_no_answer() {
 
 #[tokio::test]
 async fn a_command_does_not_see_what_it_need_not() {
-    let f = Fixture::new([run_command(CommandOptions {
-        environment: vec!["CARGO_MANIFEST_DIR".into()],
-        ..CommandOptions::default()
-    })]);
+    let f =
+        Fixture::new([run_command(CommandOptions { environment: vec!["CARGO_MANIFEST_DIR".into()], ..with_shell() })]);
     // Cargo sets this for tests; it stands for everything that nobody allowed.
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
     let text = run_it(&f, "env").await;
@@ -252,7 +254,7 @@ async fn a_command_that_cannot_start_is_an_error() {
     let f = fixture();
     let text = run_it(&f, "a\0b").await;
     assert!(text.starts_with("failed: the command was not started: /bin/sh: "), "{text}");
-    let options = CommandOptions { shell: "/no/such/shell".into(), ..CommandOptions::default() };
+    let options = CommandOptions { shell: Some("/no/such/shell".into()), ..CommandOptions::default() };
     let f = Fixture::new([run_command(options)]);
     let text = run_it(&f, "true").await;
     assert!(text.starts_with("failed: the command was not started: /no/such/shell: "), "{text}");
@@ -264,7 +266,10 @@ async fn arguments_that_make_no_sense_are_refused() {
     for arguments in [
         json!({}),
         json!({ "command": "" }),
-        json!({ "command": ["ls"] }),
+        json!({ "command": [] }),
+        json!({ "command": [""] }),
+        json!({ "command": ["ls", 1] }),
+        json!({ "command": ["ls", "x".repeat(60_000), "x".repeat(60_000)] }),
         json!({ "command": "x".repeat(100_001) }),
         json!({ "command": "ls", "timeout_ms": 0 }),
         json!({ "command": "ls", "timeout_ms": 10_000_000 }),
@@ -273,6 +278,22 @@ async fn arguments_that_make_no_sense_are_refused() {
         let text = f.call("run_command", arguments).await;
         assert!(text.starts_with("invalid_arguments: "), "{text}");
     }
+}
+
+#[tokio::test]
+async fn command_is_a_list_of_words_and_a_text_needs_a_shell() {
+    let f = Fixture::new([run_command(CommandOptions::default())]);
+    f.write("x", "");
+    let words = json!({ "command": ["printf", "%s|", "$HOME", "*", "; touch made", "`touch made`", "a\nb"] });
+    assert_eq!(f.call("run_command", words).await, "$HOME|*|; touch made|`touch made`|a\nb|\n[exit code 0]\n");
+    let text = run_it(&f, "touch made").await;
+    assert!(text.starts_with("invalid_arguments: ") && text.contains("is not of type \"array\""), "{text}");
+    assert!(!f.path("made").exists());
+    let tool = f.registry.get("run_command").unwrap();
+    assert!(tool.spec().description.as_ref().unwrap().contains("There is no shell"));
+    let schema = |f: &Fixture| f.registry.get("run_command").unwrap().spec().parameters.0.clone();
+    assert_eq!(schema(&f)["properties"]["command"]["type"], "array");
+    assert_eq!(schema(&fixture())["properties"]["command"]["anyOf"][1]["type"], "string");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::built_in::run_command;
 use crate::command::CommandOptions;
 
 fn fixture(isolation: Isolation) -> Fixture {
-    Fixture::new([run_command(CommandOptions { isolation, ..CommandOptions::default() })])
+    let shell = Some("/bin/sh".into());
+    Fixture::new([run_command(CommandOptions { shell, isolation, ..CommandOptions::default() })])
 }
 
 async fn run(f: &Fixture, command: &str) -> String {
@@ -73,7 +74,8 @@ async fn no_command_is_let_into_a_workspace_with_a_reserved_place_in_it() {
     let f = fixture(wanted);
     let reserved = crate::Reserved::default().place(f.path("log")).place(f.path("../outside"));
     let workspace = Workspace::open_without(f.path(""), &reserved).unwrap();
-    let call = f.registry.call("run_command", json!({ "command": "touch here" }), crate::ToolContext::new(workspace));
+    let call =
+        f.registry.call("run_command", json!({ "command": ["touch", "here"] }), crate::ToolContext::new(workspace));
     let error = call.await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Configuration);
     assert!(error.message.starts_with("nothing was run: `log` in the workspace is not for tools"), "{}", error.message);
