@@ -269,7 +269,7 @@ impl RuntimeBuilder {
     }
 
     /// Places beside the folder of the log that no tool gets at, whatever workspace they lie in: the application's own
-    /// configuration, for example. It does not hold for commands, see [`rethread_tools::Isolation`].
+    /// configuration, for example. Commands are kept from it where they are isolated, see [`rethread_tools::Isolation`].
     pub fn reserve(mut self, reserved: Reserved) -> Self {
         self.reserved = reserved;
         self
@@ -465,7 +465,7 @@ async fn start_system(
         let started: Result<_, StartError> = runner.block_on(async {
             // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
             // that none misses a tool.
-            let equipment = Equipment::start(equipment, &inner.tools).await?;
+            let equipment = Equipment::start(equipment, &inner.tools, &inner.workspace).await?;
             inner.set_equipment(equipment, tokio::runtime::Handle::current());
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {

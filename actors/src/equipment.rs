@@ -1,11 +1,12 @@
 //! What runs behind the tools of a runtime, and ends with it: background processes, MCP servers, skills.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rethread_events::ids::ToolName;
 use rethread_tools::built_in;
 use rethread_tools::mcp::{McpConfig, McpServers, ServerReport};
-use rethread_tools::{CommandOptions, ProcessOptions, Processes, RegisterError, Registry, Skills};
+use rethread_tools::{CommandOptions, ProcessOptions, Processes, RegisterError, Registry, Skills, Workspace};
 
 use crate::error::StartError;
 
@@ -35,7 +36,7 @@ pub(crate) struct Equipment {
 
 impl Equipment {
     /// Starts it all and adds its tools, on the tokio runtime that this is called on. Servers that fail are reported.
-    pub(crate) async fn start(plan: Plan, registry: &Registry) -> Result<Self, StartError> {
+    pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, StartError> {
         let taken = |error: RegisterError| StartError::Invalid(error.to_string());
         let mut made =
             Self { registry: registry.clone(), processes: None, servers: None, skills: None, reports: Vec::new() };
@@ -53,7 +54,7 @@ impl Equipment {
             made.skills = Some(skills);
         }
         if let Some(config) = plan.mcp {
-            let (servers, reports) = McpServers::connect(config, registry).await;
+            let (servers, reports) = McpServers::connect(config, registry, workspace).await;
             made.servers = Some(servers);
             made.reports = reports;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use rethread::tools::mcp::McpServers;
-use rethread::tools::{Registry, Workspace};
+use rethread::tools::{Isolation, Registry, Workspace};
 use rethread_llm::{Profiles, Provider};
 use serde::Serialize;
 use serde_json::json;
@@ -86,6 +86,7 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
     checks.push(data_dir(open).await);
     checks.push(disk(&open.data_dir));
     checks.push(workspace(open, &args.more));
+    checks.push(isolation());
     let is_well = checks.iter().all(|check| check.status != Status::Error);
     if args.json {
         output::print_json(&json!({ "ok": is_well, "checks": checks }))?;
@@ -167,7 +168,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
 
 /// Whether each MCP server connects and lists its tools.
 async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
-    let config = match kit::servers(open, &args.more.mcp) {
+    let config = match kit::servers(open, &args.more) {
         Ok(config) => config,
         Err(failure) => return vec![Check::new("MCP servers", Status::Error, failure.message)],
     };
@@ -177,7 +178,11 @@ async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
         return config.servers.iter().map(|server| skipped(&server.name)).collect();
     }
     let registry = Registry::new();
-    let (servers, reports) = McpServers::connect(config, &registry).await;
+    let workspace = match kit::workspace_of(open, None, &args.more) {
+        Ok(workspace) => workspace,
+        Err(failure) => return vec![Check::new("MCP servers", Status::Error, failure.message)],
+    };
+    let (servers, reports) = McpServers::connect(config, &registry, &workspace).await;
     servers.shutdown().await;
     let check = |report: rethread::tools::mcp::ServerReport| match report.tools {
         Err(error) => Check::new(title(&report.server), Status::Error, error)
@@ -282,5 +287,15 @@ fn workspace(open: &OpenArgs, more: &MoreArgs) -> Check {
     match Workspace::open_without(Path::new("."), &open.reserved(more)) {
         Ok(workspace) => Check::new(NAME, Status::Ok, workspace.root().display()),
         Err(error) => Check::new(NAME, Status::Error, error).advise("name another folder with --workspace"),
+    }
+}
+
+/// Whether commands and MCP servers are isolated on this machine.
+fn isolation() -> Check {
+    const NAME: &str = "isolation";
+    match Isolation::fault() {
+        None => Check::new(NAME, Status::Ok, "commands and MCP servers run isolated, by bubblewrap"),
+        Some(fault) => Check::new(NAME, Status::Warning, format!("commands and MCP servers are not isolated: {fault}"))
+            .advise(kit::ISOLATE),
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use rethread::tools::built_in::{self, Notes};
-use rethread::tools::mcp::{McpConfig, McpServers, ServerReport, prefix};
+use rethread::tools::mcp::{McpConfig, McpServers, McpTransport, ServerReport, prefix};
 use rethread::tools::{
-    CommandOptions, CommandRules, Isolation, ProcessOptions, Processes, RegisterError, Registry, Skills, Workspace,
+    CommandOptions, CommandRules, Isolation, IsolationMode, ProcessOptions, Processes, RegisterError, Registry, Skills,
+    Workspace,
 };
 use rethread::{RuntimeBuilder, Workflow};
 use rethread_events::workflow::{Fault, Surroundings, Unknown};
@@ -58,7 +60,7 @@ pub(crate) struct ToolArgs {
 pub(crate) enum Programs {
     /// Tools start no programs.
     None,
-    /// Commands that can open no socket and write in the workspace and the temporary folder only.
+    /// Programs that do not reach the data directory, and no other process.
     Isolated,
     /// Commands or MCP servers that can do what the user can.
     Unconfined,
@@ -70,13 +72,28 @@ impl Programs {
     /// # Errors
     /// When a file with MCP servers cannot be read (exit code 3).
     pub(crate) fn of(open: &OpenArgs, args: &ToolArgs) -> Result<Self, Failure> {
-        let mut servers = configs(open, &args.more.mcp)?.into_iter().flat_map(|(_, config)| config.servers);
-        Ok(match (args.allow_commands, args.more.isolate_commands) {
-            _ if servers.any(|server| server.enabled) => Self::Unconfined,
-            (false, _) => Self::None,
-            (true, true) => Self::Isolated,
-            (true, false) => Self::Unconfined,
-        })
+        let mut programs = Self::None;
+        if args.allow_commands {
+            programs = programs.and(&args.more.isolation(open)?);
+        }
+        for server in configs(open, &args.more.mcp)?.into_iter().flat_map(|(_, config)| config.servers) {
+            programs = match server.transport {
+                _ if !server.enabled => programs,
+                Ok(McpTransport::Process { .. }) => programs.and(&args.more.applied(server.isolation)),
+                // It starts nothing here, and could reach this machine all the same.
+                _ => programs.and(&Isolation { mode: IsolationMode::Required, ..Isolation::default() }),
+            };
+        }
+        Ok(programs)
+    }
+
+    fn and(self, isolation: &Isolation) -> Self {
+        match self {
+            Self::Unconfined => self,
+            // One that cannot be isolated and must be does not run.
+            _ if isolation.holds() || isolation.mode == IsolationMode::Required => Self::Isolated,
+            _ => Self::Unconfined,
+        }
     }
 }
 
@@ -110,15 +127,18 @@ pub(crate) struct MoreArgs {
     /// Do not run commands that begin like this, for example "git push"; a convenience, no wall
     #[arg(long, value_name = "PATTERN")]
     pub(crate) deny_command: Vec<String>,
-    /// Run commands without network and writing in the workspace and the temporary folder only, or not at all (Linux)
-    #[arg(long)]
+    /// Run commands and MCP servers isolated or not at all; without this option they are isolated where bubblewrap works
+    #[arg(long, conflicts_with = "no_isolate_commands")]
     pub(crate) isolate_commands: bool,
+    /// Run commands and MCP servers without isolation: they can do what you can
+    #[arg(long)]
+    pub(crate) no_isolate_commands: bool,
 }
 
 impl MoreArgs {
     /// The first of these options that was given.
     pub(crate) fn first(&self) -> Option<&'static str> {
-        let Self { mcp, skills, allow_shell, only_command, deny_command, isolate_commands } = self;
+        let Self { mcp, skills, allow_shell, only_command, deny_command, isolate_commands, no_isolate_commands } = self;
         let given = [
             ("--mcp", !mcp.is_empty()),
             ("--skills", !skills.is_empty()),
@@ -126,25 +146,37 @@ impl MoreArgs {
             ("--only-command", !only_command.is_empty()),
             ("--deny-command", !deny_command.is_empty()),
             ("--isolate-commands", *isolate_commands),
+            ("--no-isolate-commands", *no_isolate_commands),
         ];
         given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
     }
 
-    fn commands(&self) -> Result<CommandOptions, Failure> {
+    /// This isolation as far as the options do not say otherwise.
+    fn applied(&self, isolation: Isolation) -> Isolation {
+        let mode = match isolation.mode {
+            _ if self.no_isolate_commands => IsolationMode::Off,
+            IsolationMode::WhenPossible if self.isolate_commands => IsolationMode::Required,
+            mode => mode,
+        };
+        Isolation { mode, ..isolation }
+    }
+
+    /// How commands are isolated.
+    fn isolation(&self, open: &OpenArgs) -> Result<Isolation, Failure> {
+        open.isolation().map(|isolation| self.applied(isolation))
+    }
+
+    fn commands(&self, open: &OpenArgs) -> Result<CommandOptions, Failure> {
         let rules = CommandRules::new(&self.only_command, &self.deny_command)
             .map_err(|error| Failure::new(2, error.to_string()))?;
-        let isolation = Isolation {
-            without_network: self.isolate_commands,
-            write_in_workspace_only: self.isolate_commands,
-            ..Isolation::default()
-        };
+        let isolation = self.isolation(open)?;
         let shell = self.allow_shell.then(|| PathBuf::from("/bin/sh"));
         Ok(CommandOptions { shell, rules, isolation, ..CommandOptions::default() })
     }
 }
 
 /// The tools that need nothing behind them.
-fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
+fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     let registry = Registry::new();
     let notes = Notes::in_workspace();
     let registered = || -> Result<(), RegisterError> {
@@ -159,18 +191,18 @@ fn registry(args: &ToolArgs) -> Result<Registry, Failure> {
     };
     registered().map_err(Failure::other)?;
     if args.allow_commands {
-        registry.register(built_in::run_command(args.more.commands()?)).map_err(Failure::other)?;
+        registry.register(built_in::run_command(args.more.commands(open)?)).map_err(Failure::other)?;
     }
     Ok(registry)
 }
 
 /// Says to a runtime which tools there are, and what runs behind them.
 pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
-    let mut builder = builder.tools(registry(args)?).mcp(servers(open, &args.more.mcp)?).skills(skills(&args.more));
+    check_isolation(open, args)?;
+    let mut builder = builder.tools(registry(open, args)?).mcp(servers(open, &args.more)?).skills(skills(&args.more));
     builder = builder.reserve(open.reserved(&args.more));
     if args.allow_commands {
-        check_isolation(open, args)?;
-        builder = builder.processes(args.more.commands()?, ProcessOptions::default());
+        builder = builder.processes(args.more.commands(open)?, ProcessOptions::default());
     } else if args.more.allow_shell {
         return Err(Failure::new(2, "--allow-shell: no tool runs commands: give --allow-commands as well"));
     }
@@ -180,22 +212,31 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     Ok(builder)
 }
 
-/// The system can keep commands in a folder, and cannot take a place out of it again.
+/// What is said of programs that run without isolation.
+pub(crate) const ISOLATE: &str =
+    "install bubblewrap and allow user namespaces, or accept it with --no-isolate-commands";
+
+/// Says where programs run that are not isolated though they could be on another machine.
+///
+/// # Errors
+/// When they must be isolated and cannot be (exit code 3).
 fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
-    if !args.more.isolate_commands {
-        return Ok(());
+    let Some(fault) = Isolation::fault() else { return Ok(()) };
+    if args.more.isolate_commands {
+        return Err(Failure::new(INVALID, format!("--isolate-commands: {fault}")));
     }
-    let folder = args.workspace.as_deref().unwrap_or(Path::new("."));
-    // A folder that cannot be used is told when the runtime starts.
-    let Ok(workspace) = Workspace::open_without(folder, &open.reserved(&args.more)) else { return Ok(()) };
-    let Some(inside) = workspace.reserved_inside() else { return Ok(()) };
-    let message = format!(
-        "--isolate-commands: commands can write in all of the workspace {}, and `{inside}` in it is rethread's own: have \
-         the tools work in a folder below (--workspace), or keep the log (--data-dir) and the configuration (--config) \
-         outside of it",
-        workspace.root().display()
-    );
-    Err(Failure::new(2, output::tame(&message, 1000)))
+    if Programs::of(open, args)? == Programs::Unconfined && !args.more.no_isolate_commands && open.talks() {
+        warn(&format!("commands and MCP servers are not isolated: {fault}; {ISOLATE}"));
+    }
+    Ok(())
+}
+
+/// The workspace of tools that are used without a runtime.
+pub(crate) fn workspace_of(open: &OpenArgs, folder: Option<&Path>, more: &MoreArgs) -> Result<Arc<Workspace>, Failure> {
+    let folder = folder.unwrap_or(Path::new("."));
+    Workspace::open_without(folder, &open.reserved(more))
+        .map(Arc::new)
+        .map_err(|error| Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display())))
 }
 
 fn skills(args: &MoreArgs) -> Skills {
@@ -207,13 +248,14 @@ fn skills(args: &MoreArgs) -> Skills {
 }
 
 /// The MCP servers of these files and of rethread.toml.
-pub(crate) fn servers(open: &OpenArgs, files: &[PathBuf]) -> Result<McpConfig, Failure> {
+pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Failure> {
     let mut all = McpConfig::default();
-    for (file, config) in configs(open, files)? {
+    for (file, config) in configs(open, &more.mcp)? {
         for warning in config.warnings {
             warn(&format!("{}: {warning}", file.display()));
         }
-        for server in config.servers {
+        for mut server in config.servers {
+            server.isolation = more.applied(server.isolation);
             if all.servers.iter().any(|known| known.name == server.name) {
                 warn(&format!("{}: server `{}` is passed over: another has its name", file.display(), server.name));
             } else {
@@ -293,15 +335,16 @@ impl Kit {
             allow_commands: true,
             more: more.clone(),
         };
-        let registry = registry(&args)?;
+        let registry = registry(open, &args)?;
         let skills = skills(more);
         if !skills.is_empty() {
             registry.register(skills.tool_with_list()).map_err(Failure::other)?;
         }
         // No records: there may be a runtime with processes of its own.
-        let processes = Processes::in_memory(more.commands()?, ProcessOptions::default());
+        let processes = Processes::in_memory(more.commands(open)?, ProcessOptions::default());
         built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
-        let (servers, reports) = McpServers::connect(servers(open, &more.mcp)?, &registry).await;
+        let workspace = workspace_of(open, workspace, more)?;
+        let (servers, reports) = McpServers::connect(servers(open, more)?, &registry, &workspace).await;
         tell(&reports);
         Ok(Self { registry, reports, processes, servers })
     }

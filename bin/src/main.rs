@@ -4,6 +4,7 @@ mod archive;
 mod ask;
 mod bisect;
 mod branches;
+mod commands;
 mod control;
 mod definition;
 mod diff;

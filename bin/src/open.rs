@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use rethread::store::StoreError;
-use rethread::tools::Reserved;
+use rethread::tools::{Isolation, Reserved};
 use rethread::{Limits, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
+use crate::commands;
 use crate::exit::{self, DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::kit::{self, MoreArgs, Programs, ToolArgs};
 use crate::limits;
@@ -166,12 +167,18 @@ impl OpenArgs {
         kit::configs(self, &[])?;
         webhook::check(file)?;
         limits::read(file)?;
+        commands::read(file)?;
         Ok(profiles)
     }
 
     /// The limits of the configuration.
     fn limits(&self) -> Result<Limits, Failure> {
         self.config_file().map_or_else(|| Ok(Limits::default()), limits::read)
+    }
+
+    /// How commands are isolated by the configuration.
+    pub(crate) fn isolation(&self) -> Result<Isolation, Failure> {
+        self.config_file().map_or_else(|| Ok(Isolation::default()), commands::read)
     }
 
     fn builder(&self) -> RuntimeBuilder {

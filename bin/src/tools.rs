@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use rethread::tools::{Progress, Tool, ToolContext, Workspace};
+use rethread::tools::{Progress, Tool, ToolContext};
 use rethread_events::fault::ErrorKind;
 use rethread_events::tool::PersonRole;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{FAILED, Failure, INTERRUPTED, INVALID, NOT_FOUND};
+use crate::exit::{FAILED, Failure, INTERRUPTED, NOT_FOUND};
 use crate::interrupt::{self, interrupted};
-use crate::kit::{ALLOWED_BY, Kit, MoreArgs};
+use crate::kit::{self, ALLOWED_BY, Kit, MoreArgs};
 use crate::open::OpenArgs;
 use crate::output;
 use crate::remote::Client;
@@ -145,9 +145,7 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
     let arguments: Value = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
     let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
-    let workspace = Workspace::open_without(&folder, &open.reserved(&args.more)).map_err(|error| {
-        Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display()))
-    })?;
+    let workspace = kit::workspace_of(open, Some(&folder), &args.more)?;
     interrupt::catch();
     let kit = Kit::of_everything(open, Some(&folder), &args.more).await?;
     let cancel = CancellationToken::new();

@@ -139,6 +139,8 @@ struct File {
     _webhooks: IgnoredAny,
     #[serde(default, rename = "limits")]
     _limits: IgnoredAny,
+    #[serde(default, rename = "commands")]
+    _commands: IgnoredAny,
 }
 
 impl Profiles {

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::binary::{Scene, program};
 
-/// The options that the thread needs.
-pub const OPTIONS: &str = "--allow-write --allow-commands";
+/// The options that the thread needs. An isolated command would reach neither the server nor the socket.
+pub const OPTIONS: &str = "--allow-write --allow-commands --no-isolate-commands";
 /// The file that the call writes which waits for approval.
 pub const WRITTEN: &str = "approved.txt";
 

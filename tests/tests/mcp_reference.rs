@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rethread::tools::mcp::{McpConfig, McpServers};
@@ -40,10 +41,14 @@ impl World {
     async fn of(server: &Path, arguments: &[&str], folder: tempfile::TempDir) -> Self {
         let program = server.display().to_string();
         let arguments = [&[program.as_str()], arguments].concat();
-        let config =
-            json!({ "mcpServers": { "it": { "command": "node", "args": arguments, "connect_timeout": 120 } } });
+        // Unless it is told otherwise, the server of memory writes beside its program, which it may not.
+        let env = json!({ "MEMORY_FILE_PATH": folder.path().join("memory.jsonl") });
+        let server = json!({ "command": "node", "args": arguments, "env": env, "connect_timeout": 120 });
+        let config = json!({ "mcpServers": { "it": server } });
         let registry = Registry::new();
-        let (servers, mut reports) = McpServers::connect(McpConfig::from_value(config).unwrap(), &registry).await;
+        let workspace = Arc::new(Workspace::open(folder.path()).unwrap());
+        let config = McpConfig::from_value(config).unwrap();
+        let (servers, mut reports) = McpServers::connect(config, &registry, &workspace).await;
         let report = reports.remove(0);
         let tools = report.tools.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(report.warnings, Vec::<String>::new());

@@ -5,18 +5,20 @@ mod rules;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-pub use isolation::{Isolation, Support, WhenMissing};
+pub(crate) use isolation::Launch;
+#[cfg(target_os = "linux")]
+pub(crate) use isolation::Sandbox;
+pub use isolation::{CommandLimits, Isolation, IsolationMode};
 pub use rules::{CommandRules, PatternError};
 
-use crate::process::environment;
+use crate::process::{Group, environment};
 use crate::{ToolContext, Workspace, WorkspaceError};
 
 /// The bytes of a command.
@@ -37,7 +39,7 @@ pub struct CommandOptions {
     pub environment: Vec<String>,
     /// Which commands may run, by their first words. All unless set. A convenience, no wall: see [`CommandRules`].
     pub rules: CommandRules,
-    /// What the system keeps commands from. Nothing unless set.
+    /// What the system keeps commands from.
     pub isolation: Isolation,
 }
 
@@ -130,30 +132,15 @@ pub(crate) async fn spawn(
     command: &CommandLine,
     folder: PathBuf,
     more_environment: &[(&str, &str)],
-    workspace: &Workspace,
-) -> Result<Child, ExecutionError> {
+    workspace: &Arc<Workspace>,
+) -> Result<(Child, Group), ExecutionError> {
     let (program, arguments) = options.program(command)?;
     options.rules.check(command)?;
-    let mut process = Command::new(&program);
-    process
-        .args(arguments)
-        .current_dir(folder)
-        .env_clear()
-        .envs(environment::allowed(&options.environment))
-        .envs(more_environment.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let spawned = if options.isolation.is_wanted() {
-        options.isolation.spawn(process, workspace).await?
-    } else {
-        process.spawn()
-    };
-    spawned.map_err(|error| {
-        ExecutionError::new(ErrorKind::Failed, format!("the command was not started: {}: {error}", program.display()))
-    })
+    let mut environment = environment::allowed(&options.environment);
+    environment.extend(more_environment.iter().map(|(name, value)| (name.into(), value.into())));
+    let arguments = arguments.into_iter().map(Into::into).collect();
+    let launch = Launch { program: program.into(), arguments, environment, folder, has_input: false };
+    options.isolation.spawn(launch, workspace).await
 }
 
 /// The folder to run in, which must exist.

@@ -57,7 +57,7 @@ mod workspace;
 
 pub use ask::{AskPerson, Question, Reply};
 pub use built_in::{OutputPart, OutputStore};
-pub use command::{CommandOptions, CommandRules, Isolation, PatternError, Support, WhenMissing};
+pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
 pub use context::ToolContext;
 pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
 pub use process::{ProcessInfo, ProcessOptions, Processes, ProcessesError};

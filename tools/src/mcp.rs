@@ -16,7 +16,7 @@ pub use config::{McpConfig, McpConfigError, McpServerConfig, McpTransport};
 pub use names::prefix;
 pub use server::McpError;
 
-use crate::Registry;
+use crate::{Registry, Workspace};
 use server::Server;
 
 /// MCP servers whose tools are in a registry. Cheap to clone, and every clone is the same.
@@ -31,13 +31,16 @@ use server::Server;
 /// when the last clone and the registry are dropped.
 ///
 /// ```no_run
-/// use rethread_tools::Registry;
+/// use std::sync::Arc;
+///
+/// use rethread_tools::{Registry, Workspace};
 /// use rethread_tools::mcp::{McpConfig, McpServers};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = r#"{ "mcpServers": { "time": { "command": "uvx", "args": ["mcp-server-time"] } } }"#;
 /// let registry = Registry::new();
-/// let (servers, reports) = McpServers::connect(McpConfig::parse(text)?, &registry).await;
+/// let workspace = Arc::new(Workspace::open(".")?);
+/// let (servers, reports) = McpServers::connect(McpConfig::parse(text)?, &registry, &workspace).await;
 /// for report in &reports {
 ///     match &report.tools {
 ///         Ok(tools) => println!("{}: {}", report.server, tools.join(", ")),
@@ -66,13 +69,20 @@ impl McpServers {
     /// Connects to all servers of a configuration at once and registers their tools. One that fails stops nothing;
     /// its report says why. Ends at the latest when the slowest server's `connect_timeout` is over. What servers need
     /// in the background runs on the tokio runtime that this is called on.
-    pub async fn connect(config: McpConfig, registry: &Registry) -> (Self, Vec<ServerReport>) {
+    ///
+    /// Servers that are isolated write in `workspace` and do not see what is reserved there, see
+    /// [`McpServerConfig::isolation`].
+    pub async fn connect(
+        config: McpConfig,
+        registry: &Registry,
+        workspace: &Arc<Workspace>,
+    ) -> (Self, Vec<ServerReport>) {
         let runtime = tokio::runtime::Handle::current();
         let servers: Arc<[_]> = config
             .servers
             .into_iter()
             .filter(|server| server.enabled)
-            .map(|server| Server::new(server, registry, runtime.clone()))
+            .map(|server| Server::new(server, registry, workspace, runtime.clone()))
             .collect();
         let servers = Self(servers);
         let reports = servers.refresh().await;

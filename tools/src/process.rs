@@ -324,8 +324,8 @@ impl Processes {
         }
         let environment = [(MARK, record.mark.as_str())];
         let spawned = command::spawn(&self.0.commands, command, folder, &environment, &cx.workspace).await;
-        let child = match spawned {
-            Ok(child) => child,
+        let (child, group) = match spawned {
+            Ok(spawned) => spawned,
             Err(error) => {
                 self.0.folder.iter().for_each(|folder| record.remove(folder));
                 return Err(error);
@@ -333,7 +333,6 @@ impl Processes {
         };
         record.pid = child.id();
         record.start_ticks = child.id().and_then(system::start_ticks);
-        let group = Group::of(&child)?;
         // The mark is on the disk already, so a record without the number would still find the process. The number
         // goes there before anybody waits for the end, which is recorded after it.
         if let Err(error) = self.record(record.clone()).await {

@@ -18,6 +18,8 @@ mod write;
 
 pub(crate) use reserved::Inside;
 pub use reserved::Reserved;
+#[cfg(target_os = "linux")]
+pub(crate) use reserved::without_links;
 pub use turns::Workspaces;
 
 /// The bytes of a path; Linux' own limit.
@@ -190,10 +192,11 @@ impl Workspace {
         &self.root
     }
 
-    /// The first reserved place that lies in it, from its folder on; `.` when all of it is reserved. Names that are
-    /// reserved wherever they stand do not count.
-    pub fn reserved_inside(&self) -> Option<String> {
-        self.reserved.first()
+    /// All that is reserved, wherever it lies, as it was given; of names that are reserved in any folder those in the
+    /// workspace's own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn reserved_places(&self) -> Vec<PathBuf> {
+        self.reserved.all(&self.root)
     }
 
     /// Whether all of it is reserved, so that nothing can be done in it.

@@ -134,9 +134,9 @@ pub(super) async fn check_change(server: &Server, request: &ServiceRequest, driv
     let pid = std::process::id();
     if server.settings.programs == Programs::Unconfined {
         let detail = format!(
-            "this cannot be done now: the command that holds the log (pid {pid}) runs shell commands or MCP servers, \
-             which could have sent the same request: answer in its terminal, wait until it has ended, or start it with \
-             --isolate-commands and without MCP servers"
+            "this cannot be done now: the command that holds the log (pid {pid}) runs commands or MCP servers \
+             that are not isolated, and could have sent the same request: answer in its terminal, wait until it has ended, \
+             or start it with --isolate-commands"
         );
         return Err(Problem::new(Kind::Conflict, detail));
     }

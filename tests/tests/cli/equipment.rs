@@ -1,9 +1,12 @@
 //! Where tools come from, and how commands are held in: `--mcp`, `--skills`, `--only-command`, `--deny-command`,
-//! `--isolate-commands`.
+//! `--isolate-commands`, `[commands]`.
 
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rethread_tests::binary::{Ran, Running, Scene};
+use rethread::tools::Isolation;
+use rethread_tests::binary::{HANG, Ran, Running, Scene};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
@@ -178,27 +181,99 @@ fn commands_are_held_in_by_patterns() {
 }
 
 #[test]
-fn a_command_that_is_isolated_writes_in_its_workspace_only_or_does_not_run() {
+fn commands_are_isolated_unless_an_option_or_the_configuration_says_otherwise() {
     let scene = Scene::new();
     scene.write("inside/keep", "");
-    scene.write("temporary/keep", "");
-    // The temporary folder is open to commands as well: it must not be the one in which all of this stands.
-    let isolated = |line: &str| {
-        let arguments = json!({ "command": line }).to_string();
-        let more = ["--isolate-commands", "--allow-shell", "--workspace", "inside"];
-        let mut command =
-            scene.command(["tools", "call", "run_command", "--arguments", &arguments].iter().chain(&more));
-        command.env("TMPDIR", scene.file("temporary"));
-        Running::start(command).end()
+    let elsewhere = tempfile::tempdir_in(rethread_tests::binary::program().parent().unwrap()).unwrap();
+    let made = elsewhere.path().join("made");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connects = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached'");
+    let line = format!("touch here {}; {connects}", made.display());
+    let ran = |options: &[&str]| {
+        let options = ["--workspace", "inside"].iter().chain(options).copied().collect::<Vec<_>>();
+        let ran = command(&scene, &line, &options);
+        (std::fs::remove_file(&made).is_ok(), ran)
     };
-    let ran = isolated("echo x > here; echo x > ../outside; cat here");
-    assert!(!scene.file("outside").exists(), "{ran}");
-    if ran.code == Some(0) {
-        assert!(scene.file("inside/here").exists(), "{ran}");
-        let reached = isolated("exec 3<>/dev/tcp/127.0.0.1/9 && echo reached");
-        assert!(!reached.stdout.contains("reached"), "{reached}");
-    } else {
-        assert!(!scene.file("inside/here").exists(), "what cannot be isolated does not run: {ran}");
-        needs::skipped("this system cannot isolate commands (Landlock, seccomp)");
+    let (is_made, open) = ran(&["--no-isolate-commands"]);
+    assert!(is_made && open.stdout.contains("reached"), "{open}");
+    ran(&["--no-isolate-commands", "--isolate-commands"]).1.code(2);
+    if let Some(fault) = Isolation::fault() {
+        let (is_made, refused) = ran(&["--isolate-commands"]);
+        assert!(!is_made && refused.code != Some(0), "what cannot be isolated does not run: {refused}");
+        return needs::skipped(fault);
     }
+    for options in [&[][..], &["--isolate-commands"]] {
+        let (is_made, ran) = ran(options);
+        assert!(!is_made && ran.stdout.contains("Read-only file system"), "{options:?}: {ran}");
+        assert!(!ran.stdout.contains("reached") && scene.file("inside/here").exists(), "{options:?}: {ran}");
+    }
+    let writable = format!("[commands]\nnetwork = true\nwritable = ['{}']\n", elsewhere.path().display());
+    scene.write("rethread.toml", &writable);
+    let (is_made, ran_open) = ran(&[]);
+    assert!(is_made && ran_open.stdout.contains("reached"), "{ran_open}");
+    scene.write("rethread.toml", "[commands]\nmemory_bytes_max = 67108864\n");
+    let limited = command(&scene, "dd if=/dev/zero of=/dev/null bs=300M count=1", &[]);
+    assert!(limited.stdout.contains("memory exhausted"), "{limited}");
+    for (wrong, said) in [("netwrok = true", "did you mean `network`"), ("processes_max = 1", "less than 8")] {
+        scene.write("rethread.toml", format!("[commands]\n{wrong}\n"));
+        command(&scene, "true", &[]).code(3).says(said);
+    }
+}
+
+/// The program is killed with SIGKILL, which it cannot answer.
+#[test]
+fn isolated_command_ends_with_the_program_that_is_killed() {
+    if let Some(fault) = Isolation::fault() {
+        return needs::skipped(fault);
+    }
+    let scene = Scene::new();
+    let beats = "while echo x >> beat; do sleep 0.01; done";
+    let starts = ("start_process", json!({ "command": format!("setsid sh -c '{beats}' & {beats}") }));
+    let runs = ("run_command", json!({ "command": format!("setsid sh -c '{beats}' & {beats}") }));
+    scene.write("beats.json", calls("run_command start_process", &[starts, runs]));
+    let words = "run beats.json --allow-commands --allow-shell --isolate-commands --workspace workspace --jsonl";
+    std::fs::create_dir_all(scene.file("workspace")).unwrap();
+    let mut running = Running::start(scene.command(words.split(' ')));
+    running.wait_for("TOOL_EXECUTION_COMPLETED");
+    let n_beats = || std::fs::metadata(scene.file("workspace/beat")).map_or(0, |found| found.len());
+    while n_beats() < 100 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.kill();
+    let limit = Instant::now() + HANG;
+    loop {
+        let before = n_beats();
+        std::thread::sleep(Duration::from_millis(500));
+        if n_beats() == before {
+            break;
+        }
+        assert!(Instant::now() < limit, "a command runs on");
+    }
+}
+
+/// As another user where this one is root.
+#[test]
+fn command_of_another_user_is_isolated() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    if let Some(fault) = Isolation::fault() {
+        return needs::skipped(fault);
+    }
+    let scene = Scene::new();
+    std::fs::set_permissions(scene.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    scene.write("inside/keep", "");
+    std::fs::set_permissions(scene.file("inside"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // The folder of the build may be one that another user cannot enter.
+    let copy = scene.file("rethread");
+    std::fs::copy(rethread_tests::binary::program(), &copy).unwrap();
+    let line = json!({ "command": "id -u; cat /proc/1/comm; echo x > made; cat made; ls ../rethread" }).to_string();
+    let mut command = Command::new(copy);
+    command.args(["tools", "call", "run_command", "--isolate-commands", "--allow-shell", "--workspace", "inside"]);
+    command.args(["--arguments", &line]).current_dir(scene.path()).env_clear().env("PATH", "/usr/bin:/bin");
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.uid(65_534).gid(65_534);
+    }
+    let ran = Running::start(command).end().ok();
+    assert!(ran.stdout.contains("bwrap\nx\n") && ran.stdout.contains("No such file"), "{ran}");
 }

@@ -98,6 +98,7 @@ fn the_page_of_the_configuration_names_every_key() {
         assert_eq!(keys, expected(&scene, &configuration), "{table}");
     }
     assert_eq!(keys(after(&page, "`[limits]`")), expected(&scene, "[limits]\nunknown_key = 1\n"));
+    assert_eq!(keys(after(&page, "`[commands]`")), expected(&scene, "[commands]\nunknown_key = 1\n"));
     let webhook = expected(&scene, "[webhooks.x]\nunknown_key = 1\n");
     assert_eq!(keys(after(&page, "`[webhooks.NAME]`")), webhook);
     let server = expected(&scene, "[mcpServers.x]\ncommand = 'x'\nunknown_key = 1\n");

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
+use rethread::tools::Isolation;
 use rethread_tests::binary::{Scene, program};
+use rethread_tests::needs;
 use serde_json::json;
 
 use crate::equipment::{calls, said};
@@ -36,17 +38,44 @@ fn tools_do_not_get_at_the_log_and_the_configuration() {
     scene.run_args(["tools", "call", "write_file", "--arguments", &arguments]).code(1).says("denied");
 }
 
+/// The command runs in the folder of the log, with a configuration that does not exist and one that does.
 #[test]
-fn commands_are_not_isolated_in_a_folder_with_the_log_in_it() {
+fn isolated_command_does_not_get_at_the_log_and_the_configuration() {
+    if let Some(fault) = Isolation::fault() {
+        return needs::skipped(fault);
+    }
     let scene = Scene::new();
-    scene.write("run.json", calls("run_command", &[("run_command", json!({ "command": ["touch", "here"] }))]));
-    let run = "run run.json --allow-commands --isolate-commands";
-    scene.run(run).code(2).says("--isolate-commands").says("`.rethread`").says("--data-dir");
-    let elsewhere = tempfile::tempdir().unwrap();
-    let log = elsewhere.path().join("log");
-    scene.run(&format!("{run} --data-dir {}", log.display())).code(2).says("`rethread.toml`").says("--config");
-    assert!(!scene.file("here").exists());
-    scene.run(&format!("{run} --workspace workspace")).ok();
+    let attempts = [
+        "ls -A .rethread | grep .",
+        "echo x > .rethread/mark",
+        "mv .rethread other",
+        "echo x > rethread.toml",
+        "mv servers.json other.json",
+        "cat servers.json",
+    ];
+    let runs = attempts.map(|line| ("run_command", json!({ "command": line })));
+    scene.write("run.json", calls("run_command", &runs));
+    scene.write("servers.json", r#"{ "mcpServers": {} }"#);
+    let run = "run run.json --allow-commands --allow-shell --mcp servers.json";
+    for options in ["", "--isolate-commands"] {
+        scene.run(&format!("{run} {options}")).ok();
+        let said = said(&scene);
+        assert_eq!(said.len(), attempts.len());
+        for (text, attempt) in said.iter().zip(attempts) {
+            assert!(!text.ends_with("[exit code 0]\n") && !text.contains("mcpServers"), "{attempt}: {text}");
+        }
+        assert!(!scene.file("rethread.toml").exists(), "what was made to be covered is gone");
+        scene.run("verify").ok();
+    }
+    // In a log that lies elsewhere.
+    let elsewhere = tempfile::tempdir_in(program().parent().unwrap()).unwrap();
+    let line = json!({ "command": format!("ls {}/log | grep .", elsewhere.path().display()) });
+    scene.write("look.json", calls("run_command", &[("run_command", line)]));
+    let data_dir = format!("--data-dir {}/log", elsewhere.path().display());
+    scene.run(&format!("run look.json --allow-commands --allow-shell {data_dir}")).ok();
+    let types = "TOOL_EXECUTION_COMPLETED";
+    let ran = scene.run(&format!("events last --jsonl --type {types} {data_dir}")).ok().stdout;
+    assert!(ran.contains("exit code 1]"), "{ran}");
 }
 
 /// `tools call run_command` with a key in the environment, as another user where this one is root: root reads what it
@@ -73,7 +102,7 @@ fn a_command_does_not_read_the_environment_of_the_program() {
     std::fs::copy(program(), &copy).unwrap();
     let mut command = Command::new(copy);
     command
-        .args(["tools", "call", "run_command", "--allow-shell", "--arguments", &arguments])
+        .args(["tools", "call", "run_command", "--allow-shell", "--no-isolate-commands", "--arguments", &arguments])
         .current_dir(scene.path())
         .env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("OPENAI_API_KEY", "sk-secret");

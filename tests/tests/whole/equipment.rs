@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use rethread::store::MemoryStore;
 use rethread::tools::mcp::McpConfig;
-use rethread::tools::{CommandOptions, ProcessOptions, Registry, Skills};
+use rethread::tools::{CommandOptions, Isolation, ProcessOptions, Registry, Skills};
 use rethread::{Runtime, RuntimeBuilder, Status, ThreadHandle};
 use serde_json::json;
 
 use crate::support::{Nothing, Tally, World, block_on, llm, scripted, workflow};
 
 fn with_processes(builder: RuntimeBuilder) -> RuntimeBuilder {
-    let commands = CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() };
+    // The numbers of processes are those of the system.
+    let isolation = Isolation::off();
+    let commands = CommandOptions { shell: Some("/bin/sh".into()), isolation, ..CommandOptions::default() };
     builder.processes(commands, ProcessOptions::default())
 }
 

@@ -17,7 +17,6 @@ use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use crate::command::{self, CommandLine, CommandOptions};
-use crate::process::Group;
 use crate::tool::typed;
 use crate::{FULL_BYTES_MAX, Tool, ToolContext, ToolOutput, head_and_tail, schema_of};
 use output::Captured;
@@ -66,11 +65,13 @@ fn timeout_ms_default() -> u64 {
 /// them is longer; `full_output` is then the id by which `read_output` reads the whole text, and null otherwise.
 ///
 /// The command is a process group of its own. The whole group is killed when its time is up, when the call is called
-/// off or dropped, and when the command itself has ended: nothing it started stays behind. What leaves the group on
-/// purpose (`setsid`) is not found; what runs when this process is killed by force runs on.
+/// off or dropped, and when the command itself has ended: nothing it started stays behind.
 ///
-/// No path check confines a command: it can do what the user can who runs this process, as far as
-/// [`crate::Isolation`] does not keep it. Only its folder is checked.
+/// [`crate::Isolation`] says what the system keeps a command from, where it can. What is not isolated can do what the
+/// user can who runs this process: what leaves the group on purpose (`setsid`) is not found then, and what runs when this
+/// process is killed by force runs on.
+///
+/// An isolated command that a signal ends has the exit code 128 and the number of the signal, as in a shell.
 /// It is `at_most_once`.
 pub fn run_command(options: CommandOptions) -> Tool {
     let options = Arc::new(options);
@@ -94,8 +95,7 @@ pub fn run_command(options: CommandOptions) -> Tool {
 
 async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<ToolOutput, ExecutionError> {
     let folder = command::folder(&args.folder, &cx).await?;
-    let mut child = command::spawn(options, &args.command, folder, &[], &cx.workspace).await?;
-    let mut group = Group::of(&child)?;
+    let (mut child, mut group) = command::spawn(options, &args.command, folder, &[], &cx.workspace).await?;
 
     let limit = match cx.timeout {
         Some(whole) => Duration::from_millis(args.timeout_ms).min(whole.saturating_sub(MARGIN)),
@@ -125,6 +125,7 @@ async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<To
         }
         // The leader has not been waited for yet, so its number still means this group and no other.
         group.kill();
+        group.gone().await;
         if !is_read {
             let _ = timeout(DRAIN, &mut reading).await;
         }

@@ -1,198 +1,171 @@
 //! What the system itself keeps commands from.
 
 #[cfg(target_os = "linux")]
-mod linux;
+mod bubblewrap;
+#[cfg(target_os = "linux")]
+mod placeholder;
 
+#[cfg(target_os = "linux")]
+pub(crate) use bubblewrap::Sandbox;
+
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use tokio::process::{Child, Command};
 
 use crate::Workspace;
+use crate::process::Group;
 
-/// What commands, and all they start, are kept from by the system.
+/// What commands and MCP servers, and all they start, are kept from by the system.
 ///
-/// On Linux the kernel does it: a filter of system calls (seccomp) for the network, Landlock for files. Both are put
-/// on before the command begins and cannot be taken off. Elsewhere there is nothing of the kind here; see
-/// [`WhenMissing`].
+/// On Linux [bubblewrap](https://github.com/containers/bubblewrap) does it, with namespaces of users, mounts, processes
+/// and networks. An isolated program
+/// - writes in the workspace, in `writable` and in a `/tmp` of its own, which is empty when it starts. Everything else
+///   is mounted read-only: no write, and no change of modes, owners, times or attributes;
+/// - does not see what is [reserved](crate::Reserved), wherever that lies, and nothing in the `/run`, `/tmp` and
+///   `/var/tmp` of the system, where sockets of other programs are;
+/// - sees no process but its own, and cannot signal others;
+/// - has no network unless `network` is set;
+/// - ends with all it started when its call ends, and when this process ends, in whatever way.
 ///
-/// What this does not hold in: how much memory, time on the processor and space in the workspace a command takes, and
-/// what it **reads**: the files that this process may read, it may.
-///
-/// The system can open a folder to commands and cannot take a part of it out again. So no command runs, where it is to
-/// write in the workspace only, in a workspace with a [reserved](crate::Reserved) place in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What this does not keep a program from: **reading** the files that this user may read; connecting to a socket that
+/// another program makes after the start, outside these folders; filling the disk of the workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Isolation {
-    /// Whether commands run without network: they can open no socket of any kind, local ones included, so that they
-    /// reach no service of this machine either. Pairs of sockets between a command and what it starts remain.
-    pub without_network: bool,
-    /// Whether commands can write only in the workspace, in `writable` and to a few devices such as `/dev/null`.
-    pub write_in_workspace_only: bool,
-    /// Files and folders outside the workspace that may be written all the same. The system's folder for temporary
-    /// files unless set, because compilers do not work without it.
-    pub writable: Vec<PathBuf>,
-    /// What to do where the system cannot do it.
-    pub when_missing: WhenMissing,
-}
-
-/// What to do when the system cannot keep a command from what it should be kept from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WhenMissing {
-    /// Refuse to run it.
-    #[default]
-    Refuse,
-    /// Run it, and say in the tool's description and in the log that it is not held in.
-    Run,
-}
-
-/// What this system can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Support {
-    /// It can keep commands from the network.
+    /// Whether to isolate at all.
+    pub mode: IsolationMode,
+    /// Whether there is a network: that of this machine, services on it included. Not unless set.
     pub network: bool,
-    /// It can keep commands from writing outside the workspace.
-    pub files: bool,
+    /// Files and folders outside the workspace that may be written, such as the cache of a package manager. What starts
+    /// with `~/` is in the home of this user. One that does not exist is passed over.
+    pub writable: Vec<PathBuf>,
+    /// What one program may use.
+    pub limits: CommandLimits,
 }
 
-impl Default for Isolation {
+/// Whether commands are isolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IsolationMode {
+    /// Where the system can do it. Elsewhere commands run without, see [`Isolation::fault`].
+    #[default]
+    WhenPossible,
+    /// Always: a command that cannot be isolated is not run.
+    Required,
+    /// Never.
+    Off,
+}
+
+/// What an isolated program may use. The system holds each process to it, and gives the limits to all that it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// The seconds of processor time of one process. 86 400 unless set.
+    pub cpu_s_max: u64,
+    /// The bytes of memory that one process may write to (`RLIMIT_DATA`). 4 GiB unless set.
+    pub memory_bytes_max: u64,
+    /// How many processes and threads one program may have at once (`RLIMIT_NPROC`). 1024 unless set. The system does
+    /// not hold root to it, and before Linux 5.14 it is not set.
+    pub processes_max: u64,
+}
+
+impl Default for CommandLimits {
     fn default() -> Self {
-        Self {
-            without_network: false,
-            write_in_workspace_only: false,
-            writable: vec![std::env::temp_dir()],
-            when_missing: WhenMissing::default(),
-        }
-    }
-}
-
-impl Support {
-    /// Tries it, once in the life of the process, on a thread that ends with the trial.
-    pub fn of_this_system() -> Self {
-        static SUPPORT: OnceLock<Support> = OnceLock::new();
-        *SUPPORT.get_or_init(|| {
-            let tried = |isolation: Isolation| {
-                let trial = std::thread::spawn(move || confine(&isolation, Path::new("/")));
-                matches!(trial.join(), Ok(Ok(())))
-            };
-            Support {
-                network: tried(Isolation { without_network: true, ..Isolation::default() }),
-                files: tried(Isolation { write_in_workspace_only: true, ..Isolation::default() }),
-            }
-        })
+        Self { cpu_s_max: 24 * 60 * 60, memory_bytes_max: 4 << 30, processes_max: 1024 }
     }
 }
 
 impl Isolation {
-    pub(super) fn is_wanted(&self) -> bool {
-        self.without_network || self.write_in_workspace_only
+    /// No isolation.
+    pub fn off() -> Self {
+        Self { mode: IsolationMode::Off, ..Self::default() }
     }
 
-    /// What is wanted and cannot be had here, in words.
-    fn missing(&self) -> Option<&'static str> {
-        if !self.is_wanted() {
-            return None;
-        }
-        let support = Support::of_this_system();
-        let no_network = self.without_network && !support.network;
-        let no_files = self.write_in_workspace_only && !support.files;
-        match (no_network, no_files) {
-            (true, true) => Some("kept from the network or from writing outside the workspace"),
-            (true, false) => Some("kept from the network"),
-            (false, true) => Some("kept from writing outside the workspace"),
-            (false, false) => None,
-        }
+    /// Why this system cannot isolate commands; none when it can. Tries it, once in the life of the process, for at
+    /// most ten seconds.
+    pub fn fault() -> Option<&'static str> {
+        #[cfg(target_os = "linux")]
+        return bubblewrap::found().as_ref().err().map(String::as_str);
+        #[cfg(not(target_os = "linux"))]
+        return Some("bubblewrap runs on Linux only");
+    }
+
+    /// Whether commands are isolated here.
+    pub fn holds(&self) -> bool {
+        self.mode != IsolationMode::Off && Self::fault().is_none()
     }
 
     /// What holds, for the description of a tool.
-    pub(super) fn described(&self) -> String {
-        let mut text = String::new();
-        let support = Support::of_this_system;
-        if self.without_network && support().network {
-            text.push_str(" Commands have no network.");
+    pub(crate) fn described(&self) -> String {
+        match (self.holds(), self.mode) {
+            (true, _) => format!(
+                " Commands can write only in the workspace{} and in /tmp, which is empty at the start of each{}.",
+                if self.writable.is_empty() { "" } else { ", in some folders more" },
+                if self.network { "" } else { ", and have no network" }
+            ),
+            (false, IsolationMode::Required) => {
+                " Commands must be isolated here, and cannot be, so none runs.".to_owned()
+            }
+            (false, _) => String::new(),
         }
-        if self.write_in_workspace_only && support().files {
-            text.push_str(" Commands can write only in the workspace and in the folder for temporary files.");
-        }
-        if let Some(missing) = self.missing() {
-            text.push_str(&match self.when_missing {
-                WhenMissing::Refuse => format!(" This system cannot have commands {missing}, so none can be run."),
-                WhenMissing::Run => format!(" This system cannot have commands {missing}; take care."),
-            });
-        }
-        text
     }
 
-    /// Starts a process that is held in. What holds it is put on a thread of its own, which the process inherits, so
-    /// that nothing runs between fork and exec.
-    pub(super) async fn spawn(
+    /// Starts a program as the leader of a process group of its own, isolated as far as the mode says.
+    ///
+    /// # Errors
+    /// When it must be isolated and cannot be, when a reserved place cannot be kept from it, and when it cannot be
+    /// started.
+    pub(crate) async fn spawn(
         &self,
-        mut process: Command,
-        workspace: &Workspace,
-    ) -> Result<io::Result<Child>, ExecutionError> {
-        let mut wanted = self.clone();
-        if let Some(place) = workspace.reserved_inside().filter(|_| self.write_in_workspace_only) {
-            return Err(ExecutionError::new(
-                ErrorKind::Configuration,
-                format!(
-                    "nothing was run: `{place}` in the workspace is not for tools, and a command that may write in the \
-                     workspace could write there; a person has to put one of them elsewhere"
-                ),
-            ));
-        }
-        if let Some(missing) = self.missing() {
-            if self.when_missing == WhenMissing::Refuse {
-                return Err(ExecutionError::new(
-                    ErrorKind::Configuration,
-                    format!("nothing was run: this system cannot have commands {missing}, and it must"),
-                ));
+        launch: Launch,
+        workspace: &Arc<Workspace>,
+    ) -> Result<(Child, Group), ExecutionError> {
+        let refused = |why: String| ExecutionError::new(ErrorKind::Configuration, format!("nothing was run: {why}"));
+        match (self.mode, Self::fault()) {
+            (IsolationMode::Required, Some(fault)) => {
+                return Err(refused(format!("commands must be isolated, and this system cannot: {fault}")));
             }
-            tracing::warn!("this system cannot have commands {missing}; one runs without");
-            let support = Support::of_this_system();
-            wanted.without_network &= support.network;
-            wanted.write_in_workspace_only &= support.files;
+            #[cfg(target_os = "linux")]
+            (IsolationMode::Required | IsolationMode::WhenPossible, None) => {
+                return bubblewrap::spawn(self, launch, workspace).await.map_err(refused);
+            }
+            _ => {}
         }
-        let workspace = workspace.root().to_owned();
-        let runtime = tokio::runtime::Handle::current();
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let thread = std::thread::Builder::new().name("rethread-spawn".to_owned()).spawn(move || {
-            let _runtime = runtime.enter();
-            let spawned = confine(&wanted, &workspace).map(|()| process.spawn());
-            // Nobody waits any more: the child is dropped, and killed with that.
-            let _ = tell.send(spawned);
-        });
-        let failed = |error: String| {
-            ExecutionError::new(
-                ErrorKind::Failed,
-                format!("nothing was run: the command could not be held in: {error}"),
-            )
-        };
-        thread.map_err(|error| failed(error.to_string()))?;
-        match told.await {
-            Ok(spawned) => spawned.map_err(failed),
-            Err(_) => Err(failed("the thread that should start it ended".to_owned())),
-        }
+        let program = launch.program.to_string_lossy().into_owned();
+        let child = launch.start().map_err(|error| {
+            ExecutionError::new(ErrorKind::Failed, format!("`{program}` cannot be started: {error}"))
+        })?;
+        let group = Group::of(&child)?;
+        Ok((child, group))
     }
 }
 
-/// Holds in this thread, and all that it starts, for ever.
-fn confine(isolation: &Isolation, workspace: &Path) -> Result<(), String> {
-    #[cfg(target_os = "linux")]
-    {
-        // Files first: the filter of system calls might be in the way.
-        if isolation.write_in_workspace_only {
-            linux::write_only_in(std::iter::once(workspace).chain(isolation.writable.iter().map(PathBuf::as_path)))?;
-        }
-        if isolation.without_network {
-            linux::without_network()?;
-        }
-        Ok(())
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = (isolation, workspace);
-        Err("there is no way on this system".to_owned())
+/// A program that is to be started, without more of this process' environment than is given.
+pub(crate) struct Launch {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) folder: PathBuf,
+    /// Whether its input is a pipe. Without, it has none.
+    pub(crate) has_input: bool,
+}
+
+impl Launch {
+    /// Starts it as the leader of a process group of its own, with piped output.
+    fn start(self) -> io::Result<Child> {
+        Command::new(self.program)
+            .args(self.arguments)
+            .env_clear()
+            .envs(self.environment)
+            .current_dir(self.folder)
+            .stdin(if self.has_input { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
     }
 }
 

@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 
 use expand::expand;
 
+use crate::Isolation;
+
 /// The bytes of a file.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// How many servers a file may have.
@@ -20,7 +22,7 @@ const N_SERVERS_MAX: usize = 100;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Keys of a server, with their other names.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "command",
     "args",
     "env",
@@ -49,7 +51,10 @@ const KEYS: [&str; 28] = [
     "idempotencyArgument",
     "idempotency_argument",
     "approval",
+    "isolation",
 ];
+/// Keys of `isolation`.
+const ISOLATION_KEYS: [&str; 2] = ["network", "writable"];
 /// Keys of a server that say something to other programs, and nothing here.
 const PASSED_OVER: [&str; 9] = [
     "description",
@@ -98,6 +103,8 @@ pub struct McpServerConfig {
     pub idempotency_argument: BTreeMap<String, String>,
     /// Tools whose calls a person approves, by the server's own names; `*` is all.
     pub approval: Vec<String>,
+    /// What the system keeps its process from. As for commands, with the network, unless set.
+    pub isolation: Isolation,
     /// Values that must not be seen in errors.
     pub(super) secrets: Vec<String>,
 }
@@ -205,6 +212,7 @@ fn server(
         recovery: BTreeMap::new(),
         idempotency_argument: BTreeMap::new(),
         approval: Vec::new(),
+        isolation: Isolation { network: true, ..Isolation::default() },
         secrets: Vec::new(),
     };
     let Value::Object(map) = value else {
@@ -228,6 +236,7 @@ fn server(
         .flat_map(|key| keys.by_tool::<String>(key, "the name of an argument"))
         .collect();
     server.approval = keys.approval();
+    keys.isolation(&mut server.isolation);
     let transport = keys.transport();
     server.secrets = std::mem::take(&mut keys.secrets);
     server.transport = match keys.fault.take() {
@@ -315,6 +324,41 @@ impl Keys<'_> {
             _ => serde_json::from_value(value.clone()).ok(),
         };
         self.take("approval", "true, false or a list of tools", read).unwrap_or_default()
+    }
+
+    /// `false`, `true`, or an object with `network` and `writable`.
+    fn isolation(&mut self, isolation: &mut Isolation) {
+        let read = |value: &Value| match value {
+            Value::Bool(_) | Value::Object(_) => Some(value.clone()),
+            _ => None,
+        };
+        let Some(value) = self.take("isolation", "true, false or an object", read) else { return };
+        let Value::Object(mut map) = value else {
+            if value == Value::Bool(false) {
+                *isolation = Isolation::off();
+            }
+            return;
+        };
+        if let Some(unknown) = map.keys().find(|key| !ISOLATION_KEYS.contains(&key.as_str())) {
+            let meant = nearest(unknown, ISOLATION_KEYS).map(|meant| format!(" (did you mean `{meant}`?)"));
+            return self.fail(format!(
+                "unknown key `isolation.{unknown}`, expected `network` or `writable`{}",
+                meant.unwrap_or_default()
+            ));
+        }
+        match map.remove("network") {
+            None => {}
+            Some(Value::Bool(network)) => isolation.network = network,
+            Some(_) => self.fail("`isolation.network` must be true or false".to_owned()),
+        }
+        match map.remove("writable").map(serde_json::from_value::<Vec<String>>) {
+            None => {}
+            Some(Ok(folders)) => {
+                let folders = folders.iter().filter_map(|folder| self.expanded("isolation.writable", folder));
+                isolation.writable = folders.map(Into::into).collect();
+            }
+            Some(Err(_)) => self.fail("`isolation.writable` must be a list of texts".to_owned()),
+        }
     }
 
     fn text(&mut self, key: &str) -> Option<String> {

@@ -3,8 +3,6 @@
 mod lines;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,12 +17,13 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::{Child, ChildStderr};
 use tokio::time::timeout;
 
 use super::config::McpTransport;
 use super::handler::{Calls, Handler};
 use super::server::Server;
+use crate::command::Launch;
 use crate::process::{Group, environment};
 use lines::Limited;
 
@@ -80,22 +79,15 @@ impl Connection {
         env: &BTreeMap<String, String>,
         cwd: Option<&str>,
     ) -> Result<Self, String> {
-        let mut process = Command::new(command);
-        process
-            .args(args)
-            .env_clear()
-            .envs(environment::allowed(&[]))
-            .envs(env)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        if let Some(cwd) = cwd {
-            process.current_dir(Path::new(cwd));
-        }
-        let mut child = process.spawn().map_err(|error| format!("`{command}` cannot be started: {error}"))?;
-        let group = Group::of(&child).map_err(|error| error.message)?;
+        let mut environment = environment::allowed(&[]);
+        environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
+        let folder = cwd.map_or_else(std::env::current_dir, std::path::absolute);
+        let folder = folder.map_err(|error| format!("its folder cannot be found: {error}"))?;
+        let arguments = args.iter().map(Into::into).collect();
+        let launch = Launch { program: command.into(), arguments, environment, folder, has_input: true };
+        let isolation = &server.config.isolation;
+        let spawned = isolation.spawn(launch, &server.workspace).await;
+        let (mut child, group) = spawned.map_err(|error| error.message)?;
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err("the process has no standard streams".to_owned());
@@ -112,7 +104,14 @@ impl Connection {
                 let said = said.lock();
                 let said = String::from_utf8_lossy(&said);
                 let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {}", said.trim()) };
-                return Err(format!("{}{said}", in_words(&error)));
+                let advice = match isolation.holds() && !said.is_empty() {
+                    true => {
+                        "; it runs isolated: name folders that it writes in `isolation.writable`, or set `isolation` to \
+                             false"
+                    }
+                    false => "",
+                };
+                return Err(format!("{}{said}{advice}", in_words(&error)));
             }
         };
         Ok(Self::new(service, calls, Some(Process { group, child })))
@@ -189,6 +188,7 @@ impl Connection {
                 let _ = timeout(END, process.group.leader_ended()).await;
             }
             process.group.kill();
+            process.group.gone().await;
             let _ = process.child.wait().await;
         }
     }

@@ -20,7 +20,7 @@ use super::connection::{Connection, with_causes};
 use super::names;
 use crate::registry::WeakRegistry;
 use crate::schema::Arguments;
-use crate::{Registry, Tool};
+use crate::{Registry, Tool, Workspace};
 
 /// How many tools of one server are taken.
 const N_TOOLS_MAX: usize = 512;
@@ -64,6 +64,8 @@ impl From<McpError> for ExecutionError {
 
 pub(super) struct Server {
     pub(super) config: McpServerConfig,
+    /// Where it may write, if it is isolated.
+    pub(super) workspace: Arc<Workspace>,
     /// Weak, because the tools in it hold this.
     registry: WeakRegistry,
     /// Where connections live, whoever makes them.
@@ -91,9 +93,15 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub(super) fn new(config: McpServerConfig, registry: &Registry, runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(
+        config: McpServerConfig,
+        registry: &Registry,
+        workspace: &Arc<Workspace>,
+        runtime: Handle,
+    ) -> Arc<Self> {
         let server = Arc::new(Self {
             config,
+            workspace: Arc::clone(workspace),
             registry: registry.downgrade(),
             runtime,
             connection: tokio::sync::Mutex::new(None),

@@ -37,7 +37,7 @@ fn process(f: &Fixture, more: Value) -> Value {
 
 async fn rig_of(f: Fixture, servers: Value) -> Rig {
     let config = McpConfig::parse(&json!({ "mcpServers": servers }).to_string()).unwrap();
-    let (servers, reports) = McpServers::connect(config, &f.registry).await;
+    let (servers, reports) = McpServers::connect(config, &f.registry, &f.workspace).await;
     Rig { f, servers, reports }
 }
 
@@ -98,7 +98,7 @@ async fn one_bad_server_does_not_stop_the_rest() {
         f,
         json!({
             "good": good,
-            "none": { "command": "/no/such/program" },
+            "none": { "command": "/no/such/program", "isolation": false },
             "mute": { "command": "sleep", "args": ["1000"], "connect_timeout": 0.3 },
             "loud": { "command": "sh", "args": ["-c", "echo no luck >&2; exit 1"] },
             "liar": { "command": "sh", "args": ["-c", "while read x; do echo nonsense; done"], "connect_timeout": 1 },
@@ -192,7 +192,7 @@ async fn a_flood_of_progress_is_heard_in_part() {
 
 #[tokio::test]
 async fn a_server_that_stops_answering_is_replaced_when_nobody_else_waits_for_it() {
-    let r = rig(json!({})).await;
+    let r = rig(json!({ "isolation": false })).await;
     let cancel = CancellationToken::new();
     let cx = r.f.cx().cancel(cancel.clone());
     let stops = r.f.registry.call("s__stop", json!({ "id": r.f.path("id") }), cx);
@@ -309,7 +309,7 @@ async fn a_question_that_could_be_about_several_calls_is_asked_of_nobody() {
 async fn a_server_sees_no_secrets_and_ends_with_its_group() {
     let f = Fixture::new([]);
     let python = format!("sleep 1000 & echo $! > ids; exec python3 {} stdio", script().display());
-    let server = process(&f, json!({ "command": "sh", "args": ["-c", python], "cwd": f.path("") }));
+    let server = process(&f, json!({ "command": "sh", "args": ["-c", python], "cwd": f.path(""), "isolation": false }));
     let r = rig_of(f, json!({ "s": server })).await;
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
     let text = r.f.call("s__env", json!({})).await;
@@ -327,6 +327,38 @@ async fn a_server_sees_no_secrets_and_ends_with_its_group() {
         assert!(begun.elapsed() < Duration::from_secs(120), "it is still running");
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn mcp_server_is_isolated_unless_its_configuration_says_otherwise() {
+    if let Some(fault) = crate::Isolation::fault() {
+        return rethread_tests::needs::skipped(fault);
+    }
+    let elsewhere = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let made = elsewhere.path().join("made");
+    for (isolation, expected) in [
+        (json!(null), false),
+        (json!(true), false),
+        (json!({ "network": false }), false),
+        (json!({ "writable": [elsewhere.path()] }), true),
+        (json!(false), true),
+    ] {
+        let f = Fixture::new([]);
+        let line = format!("touch {}; touch here; exec python3 {} stdio", made.display(), script().display());
+        let more = json!({ "command": "sh", "args": ["-c", line], "cwd": f.path(""), "isolation": isolation });
+        let server = process(&f, more);
+        let r = rig_of(f, json!({ "s": server })).await;
+        assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5", "{isolation}: {:?}", r.reports);
+        assert!(r.f.path("here").exists());
+        assert_eq!(std::fs::remove_file(&made).is_ok(), expected, "{isolation}");
+        r.servers.shutdown().await;
+    }
+    // What it says of a folder that it cannot write comes with the setting.
+    let f = Fixture::new([]);
+    let line = format!("touch {} || exit 1", made.display());
+    let r = rig_of(f, json!({ "s": { "command": "sh", "args": ["-c", line] } })).await;
+    let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
+    assert!(error.contains("Read-only file system") && error.contains("`isolation.writable`"), "{error}");
 }
 
 /// Ends the server with the test.

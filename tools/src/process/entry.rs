@@ -125,6 +125,7 @@ impl Entry {
         }
         // The leader has not been waited for yet, so its number still means this group and no other.
         group.kill();
+        group.gone().await;
         let mark = self.record.mark.clone();
         let _ = tokio::task::spawn_blocking(move || system::kill_marked(MARK, &mark)).await;
         if !is_read {

@@ -7,7 +7,11 @@ use super::*;
 use crate::built_in::fixture::Fixture;
 
 fn open(folder: &Path) -> Processes {
-    let commands = CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() };
+    let commands = CommandOptions {
+        shell: Some("/bin/sh".into()),
+        isolation: crate::Isolation::off(),
+        ..CommandOptions::default()
+    };
     Processes::open(folder, commands, ProcessOptions::default()).unwrap()
 }
 

@@ -44,12 +44,12 @@ impl Reserved {
 
     /// What of it is in the folder `root`, which is without links. Blocks on the file system.
     pub(super) fn within(&self, root: &Path) -> Inside {
-        let places = self.places.iter().filter_map(|place| {
+        let inside = self.places.iter().filter_map(|place| {
             let place = without_links(place);
             // A workspace inside a reserved folder has none of it but itself.
             Some(lower(place.strip_prefix(root).ok()?))
         });
-        Inside { places: places.collect(), names: self.names.clone() }
+        Inside { places: inside.collect(), names: self.names.clone(), given: self.places.clone() }
     }
 }
 
@@ -58,6 +58,8 @@ impl Reserved {
 pub(crate) struct Inside {
     places: Vec<Vec<String>>,
     names: Vec<String>,
+    /// All places, also those elsewhere.
+    given: Vec<PathBuf>,
 }
 
 impl Inside {
@@ -71,9 +73,10 @@ impl Inside {
             || parts.iter().any(|part| self.names.contains(part))
     }
 
-    /// The first of its places, for whoever must not be let into the folder around it.
-    pub(crate) fn first(&self) -> Option<String> {
-        self.places.first().map(|parts| if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+    /// All places, wherever they lie, and those that the names have in the folder `root`.
+    #[cfg(target_os = "linux")]
+    pub(super) fn all(&self, root: &Path) -> Vec<PathBuf> {
+        self.given.iter().cloned().chain(self.names.iter().map(|name| root.join(name))).collect()
     }
 }
 
@@ -83,7 +86,7 @@ fn lower(path: &Path) -> Vec<String> {
 }
 
 /// The path with links followed as far as it exists.
-fn without_links(path: &Path) -> PathBuf {
+pub(crate) fn without_links(path: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for part in path.ancestors() {
         if let Ok(mut found) = part.canonicalize() {

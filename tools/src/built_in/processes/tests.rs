@@ -14,7 +14,7 @@ const STUBBORN: &str =
     "trap '' TERM INT HUP; sleep 1000 & echo $$ > ids; echo $! >> ids; while :; do wait; sleep 1; done";
 
 fn with_shell() -> CommandOptions {
-    CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() }
+    CommandOptions { shell: Some("/bin/sh".into()), isolation: crate::Isolation::off(), ..CommandOptions::default() }
 }
 
 fn fixture_with(options: ProcessOptions) -> (Fixture, Processes) {

@@ -9,7 +9,7 @@ use crate::built_in::fixture::Fixture;
 use crate::process::environment;
 
 fn with_shell() -> CommandOptions {
-    CommandOptions { shell: Some("/bin/sh".into()), ..CommandOptions::default() }
+    CommandOptions { shell: Some("/bin/sh".into()), isolation: crate::Isolation::off(), ..CommandOptions::default() }
 }
 
 fn fixture() -> Fixture {
@@ -253,11 +253,11 @@ async fn output_that_comes_fast_is_told_now_and_then() {
 async fn a_command_that_cannot_start_is_an_error() {
     let f = fixture();
     let text = run_it(&f, "a\0b").await;
-    assert!(text.starts_with("failed: the command was not started: /bin/sh: "), "{text}");
-    let options = CommandOptions { shell: Some("/no/such/shell".into()), ..CommandOptions::default() };
+    assert!(text.starts_with("failed: `/bin/sh` cannot be started: "), "{text}");
+    let options = CommandOptions { shell: Some("/no/such/shell".into()), ..with_shell() };
     let f = Fixture::new([run_command(options)]);
     let text = run_it(&f, "true").await;
-    assert!(text.starts_with("failed: the command was not started: /no/such/shell: "), "{text}");
+    assert!(text.starts_with("failed: `/no/such/shell` cannot be started: "), "{text}");
 }
 
 #[tokio::test]

@@ -65,6 +65,10 @@ fn a_server_with_a_fault_is_kept_with_it_and_the_others_stay() {
         (r#"{"url":"file:///etc/passwd"}"#, "`url` must begin with http"),
         (r#"{"command":"x","recovery":"never"}"#, "`recovery` must be"),
         (r#"{"command":"x","disabled":"yes"}"#, "`disabled` must be true or false"),
+        (r#"{"command":"x","isolation":"no"}"#, "`isolation` must be true, false or an object"),
+        (r#"{"command":"x","isolation":{"netwrk":true}}"#, "unknown key `isolation.netwrk`, expected `network` or"),
+        (r#"{"command":"x","isolation":{"network":1}}"#, "`isolation.network` must be true or false"),
+        (r#"{"command":"x","isolation":{"writable":"/x"}}"#, "`isolation.writable` must be a list of texts"),
     ];
     for (text, expected) in cases {
         let fault = only(text).transport.unwrap_err();
