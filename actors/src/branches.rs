@@ -59,7 +59,8 @@ impl Bases {
             return Ok(base.clone());
         }
         let (thread, seq) = key;
-        let state = load::as_recorded(&*inner.store, load::at(&*inner.store, thread, seq)?.state)?;
+        let fold = || load::as_recorded(&*inner.store, load::at(&*inner.store, thread, seq)?.state);
+        let state = inner.crashes.folding(thread, fold)?;
         let record = inner.store.read_stream(thread, seq..seq.next(), 1)?;
         let trace = record.first().map_or_else(|| thread.into(), |record| record.trace);
         let base = Arc::new(Base { key, state: Arc::new(state), trace });
@@ -86,7 +87,7 @@ fn find(inner: &Inner, run: &BranchRun) -> Result<Found, RuntimeError> {
     match inner.store.stream(run.child) {
         Ok(info) => match Status::from_code(info.tag.0) {
             Some(status) if status.is_ended() => {
-                let loaded = load::present(&*inner.store, run.child)?;
+                let loaded = inner.crashes.folding(run.child, || load::present(&*inner.store, run.child))?;
                 let outcome = loaded.state.branch_outcome().ok_or(RuntimeError::ActorStopped(run.child))?;
                 Ok(Found::Ended(Box::new(outcome), loaded.last_position))
             }
@@ -319,6 +320,7 @@ fn standing(inner: &Inner, owner: ThreadId, index: u32, child: ThreadId) -> Resu
     if status.is_some_and(Status::is_ended) {
         return Ok(Standing::NotOwned);
     }
-    let loaded = load::present_from(&*inner.store, owner, &inner.kept_states)?;
+    let fold = || load::present_from(&*inner.store, owner, &inner.kept_states);
+    let loaded = inner.crashes.folding(owner, fold)?;
     Ok(Standing::of(&loaded.state, index, child))
 }

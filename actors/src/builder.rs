@@ -15,6 +15,7 @@ use rethread_tools::{CommandOptions, ProcessOptions, Registry, Reserved, Skills,
 use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::crashes::Crashes;
 use crate::equipment::{Equipment, Plan};
 use crate::error::StartError;
 use crate::inner::{Inner, Parts, Slot};
@@ -52,6 +53,9 @@ pub struct Limits {
     pub passivate_after_ms: u64,
     /// How long a shutdown lets running calls end before they are left to recovery.
     pub shutdown_grace_ms: u64,
+    /// How often the process may end in one step of a thread before the thread ends as failed (`crashed_process`); 0 for
+    /// as often as it likes.
+    pub crashes_max: u32,
 }
 
 impl Default for Limits {
@@ -65,6 +69,7 @@ impl Default for Limits {
             unwritten_bytes_max: 256 << 20,
             passivate_after_ms: 10_000,
             shutdown_grace_ms: 2_000,
+            crashes_max: 3,
         }
     }
 }
@@ -398,10 +403,15 @@ impl RuntimeBuilder {
                 Arc::new(on_a_thread("rethread-open", open).await??)
             }
         };
+        let crashes = {
+            let (store, n_max) = (store.clone(), self.limits.crashes_max);
+            on_a_thread("rethread-open", move || Crashes::open(&store, n_max)).await??
+        };
         let watch = |monitor: &Arc<dyn Monitor>| Watching::begin(store.clone(), monitor.clone());
         let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
         let inner = Inner::new(Parts {
             store,
+            crashes,
             monitors,
             tools: self.tools,
             models: Models::new(self.profiles, self.clients),

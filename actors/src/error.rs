@@ -92,6 +92,17 @@ pub enum RuntimeError {
     /// The events of the thread do not follow from each other.
     #[error(transparent)]
     Fold(#[from] FoldError),
+    /// The process ended several times while the events of the thread were folded: it is not folded again.
+    #[error(
+        "thread {thread} is set aside: the process ended {n} times while its events were folded; delete it, or raise \
+         limits.crashes_max to have it tried again"
+    )]
+    SetAside {
+        /// The thread.
+        thread: ThreadId,
+        /// How often.
+        n: u32,
+    },
     /// Too much at once: try again in a moment.
     #[error("{what}: {n} at once, the limit is {n_max}")]
     Busy {

@@ -1,11 +1,14 @@
 //! A thread and its branches as a whole: at a moment, for a fork, for a delete.
 
+use std::sync::Arc;
+
 use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_events::thread::{Effect, Fan, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::{Store, StoreError, StreamInfo};
 
+use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::fork::fits;
 use crate::inner::Inner;
@@ -201,17 +204,18 @@ pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeE
 
 /// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
 /// have begun do. Blocks; costs a fold of each that runs.
-pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, RuntimeError> {
+pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, RuntimeError> {
+    let fold = || crashes.folding(info.thread, || load::present(store, info.thread));
     let Some(own) = Status::from_code(info.tag.0) else {
         // How far it is stands nowhere but in its events, where the log lost what it had noted of its threads.
         // One that cannot be folded either will not go on.
-        return Ok(load::present(store, info.thread).map_or(Status::Error, |loaded| loaded.state.status()));
+        return Ok(fold().map_or(Status::Error, |loaded| loaded.state.status()));
     };
     if own != Status::Running {
         return Ok(own);
     }
     // One that cannot be read is shown for what its last event says; reading it tells the rest.
-    let Ok(loaded) = load::present(store, info.thread) else { return Ok(own) };
+    let Ok(loaded) = fold() else { return Ok(own) };
     let Some(fan) = loaded.state.fan() else { return Ok(own) };
     if loaded.state.effects().iter().any(|effect| !matches!(effect, Effect::RunBranch(_))) {
         return Ok(own);
@@ -219,7 +223,7 @@ pub(crate) fn status(store: &dyn Store, info: &StreamInfo) -> Result<Status, Run
     let mut rest = None;
     for run in fan.running() {
         let branch = match store.stream(run.child) {
-            Ok(branch) => status(store, &branch)?,
+            Ok(branch) => status(store, crashes, &branch)?,
             Err(StoreError::NotFound { .. }) => return Ok(own),
             Err(error) => return Err(error.into()),
         };

@@ -1,11 +1,13 @@
 //! Retention: threads that ended long ago make room.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rethread_events::ids::{Seq, ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_store::{Store, StoreError};
 
+use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::family;
 use crate::runtime::Runtime;
@@ -60,8 +62,8 @@ impl Runtime {
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
-        let store = self.store().clone();
-        self.blocking(move || collect(&*store, &retention)).await?
+        let inner = self.inner().clone();
+        self.blocking(move || collect(&*inner.store, &inner.crashes, &retention)).await?
     }
 }
 
@@ -73,8 +75,8 @@ struct Run {
     heirs: BTreeSet<ThreadId>,
 }
 
-fn collect(store: &dyn Store, retention: &Retention) -> Result<Collected, RuntimeError> {
-    let runs = runs(store)?;
+fn collect(store: &dyn Store, crashes: &Arc<Crashes>, retention: &Retention) -> Result<Collected, RuntimeError> {
+    let runs = runs(store, crashes)?;
     let mut sizes = BTreeMap::new();
     let mut size = |id: ThreadId| -> Result<(u64, u64), RuntimeError> {
         if let Some(known) = sizes.get(&id) {
@@ -161,14 +163,14 @@ fn last_at(run: &Run) -> Time {
 }
 
 /// All threads with their branches, by the thread that is nobody's branch, which is the first of its members.
-fn runs(store: &dyn Store) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
+fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
     let (mut all, mut after) = (BTreeMap::new(), None);
     loop {
         let page = store.streams(after, &[], PAGE)?;
         let Some(last) = page.last() else { break };
         after = Some(last.thread);
         for info in &page {
-            all.insert(info.thread, summary(store, info, &|_| true)?);
+            all.insert(info.thread, summary(store, crashes, info, &|_| true)?);
         }
     }
     let run_of = |mut id: ThreadId| {

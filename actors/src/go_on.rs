@@ -3,9 +3,9 @@
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Fan;
-use rethread_store::Store;
 
 use crate::error::RuntimeError;
+use crate::inner::Inner;
 use crate::load;
 use crate::thread_handle::ThreadHandle;
 
@@ -18,8 +18,8 @@ impl ThreadHandle {
     /// `Rejected` when a thread has ended, or is not paused and no limits are given. Those that were told before the
     /// one that refused go on.
     pub async fn go_on(&self, raised: LimitRaised) -> Result<(), RuntimeError> {
-        let (store, id) = (self.runtime().store().clone(), self.id());
-        let mut told = self.runtime().blocking(move || paused(&*store, id)).await??;
+        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let mut told = self.runtime().blocking(move || paused(&inner, id)).await??;
         if told.is_empty() {
             told.push(id);
         }
@@ -36,10 +36,10 @@ impl ThreadHandle {
 }
 
 /// Which of a thread and the branches that run now are paused of themselves. Blocks.
-fn paused(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+fn paused(inner: &Inner, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
     let (mut found, mut todo) = (Vec::new(), vec![thread]);
     while let Some(member) = todo.pop() {
-        let state = match load::present(store, member) {
+        let state = match inner.crashes.folding(member, || load::present(&*inner.store, member)) {
             Ok(loaded) => loaded.state,
             // A branch that has not begun.
             Err(RuntimeError::NoThread(_)) if member != thread => continue,

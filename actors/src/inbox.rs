@@ -104,7 +104,10 @@ impl ThreadHandle {
     /// The questions of the thread that people can answer now, in the order in which they were asked for.
     pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
-        let open = move || Ok(open(&inner, &load::present(&*inner.store, id)?.state, Inner::now()));
+        let open = move || {
+            let loaded = inner.crashes.folding(id, || load::present(&*inner.store, id))?;
+            Ok(open(&inner, &loaded.state, Inner::now()))
+        };
         self.runtime().blocking(open).await?
     }
 }
@@ -117,7 +120,7 @@ impl ThreadHandle {
         let collect = move || {
             let (mut threads, mut found) = (vec![id], Vec::new());
             while let Some(thread) = threads.pop() {
-                let state = match load::present(&*inner.store, thread) {
+                let state = match inner.crashes.folding(thread, || load::present(&*inner.store, thread)) {
                     Ok(loaded) => loaded.state,
                     // A branch that is about to begin.
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,

@@ -25,6 +25,7 @@ use crate::activity::Activity;
 use crate::branches::Bases;
 use crate::builder::Limits;
 use crate::counting::{Counting, at_most};
+use crate::crashes::Crashes;
 use crate::definitions::Definitions;
 use crate::equipment::Equipment;
 use crate::error::RuntimeError;
@@ -70,6 +71,7 @@ pub(crate) struct Inner {
     pub(crate) bases: Bases,
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
+    pub(crate) crashes: Arc<Crashes>,
     pub(crate) imported: ImportedThreads,
     /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
     pub(crate) telling: TaskTracker,
@@ -111,6 +113,7 @@ pub(crate) struct Slot {
 /// What a runtime is made of, before its arbiters run.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) crashes: Arc<Crashes>,
     pub(crate) tools: Registry,
     pub(crate) models: Models,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
@@ -129,7 +132,7 @@ pub(crate) struct Parts {
 
 impl Inner {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone()));
+        let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone(), parts.crashes.clone()));
         Arc::new(Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
@@ -156,6 +159,7 @@ impl Inner {
             bases: Bases::default(),
             kept_states: KeptStates::default(),
             snapshots,
+            crashes: parts.crashes,
             imported: ImportedThreads::default(),
             telling: TaskTracker::new(),
             counters: Counters::default(),

@@ -32,6 +32,7 @@ mod branches;
 mod bring;
 mod builder;
 mod counting;
+mod crashes;
 mod definitions;
 mod equipment;
 mod error;

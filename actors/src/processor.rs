@@ -20,8 +20,9 @@ use rethread_events::thread::{Input, Processed, ProcessorRun, State, is_built_in
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::spans::{CallSpan, json_of};
-use crate::thread_actor::{Tell, ThreadActor};
+use crate::crashes::Step;
+use crate::spans::json_of;
+use crate::thread_actor::{Asked, Tell, ThreadActor};
 use crate::tool_executor::contained;
 
 /// The longest name of a context processor, in bytes.
@@ -77,8 +78,10 @@ impl Processors {
     }
 
     /// Runs one, until it is called off, and tells the thread what it made.
-    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>, span: CallSpan) {
+    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>, asked: Asked) {
         let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
+        let thread_id = cx.thread;
+        let Asked { span, crashes } = asked;
         span.asks(|| json_of(&cx.messages));
         let processor = self.0.get(&run.processor).cloned().ok_or_else(|| {
             let message = format!("there is no context processor `{}` in this runtime", run.processor);
@@ -86,11 +89,12 @@ impl Processors {
         });
         // A panic of the function itself is contained as one of its future is.
         let answer = async move { processor?(cx).await };
+        let step = Step::call(thread_id, call, format!("context processor `{}`, call {call}", run.processor));
         actix_rt::spawn(async move {
             let answer = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                answer = contained(answer).instrument(span.span()) => answer,
+                answer = crashes.polled(step, contained(answer).instrument(span.span())) => answer,
             };
             let answer = answer.unwrap_or_else(Err);
             span.ends(&answer, |processed| json_of(&processed.output));

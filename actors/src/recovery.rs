@@ -15,6 +15,8 @@ use crate::timers;
 const PAGE: usize = 256;
 /// How many threads are folded from the log at a time.
 pub(crate) const LOADS_MAX: usize = 128;
+/// How long a thread in whose step the process ended is alone with that step.
+const SUSPECT_ALONE: Duration = Duration::from_secs(10);
 /// How often to look whether there is room for more.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -25,9 +27,13 @@ pub(crate) fn open_tags() -> Vec<Tag> {
 
 /// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a
 /// person leaves a timer and goes again. One that stays holds up nobody behind it.
+///
+/// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
+/// that led to it, and not for those that happened to be in a step at the same time.
 pub(crate) async fn bring_back(inner: Arc<Inner>) {
     let tags = open_tags();
     let mut after: Option<ThreadId> = None;
+    let mut suspects = Vec::new();
     loop {
         if inner.is_shutting_down() {
             return;
@@ -45,24 +51,43 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             Err(_) => return,
         };
         for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
-            while inner.is_crowded() {
-                if inner.is_shutting_down() {
-                    return;
-                }
-                tokio::time::sleep(POLL).await;
-            }
-            let Ok(place) = inner.loads.clone().acquire_owned().await else { return };
-            match inner.bring_back(info.thread, place) {
-                Ok(()) => {}
-                Err(RuntimeError::ShuttingDown) => return,
-                Err(error) => tracing::error!(thread = %info.thread, %error, "the thread does not come back"),
+            if inner.crashes.is_suspect(info.thread) {
+                suspects.push(info.thread);
+            } else if !bring_one_back(&inner, info.thread).await {
+                return;
             }
         }
         if page.len() < PAGE {
-            return;
+            break;
         }
         after = page.last().map(|info| info.thread);
     }
+    for thread in suspects {
+        if !bring_one_back(&inner, thread).await {
+            return;
+        }
+        let until = tokio::time::Instant::now() + SUSPECT_ALONE;
+        while inner.crashes.is_suspect(thread) && inner.is_live(thread) && tokio::time::Instant::now() < until {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// Activates a thread as soon as there is room. False when the runtime shuts down.
+async fn bring_one_back(inner: &Arc<Inner>, thread: ThreadId) -> bool {
+    while inner.is_crowded() {
+        if inner.is_shutting_down() {
+            return false;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let Ok(place) = inner.loads.clone().acquire_owned().await else { return false };
+    match inner.bring_back(thread, place) {
+        Ok(()) => {}
+        Err(RuntimeError::ShuttingDown) => return false,
+        Err(error) => tracing::error!(%thread, %error, "the thread does not come back"),
+    }
+    true
 }
 
 /// Activates threads whose deadline has come.

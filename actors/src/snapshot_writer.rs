@@ -11,10 +11,12 @@ use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError};
 
+use crate::crashes::{Class, Crashes, Entered, Step};
 use crate::snapshots;
 
 pub(crate) struct SnapshotWriter {
     store: Arc<dyn Store>,
+    crashes: Arc<Crashes>,
     /// Not bounded: states of threads that live, or did a moment ago, and share their messages with them.
     waiting: Mutex<VecDeque<Task>>,
     /// Whoever has it does what waits.
@@ -27,8 +29,8 @@ enum Task {
 }
 
 impl SnapshotWriter {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, waiting: Mutex::default(), turn: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, crashes: Arc<Crashes>) -> Self {
+        Self { store, crashes, waiting: Mutex::default(), turn: Mutex::default() }
     }
 
     /// Writes the state after event `seq`, the last snapshot of the thread's own that was of use being at `last`: where
@@ -77,7 +79,15 @@ impl SnapshotWriter {
     fn perform(&self, task: Task) {
         match task {
             Task::Keep { state, seq, hash, last } => {
-                if let Err(error) = self.put(&state, seq, hash, last) {
+                let thread = state.thread();
+                if let Some(count) = self.crashes.at_limit(thread, Class::Snapshot) {
+                    tracing::debug!(%thread, error = %count.error(), "no snapshot is kept");
+                    return;
+                }
+                let under_way = self.crashes.enter(|| Step::snapshot(thread, seq));
+                let put = self.put(&state, seq, hash, last);
+                self.crashes.completed(under_way.and_then(Entered::over));
+                if let Err(error) = put {
                     tracing::warn!(thread = %state.thread(), %error, "no snapshot was kept");
                 }
             }

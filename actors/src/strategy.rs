@@ -18,8 +18,9 @@ use rethread_events::thread::{Input, State, StrategyRun, Turn, Work};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::spans::{CallSpan, json_of};
-use crate::thread_actor::{Tell, ThreadActor};
+use crate::crashes::Step;
+use crate::spans::json_of;
+use crate::thread_actor::{Asked, Tell, ThreadActor};
 use crate::tool_executor::contained;
 
 /// The longest name of a strategy, in bytes.
@@ -163,20 +164,22 @@ impl Strategies {
     }
 
     /// Asks one, until it is called off, and tells the thread what it decided.
-    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>, span: CallSpan) {
+    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>, asked: Asked) {
         let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
+        let Asked { span, crashes } = asked;
         let strategy = self.0.get(cx.name()).cloned().ok_or_else(|| {
             let message = format!("there is no strategy `{}` in this runtime", cx.name());
             ExecutionError::new(ErrorKind::Configuration, message)
                 .caused_by("register it with RuntimeBuilder::strategy, and fork the thread from before the node")
         });
         // A panic of the function itself is contained as one of its future is.
+        let step = Step::call(cx.thread, call, format!("strategy `{}`, call {call}", cx.name()));
         let decision = async move { strategy?.decide(cx).await };
         actix_rt::spawn(async move {
             let decision = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                decision = contained(decision).instrument(span.span()) => decision,
+                decision = crashes.polled(step, contained(decision).instrument(span.span())) => decision,
             };
             let decision = decision.unwrap_or_else(Err);
             span.ends(&decision, json_of);

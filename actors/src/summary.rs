@@ -1,5 +1,7 @@
 //! Threads in a list.
 
+use std::sync::Arc;
+
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::thread::Status;
@@ -7,6 +9,7 @@ use rethread_events::workflow::WorkflowRef;
 use rethread_store::{ForkPoint, Store, StoreError, StreamInfo, Tag};
 use serde_json::Value;
 
+use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::family;
 use crate::recorded::RecordedEvent;
@@ -89,7 +92,7 @@ impl Runtime {
                 let Some(last) = page.last() else { break };
                 after = Some(last.thread);
                 for info in page {
-                    let summary = summary(store, &info, &|thread| inner.works_on(thread))?;
+                    let summary = summary(store, &inner.crashes, &info, &|thread| inner.works_on(thread))?;
                     if is_one_of(summary.status, &filter.status) {
                         found.push(summary);
                     }
@@ -130,6 +133,7 @@ pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(
 /// Blocks.
 pub(crate) fn summary(
     store: &dyn Store,
+    crashes: &Arc<Crashes>,
     info: &StreamInfo,
     works_on: &dyn Fn(ThreadId) -> bool,
 ) -> Result<ThreadSummary, RuntimeError> {
@@ -157,7 +161,7 @@ pub(crate) fn summary(
         Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
         _ => None,
     };
-    let status = match family::status(store, info)? {
+    let status = match family::status(store, crashes, info)? {
         Status::Running if !works_on(info.thread) => {
             let first_own = info.fork_of.map_or(Seq(0), |point| point.seq.next());
             if info.last_seq == first_own { Status::Pending } else { Status::Interrupted }

@@ -23,7 +23,8 @@ use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::spans::Spans;
 
-pub(crate) use self::kept::Room;
+pub(crate) use self::kept::{Room, call_of};
+pub(crate) use self::perform::Asked;
 
 mod asking;
 mod branches;
@@ -52,6 +53,16 @@ pub(crate) enum Begin {
         trace: Option<TraceId>,
         reply: Reply,
     },
+}
+
+impl Begin {
+    /// The state that it begins from, where that is not nothing.
+    fn from(&self) -> Option<&State> {
+        match self {
+            Self::New { .. } => None,
+            Self::Fork { parent, .. } => Some(parent),
+        }
+    }
 }
 
 /// How an actor comes to its thread.

@@ -134,8 +134,9 @@ impl ThreadHandle {
         let mut status = loaded.state.status();
         if until == Until::AtRest && status == Status::Running && self.runtime.inner().observing {
             // Its branches do not go on either, and tell it nothing.
-            let (store, id) = (self.runtime.store().clone(), self.id);
-            status = self.runtime.blocking(move || family::status(&*store, &load::stream(&*store, id)?)).await??;
+            let (inner, id) = (self.runtime.inner().clone(), self.id);
+            let status_of = move || family::status(&*inner.store, &inner.crashes, &load::stream(&*inner.store, id)?);
+            status = self.runtime.blocking(status_of).await??;
         }
         // One whose time came while nobody ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
@@ -156,9 +157,11 @@ impl ThreadHandle {
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
         let (inner, id) = (self.runtime.inner().clone(), self.id);
         self.runtime
-            .blocking(move || match seq {
-                None => load::present_from(&*inner.store, id, &inner.kept_states),
-                Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
+            .blocking(move || {
+                inner.crashes.folding(id, || match seq {
+                    None => load::present_from(&*inner.store, id, &inner.kept_states),
+                    Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
+                })
             })
             .await?
     }
@@ -173,7 +176,7 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime.inner().clone(), self.id);
         let look = move || {
             let info = load::stream(&*inner.store, id)?;
-            summary(&*inner.store, &info, &|thread| inner.works_on(thread))
+            summary(&*inner.store, &inner.crashes, &info, &|thread| inner.works_on(thread))
         };
         self.runtime.blocking(look).await?
     }

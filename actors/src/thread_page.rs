@@ -1,9 +1,12 @@
 //! Lists of threads, page by page, the newest or the oldest first.
 
+use std::sync::Arc;
+
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_store::{Store, StreamInfo, Tag};
 
+use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
 use crate::summary::{PAGE, ThreadSummary, is_one_of, summary, tags};
@@ -63,7 +66,7 @@ impl Runtime {
     /// read of one or two events for each thread looked at.
     pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, RuntimeError> {
         let inner = self.inner().clone();
-        self.blocking(move || page(&*inner.store, &query, &|thread| inner.works_on(thread))).await?
+        self.blocking(move || page(&*inner.store, &inner.crashes, &query, &|thread| inner.works_on(thread))).await?
     }
 }
 
@@ -80,6 +83,7 @@ fn ms_of(id: ThreadId) -> u64 {
 
 fn page(
     store: &dyn Store,
+    crashes: &Arc<Crashes>,
     query: &ThreadQuery,
     works_on: &dyn Fn(ThreadId) -> bool,
 ) -> Result<ThreadPage, RuntimeError> {
@@ -94,7 +98,7 @@ fn page(
             }
             n_looked_at += 1;
             source.last = Some(info.thread);
-            let summary = summary(store, &info, works_on)?;
+            let summary = summary(store, crashes, &info, works_on)?;
             if fits(query, &summary) {
                 page.threads.push(summary);
             }

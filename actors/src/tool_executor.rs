@@ -15,6 +15,7 @@ use rethread_tools::{Progress, ToolContext};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::crashes::Step;
 use crate::inner::Inner;
 use crate::outputs::ThreadOutputs;
 use crate::permit_waits::PermitWaits;
@@ -55,11 +56,16 @@ impl Handler<CallTool> for ToolExecutor {
             let _open = inner.counters.tool_call();
             let began_at = Instant::now();
             let cx = context(&inner, &thread, id, &run, workspace.as_deref(), cancel.clone());
-            let cx = cx.map(|cx| cx.permits(waits, Duration::from_millis(inner.limits.call_wait_max_ms)));
+            let step = Step::tool(id, &run);
+            let work = Arc::new(inner.crashes.begins(step.clone()));
+            let cx = cx.map(|cx| {
+                cx.on_blocking_work(work).permits(waits, Duration::from_millis(inner.limits.call_wait_max_ms))
+            });
             let (begun, answer) = match cx {
                 Ok(cx) => {
                     let called = inner.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx.clone());
-                    let answer = contained(called).instrument(span.span()).await.unwrap_or_else(Err);
+                    let called = contained(called).instrument(span.span());
+                    let answer = inner.crashes.clone().polled(step, called).await.unwrap_or_else(Err);
                     (cx.has_begun(), answer)
                 }
                 Err(error) => (false, Err(error)),

@@ -64,6 +64,8 @@ pub enum ErrorKind {
     Configuration,
     /// A fault of this program.
     Internal,
+    /// The process ended several times in this step; it is not run again.
+    CrashedProcess,
 }
 
 impl ErrorKind {
@@ -81,7 +83,8 @@ impl ErrorKind {
             | Self::StreamInterrupted
             | Self::MalformedResponse
             | Self::Limit
-            | Self::Internal => true,
+            | Self::Internal
+            | Self::CrashedProcess => true,
             Self::InvalidArguments
             | Self::UnknownTool
             | Self::Failed

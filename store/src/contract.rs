@@ -1,5 +1,6 @@
 //! The one contract that every backend keeps.
 
+use std::fs::File;
 use std::ops::Range;
 
 use futures::future::BoxFuture;
@@ -191,6 +192,14 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the log takes appends now. The error is what an append would be refused with: `Moved` where the folder of
     /// the log is no longer at its path, `Closed`, or why it only reads.
     fn check_writable(&self) -> Result<(), StoreError>;
+
+    /// A file beside the log, made when it is not there, for what is to outlive the process and need not outlive the
+    /// machine. Handed out once, to whoever asks first, as long as the log is open. `None` where it was handed out, and
+    /// where the store keeps no files or only reads. A name has no separators of paths.
+    fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
+        let _ = name;
+        Ok(None)
+    }
 
     /// Writes what is still in memory to its final place and lets go of the files. Everything acknowledged is
     /// durable without it. Calls after it answer `Closed`.

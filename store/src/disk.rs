@@ -38,6 +38,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
@@ -107,6 +108,8 @@ pub struct SledStore {
     lock: Mutex<Option<Lock>>,
     /// What was wrong when it was opened and could be put right.
     mended: Vec<Damage>,
+    /// Whether the file of [`Store::side_file`] was handed out.
+    side_file_is_out: AtomicBool,
 }
 
 struct Threads {
@@ -184,6 +187,7 @@ impl SledStore {
             threads: Mutex::new(Some(threads)),
             lock: Mutex::new(None),
             mended: found.mended,
+            side_file_is_out: AtomicBool::new(false),
         })
     }
 
@@ -233,6 +237,7 @@ impl SledStore {
             threads: Mutex::new(None),
             lock: Mutex::new(Some(lock)),
             mended,
+            side_file_is_out: AtomicBool::new(false),
         })
     }
 

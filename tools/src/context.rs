@@ -1,5 +1,6 @@
 //! What a tool is given beside its arguments.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,9 +41,13 @@ pub struct ToolContext {
     /// How a tool asks a person in the middle of a call.
     pub ask: Option<Arc<dyn AskPerson>>,
     begun: Arc<AtomicBool>,
+    pub(crate) begin_work: Option<BeginWork>,
     pub(crate) permits: Option<PermitsOf>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
+
+/// Called when work begins; what it returns is dropped when the work ends.
+pub type BeginWork = Arc<dyn Fn() -> Box<dyn Any + Send> + Send + Sync>;
 
 /// How a call waits for a permit.
 #[derive(Clone)]
@@ -65,6 +70,7 @@ impl ToolContext {
             outputs: None,
             ask: None,
             begun: Arc::default(),
+            begin_work: None,
             permits: None,
             permit: None,
         }
@@ -131,6 +137,13 @@ impl ToolContext {
     #[must_use]
     pub fn permits(mut self, observer: Arc<dyn PermitObserver>, wait_max: Duration) -> Self {
         self.permits = Some(PermitsOf { observer, wait_max });
+        self
+    }
+
+    /// Sets who is notified of work that a tool does on a thread where it may block ([`crate::Tool::from_blocking_fn`]).
+    #[must_use]
+    pub fn on_blocking_work(mut self, begin: BeginWork) -> Self {
+        self.begin_work = Some(begin);
         self
     }
 

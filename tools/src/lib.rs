@@ -58,7 +58,7 @@ mod workspace;
 pub use ask::{AskPerson, Question, Reply};
 pub use built_in::{OutputPart, OutputStore};
 pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
-pub use context::ToolContext;
+pub use context::{BeginWork, ToolContext};
 pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
 pub use process::{ProcessInfo, ProcessOptions, Processes, ProcessesError};
 pub use progress::Progress;

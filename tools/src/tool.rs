@@ -101,7 +101,11 @@ impl Tool {
             let function = Arc::clone(&function);
             async move {
                 let arguments = typed::<A>(arguments)?;
-                blocking(move || function(arguments, cx).map(Into::into)).await
+                blocking(move || {
+                    let _under_way = cx.begin_work.clone().map(|begin| begin());
+                    function(arguments, cx).map(Into::into)
+                })
+                .await
             }
         })
     }

@@ -18,13 +18,15 @@ fn state(n: u8) -> State {
 /// For a log in which so many threads have begun.
 fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
     let store = MemoryStore::new();
-    for n in 1..=n_threads {
-        let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
-        let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None).unwrap()];
-        let append = Append { thread: thread(n), expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
-        block_on(store.append(append)).unwrap();
-    }
-    Arc::new(SnapshotWriter::new(Arc::new(store)))
+    (1..=n_threads).for_each(|n| begin(&store, n));
+    Arc::new(SnapshotWriter::new(Arc::new(store), Crashes::off()))
+}
+
+fn begin(store: &dyn Store, n: u8) {
+    let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
+    let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None).unwrap()];
+    let append = Append { thread: thread(n), expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
+    block_on(store.append(append)).unwrap();
 }
 
 /// Until all is done, however long that takes.
@@ -77,4 +79,30 @@ fn the_first_snapshot_of_a_thread_replaces_those_that_were_of_no_use() {
     keep(20_000, 0);
     assert_eq!(keep(30_000, 20_000), [20_000, 30_000]);
     assert_eq!(keep(25_000, 0), [25_000]);
+}
+
+fn life(folder: &std::path::Path, work: impl FnOnce(&Arc<dyn Store>, &Arc<Crashes>)) {
+    let options = rethread_store::Options::default();
+    let store: Arc<dyn Store> = Arc::new(rethread_store::SledStore::open(folder, options).unwrap());
+    let crashes = Crashes::open(&store, 3).unwrap();
+    work(&store, &crashes);
+    store.close().unwrap();
+}
+
+#[test]
+fn snapshot_whose_writing_ends_the_process_is_not_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    life(folder.path(), |store, _| (1..=2).for_each(|n| begin(&**store, n)));
+    for _ in 0..3 {
+        life(folder.path(), |_, crashes| std::mem::forget(crashes.enter(|| Step::snapshot(thread(1), Seq(3_000)))));
+    }
+    life(folder.path(), |store, crashes| {
+        let writer = Arc::new(SnapshotWriter::new(store.clone(), crashes.clone()));
+        actix_rt::System::new().block_on(async {
+            writer.keep(state(1), Seq(3_000), Hash::ZERO, Seq(0));
+            writer.keep(state(2), Seq(3_000), Hash::ZERO, Seq(0));
+        });
+        finish(&writer);
+        assert_eq!((kept(&writer, 1), kept(&writer, 2)), (vec![], vec![3_000]));
+    });
 }

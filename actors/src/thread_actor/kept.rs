@@ -136,7 +136,12 @@ impl Kept {
     }
 }
 
-/// The call that an input is about.
+/// The id of the call that an input is about.
+pub(crate) fn call_of(input: &Input) -> Option<CallId> {
+    key_of(input).map(|(call, _)| call)
+}
+
+/// The call that an input is about, and its attempt.
 pub(super) fn key_of(input: &Input) -> Option<Key> {
     match input {
         Input::By { input, .. } => key_of(input),
@@ -163,6 +168,7 @@ pub(super) fn key_of(input: &Input) -> Option<Key> {
         | Input::Raise(_)
         | Input::Cancel { .. }
         | Input::Abort { .. }
+        | Input::Crashed { .. }
         | Input::Checkpoint { .. }
         | Input::AddMessage(_)
         | Input::SetVariables(_) => None,
@@ -209,6 +215,7 @@ fn bytes_of(input: &Input) -> usize {
             | Input::Raise(_)
             | Input::Cancel { .. }
             | Input::Abort { .. }
+            | Input::Crashed { .. }
             | Input::Checkpoint { .. }
             | Input::AddMessage(_)
             | Input::SetVariables(_)

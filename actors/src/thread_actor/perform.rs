@@ -9,14 +9,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::Live;
 use super::{ThreadActor, question};
+use crate::crashes::Crashes;
 use crate::inner::Inner;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::permit_waits::PermitWaits;
 use crate::processor::ProcessorContext;
-use crate::spans::Spans;
+use crate::spans::{CallSpan, Spans};
 use crate::strategy::StrategyContext;
 use crate::tool_executor::CallTool;
+
+/// What goes with a question to code of the application.
+pub(crate) struct Asked {
+    pub(crate) span: CallSpan,
+    pub(crate) crashes: Arc<Crashes>,
+}
 
 /// Who begins it.
 pub(super) struct Begins<'a> {
@@ -41,6 +48,7 @@ impl Begins<'_> {
             return false;
         };
         let span = |kind, callee: &str| self.spans.call(key, kind, callee);
+        let asked = |kind, callee: &str| Asked { span: span(kind, callee), crashes: inner.crashes.clone() };
         match effect {
             Effect::CallModel(call) => {
                 let Some(request) = live.thread.state().model_request_of(call.call) else {
@@ -65,14 +73,14 @@ impl Begins<'_> {
                 let state = live.thread.state().clone();
                 let cx = InteractionContext::new(inner, run.node.clone(), state, cancel);
                 let request = InteractionRequest::new(inner, &cx.state, &ask);
-                question::put(request, cx, handler.clone(), thread, span("person", "handler"));
+                question::put(request, cx, handler.clone(), thread, asked("person", "handler"));
             }
             Effect::AskStrategy(run) => {
                 let Some(cx) = StrategyContext::new(live.thread.state().clone(), &run, cancel) else {
                     return false;
                 };
-                let span = span("strategy", cx.name());
-                inner.strategies.ask(&run, cx, thread, span);
+                let asked = asked("strategy", cx.name());
+                inner.strategies.ask(&run, cx, thread, asked);
             }
             Effect::RunProcessor(run) => {
                 let state = live.thread.state().clone();
@@ -81,7 +89,7 @@ impl Begins<'_> {
                 };
                 let (config, attempt, messages) = (run.config.clone(), run.attempt, state.processor_messages());
                 let cx = ProcessorContext { thread: id, node, config, messages, state, attempt, cancel };
-                inner.processors.run(&run, cx, thread, span("processor", &run.processor));
+                inner.processors.run(&run, cx, thread, asked("processor", &run.processor));
             }
         }
         true

@@ -9,10 +9,11 @@ use rethread_events::thread::Input;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
-use super::{Tell, ThreadActor};
+use super::{Asked, Tell, ThreadActor};
+use crate::crashes::Step;
 use crate::error::RuntimeError;
 use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
-use crate::spans::{CallSpan, json_of};
+use crate::spans::json_of;
 use crate::tool_executor::contained;
 
 /// Asks, until the call is called off, and tells the thread what the handler answered.
@@ -21,17 +22,19 @@ pub(super) fn put(
     cx: InteractionContext,
     handler: Arc<dyn UserInteractionHandler>,
     thread: Addr<ThreadActor>,
-    span: CallSpan,
+    asked: Asked,
 ) {
+    let Asked { span, crashes } = asked;
     span.asks(|| request.prompt.clone().unwrap_or_default());
     let (interaction, cancel) = (request.id, cx.cancel.clone());
+    let step = Step::call(cx.thread, interaction, format!("the handler of question {interaction}"));
     // A panic of the handler itself is contained as one of its future is.
     let answer = async move { handler.handle(request, cx).await };
     actix_rt::spawn(async move {
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            answer = contained(answer).instrument(span.span()) => answer,
+            answer = crashes.polled(step, contained(answer).instrument(span.span())) => answer,
         };
         let failed = |detail| ExecutionError::new(ErrorKind::Failed, detail);
         let answer = answer.and_then(|answer| answer.map_err(failed));

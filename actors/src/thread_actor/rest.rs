@@ -102,6 +102,7 @@ impl ThreadActor {
         let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
         if ended {
             self.inner.thread_ended(self.id);
+            self.inner.crashes.ended(self.id);
         }
         self.inner.outputs.forget(self.id);
         self.go(ctx);

@@ -7,7 +7,7 @@ use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Hash, Position, Seq};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
-use rethread_events::thread::{Input, NoWaits, StepError, Surroundings, Thread};
+use rethread_events::thread::{Fork, Input, NoWaits, StepError, Surroundings, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
@@ -16,6 +16,7 @@ use super::kept::{Kept, Waiting};
 use super::live::{Live, Mode};
 use super::step::Batch;
 use super::{Begin, ThreadActor};
+use crate::crashes::{Class, Entered, Step};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load::{self, Loaded};
@@ -28,14 +29,25 @@ impl ThreadActor {
             Begin::Fork { parent, .. } => parent.time_at(clock),
         };
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &NoWaits };
+        // A call that may be repeated may end the process before the log has the thread.
+        let at_limit = |class| self.inner.crashes.at_limit(self.id, class);
+        let crashed = at_limit(Class::Begin).or_else(|| at_limit(Class::Run)).map(|count| count.error());
+        let is_given_up = crashed.is_some();
+        let under_way = self.inner.crashes.enter(|| Step::begin(self.id, begin.from()));
         let (made, fork_of, trace, reply) = match begin {
             Begin::New { workflow, started, reply } => {
-                let made = Thread::begin(self.id, workflow, started, &around).map_err(RuntimeError::from);
+                let made = match crashed {
+                    Some(error) => Thread::begin_crashed(self.id, workflow, started, error, &around),
+                    None => Thread::begin(self.id, workflow, started, &around),
+                };
+                let made = made.map_err(RuntimeError::from);
                 (made, None, None, reply)
             }
             Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
                 self.spans.is_at(&parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
+                let answers = if crashed.is_some() { Vec::new() } else { answers };
+                let fork = Box::new(Fork { crashed, ..*fork });
                 let by = fork.by.clone();
                 let made = Thread::fork(self.id, &parent, *fork, workflow, &around).map_err(RuntimeError::from);
                 let made = made.and_then(|(thread, events)| {
@@ -46,6 +58,7 @@ impl ThreadActor {
                 (made, point, trace, reply)
             }
         };
+        let step = under_way.and_then(Entered::over).filter(|_| !is_given_up);
         let (thread, events) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -56,7 +69,7 @@ impl ThreadActor {
         let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
         let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
         self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
-        self.append(Batch { events, now, cause: None, fork_of, trace, reply: Some(reply), said: None }, ctx);
+        self.append(Batch { events, now, cause: None, fork_of, trace, reply: Some(reply), said: None, step }, ctx);
         self.pump(ctx);
     }
 
@@ -71,7 +84,7 @@ impl ThreadActor {
         let inner = self.inner.clone();
         let id = self.id;
         let loading = actix_rt::task::spawn_blocking(move || {
-            let loaded = load::present(&*inner.store, id)?;
+            let loaded = inner.crashes.folding(id, || load::present(&*inner.store, id))?;
             let workflow = inner.definitions.of(id, &loaded.state)?;
             Ok((loaded, workflow))
         });
@@ -103,19 +116,27 @@ impl ThreadActor {
         let around = Surroundings { now: clock, tools: &*self.inner, models: &*self.inner, permits: &kept.running };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
-        let recovered = if goes_on { thread.recover_but(|key| kept.knows(key), &around) } else { Ok(Vec::new()) };
+        // A thread that only looks is not run.
+        let crashed = self.inner.crashes.at_limit(self.id, Class::Run);
+        let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
+        let is_given_up = crashed.is_some();
+        let under_way = self.inner.crashes.enter(|| Step::machine(thread.state(), &Input::Recover));
+        let recovered = match crashed {
+            Some(error) => thread.note(Input::Crashed { error }, &around),
+            None if goes_on => thread.recover_but(|key| kept.knows(key), &around).map_err(StepError::from),
+            None => Ok(Vec::new()),
+        };
+        let step = under_way.and_then(Entered::over).filter(|_| !is_given_up);
         let Kept { running, asking, waiting, retry: _, halting } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
         self.mode = Mode::Live(Box::new(Live { running, asking, halting, ..live }));
         match recovered {
             Ok(events) if events.is_empty() => {}
             Ok(events) => {
-                self.append(
-                    Batch { events, now, cause: None, fork_of: None, trace: None, reply: None, said: None },
-                    ctx,
-                );
+                let (reply, said) = (None, None);
+                self.append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
             }
-            Err(error) => return self.fail(&RuntimeError::Fold(error), ctx),
+            Err(error) => return self.fail(&RuntimeError::of_step(self.id, error), ctx),
         }
         // Before anything is begun: what is at hand need not be asked for again.
         for told in waiting {

@@ -12,6 +12,7 @@ use super::branches::ForBranches;
 use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
 use super::{Reply, Tell, ThreadActor};
+use crate::crashes::{Entered, Step};
 use crate::error::RuntimeError;
 use crate::metrics::Tally;
 use crate::recorded::new_record;
@@ -25,6 +26,8 @@ pub(super) struct Batch {
     pub(super) trace: Option<TraceId>,
     pub(super) reply: Option<Reply>,
     pub(super) said: Option<Said>,
+    /// The step that led to it, which has completed when it is durable.
+    pub(super) step: Option<Step>,
 }
 
 impl ThreadActor {
@@ -73,7 +76,9 @@ impl ThreadActor {
         let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &live.running };
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
         let goes_on = !self.inner.observing && !live.halting;
+        let under_way = self.inner.crashes.enter(|| Step::machine(live.thread.state(), &input));
         let stepped = if goes_on { live.thread.step(input, &around) } else { live.thread.note(input, &around) };
+        let step = under_way.and_then(Entered::over);
         match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = reply {
@@ -84,7 +89,7 @@ impl ThreadActor {
             Ok(events) => {
                 // Work wants to hear only that what it said was rejected.
                 let reply = reply.filter(|_| !is_work);
-                self.append(Batch { events, now, cause, fork_of: None, trace: None, reply, said }, ctx);
+                self.append(Batch { events, now, cause, fork_of: None, trace: None, reply, said, step }, ctx);
             }
             Err(StepError::Rejected(rejected)) => {
                 if let Some(reply) = reply {
@@ -105,7 +110,7 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let Batch { events, now, cause, fork_of, trace, reply, said } = batch;
+        let Batch { events, now, cause, fork_of, trace, reply, said, step } = batch;
         live.stirred = true;
         self.inner.imported.goes_on(self.id, &self.inner.store);
         self.spans.follow(&events);
@@ -145,6 +150,7 @@ impl ThreadActor {
             Ok(_) if actor.life != life => actor.inner.counters.appended(&tally),
             Err(_) if actor.life != life => {}
             Ok(appended) => {
+                actor.inner.crashes.completed(step);
                 actor.inner.counters.appended(&tally);
                 // First: a thread that has ended leaves with what follows.
                 actor.branches_follow(follows, ctx);

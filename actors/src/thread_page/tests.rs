@@ -44,7 +44,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
 fn all(store: &dyn Store, query: &ThreadQuery) -> Vec<ThreadId> {
     let (mut found, mut query) = (Vec::new(), query.clone());
     loop {
-        let page = page(store, &query, &|_| true).unwrap();
+        let page = page(store, &Crashes::off(), &query, &|_| true).unwrap();
         assert!(page.threads.len() <= query.limit);
         found.extend(page.threads.iter().map(|thread| thread.thread_id));
         match page.next {
@@ -119,7 +119,7 @@ fn a_thread_that_nobody_works_on_is_pending_or_interrupted() {
     block_on(store.append(append)).unwrap();
     let statuses = |status: Vec<Status>, works_on: bool| {
         let query = ThreadQuery { status, oldest_first: true, limit: 100, ..ThreadQuery::default() };
-        let page = page(&store, &query, &|_| works_on).unwrap();
+        let page = page(&store, &Crashes::off(), &query, &|_| works_on).unwrap();
         page.threads.iter().map(|thread| thread.status).collect::<Vec<_>>()
     };
     let n = SECONDS.len() / 2;

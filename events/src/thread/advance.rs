@@ -188,7 +188,8 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
         | ErrorKind::Quota
         | ErrorKind::Expression
         | ErrorKind::Configuration
-        | ErrorKind::Internal => error.retryable,
+        | ErrorKind::Internal
+        | ErrorKind::CrashedProcess => error.retryable,
     }
 }
 

@@ -134,6 +134,10 @@ pub(super) fn decide(
             let why = because("the thread was aborted", reason.as_deref());
             Ok(close_thread(state, ExecutionError::new(ErrorKind::Cancelled, why), around.now))
         }
+        Input::Crashed { error } => {
+            still_running(state)?;
+            Ok(close_thread(state, error, around.now))
+        }
         Input::Checkpoint { label } => checkpoint(state, label),
         Input::AddMessage(message) => {
             still_running(state)?;

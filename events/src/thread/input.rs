@@ -182,6 +182,11 @@ pub enum Input {
         /// Why, for people.
         reason: Option<String>,
     },
+    /// End in this error: the process ended several times in a step of the thread. Nothing of that step is run.
+    Crashed {
+        /// Which step, and what to do.
+        error: ExecutionError,
+    },
     /// Name this moment.
     Checkpoint {
         /// The name.

@@ -47,6 +47,7 @@ use crate::bin::Ordered;
 use crate::event::{
     BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
 };
+use crate::fault::ExecutionError;
 use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::principal::Principal;
@@ -221,6 +222,8 @@ pub struct Fork {
     pub globals: Ordered<Json>,
     /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
     pub paused: Option<String>,
+    /// The error that it ends in before anything of it begins, where the process ended several times as it began.
+    pub crashed: Option<ExecutionError>,
     /// Who forks it; none where a fork node starts it.
     pub by: Option<Principal>,
 }
@@ -261,6 +264,21 @@ impl Thread {
         Ok((thread, events))
     }
 
+    /// As [`Thread::begin`], for a thread that ends in this error before anything of it runs.
+    pub fn begin_crashed(
+        id: ThreadId,
+        workflow: Arc<Workflow>,
+        started: ThreadStarted,
+        error: ExecutionError,
+        around: &Surroundings<'_>,
+    ) -> Result<(Self, Vec<Event>), FoldError> {
+        let mut thread = Self { state: State::new(id), workflow };
+        let mut events = thread.follow_only(vec![started.into()], around)?;
+        let closed = closing::close_thread(&thread.state, error, around.now);
+        events.extend(thread.follow_only(closed, around)?);
+        Ok((thread, events))
+    }
+
     /// The machine behind a state that was folded before, on the definition that the state names.
     pub fn resume(state: State, workflow: Arc<Workflow>) -> Self {
         Self { state, workflow }
@@ -278,7 +296,7 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { mut changes, branch, branches, globals, paused, by } = fork;
+        let Fork { mut changes, branch, branches, globals, paused, crashed, by } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
@@ -288,6 +306,11 @@ impl Thread {
         thread.state.rename(id);
         let around = &thread.state.around_at(around);
         let mut events = thread.follow_only(std::iter::once(forked.into()).chain(paused).collect(), around)?;
+        if let Some(error) = crashed {
+            let closed = closing::close_thread(&thread.state, error, around.now);
+            events.extend(thread.follow_only(closed, around)?);
+            return Ok((thread, events));
+        }
         let recovered = closing::recover(&thread.state, around);
         events.extend(thread.follow(recovered, around)?);
         Ok((thread, events))

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::decide::decide;
 use super::{Input, NoWaits, State, Surroundings, Thread, bounds, is_built_in_processor};
 use crate::event::{Event, OperationType};
+use crate::fault::ErrorKind;
 use crate::ids::{Seq, ThreadId, Time};
 use crate::workflow::Workflow;
 use recorded::Recorded;
@@ -72,6 +73,7 @@ impl Rerun {
             machine: Thread::resume(self.base, self.workflow),
             same_definition,
             behind: None,
+            crashed_from: usize::MAX,
             done: 0,
             n_decided: 0,
         };
@@ -80,6 +82,7 @@ impl Rerun {
             usize::try_from((last.0 + 1).saturating_sub(first.0)).unwrap_or(usize::MAX).min(self.events.len())
         });
         let mut diverged = None;
+        again.crashed_from = crashed_from(&self.events);
         while again.done < n {
             if let Err(divergence) = again.next(&self.events) {
                 diverged = Some(*divergence);
@@ -95,12 +98,26 @@ impl Rerun {
     }
 }
 
+/// From where on events may end the thread because the process ended in one of its steps: they are of one time. None where
+/// it did not end so.
+fn crashed_from(events: &[(Time, Event)]) -> usize {
+    match events.last() {
+        Some((at, Event::ThreadFailed(failed))) if failed.error.kind == ErrorKind::CrashedProcess => {
+            events.len() - events.iter().rev().take_while(|(other, _)| other == at).count()
+        }
+        _ => usize::MAX,
+    }
+}
+
 struct Again<'a> {
     recorded: Recorded<'a>,
     machine: Thread,
     same_definition: bool,
     /// What the machine puts right behind its last event.
     behind: Option<Event>,
+    /// From here on it is asked first whether the rest is that end: what the machine owes then is the step in which the
+    /// process ended.
+    crashed_from: usize,
     done: usize,
     n_decided: u64,
 }
@@ -122,7 +139,13 @@ impl Again<'_> {
             return self.take(*at, event, &now.into(), true);
         }
         self.recorded.go_to(self.done, self.machine.state());
-        let owed = self.owed(*at);
+        if self.done >= self.crashed_from
+            && let Some(n) = self.closed_from_outside(events).filter(|n| self.done + n == events.len())
+        {
+            return self.close(n, events);
+        }
+        // What a fork inherits may owe the very step in which the process ended.
+        let owed = if matches!(event, Event::ThreadForked(_)) { None } else { self.owed(*at) };
         if owed.as_ref().is_some_and(|owed| is_same(owed, event)) {
             self.take(*at, event, event, true)?;
             if let Event::BudgetExceeded(exceeded) = event {
@@ -131,15 +154,20 @@ impl Again<'_> {
             return Ok(());
         }
         if let Some(n) = self.closed_from_outside(events) {
-            for (at, event) in &events[self.done..self.done + n] {
-                self.take(*at, event, event, true)?;
-            }
-            return Ok(());
+            return self.close(n, events);
         }
         if self.comes_from_outside(event) {
             return self.take(*at, event, event, false);
         }
         Err(self.differs(event, owed))
+    }
+
+    /// Takes the next events, which are one decision.
+    fn close(&mut self, n: usize, events: &[(Time, Event)]) -> Result<(), Box<Divergence>> {
+        for (at, event) in &events[self.done..self.done + n] {
+            self.take(*at, event, event, true)?;
+        }
+        Ok(())
     }
 
     /// What the machine owes to itself at that time.
@@ -189,6 +217,9 @@ impl Again<'_> {
                     let reason = e.error.message.strip_prefix("the thread was aborted");
                     let reason = reason.map(|rest| rest.strip_prefix(": ").map(str::to_owned));
                     inputs.extend(reason.map(|reason| Input::Abort { reason }));
+                    if e.error.kind == ErrorKind::CrashedProcess {
+                        inputs.push(Input::Crashed { error: e.error.clone() });
+                    }
                     inputs.push(Input::Tick);
                 }
                 Event::NodeFailed(_) | Event::JoinCompleted(_) => inputs.push(Input::Tick),

@@ -102,6 +102,11 @@ impl Files {
         Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
     }
 
+    /// Opens a file that is no part of the log, created when it is not there.
+    pub(crate) fn side_file(&self, path: &Path) -> Result<File, StoreError> {
+        self.openat(path, OFlags::RDWR | OFlags::CREATE).map_err(|source| failed(path, source))
+    }
+
     /// Opens a file that is there, to be read.
     pub(crate) fn find(&self, path: &Path) -> io::Result<LogFile> {
         let file = self.openat(path, OFlags::RDONLY)?;

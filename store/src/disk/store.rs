@@ -1,7 +1,9 @@
 //! The contract of [`Store`], on the disk.
 
+use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -160,6 +162,13 @@ impl Store for SledStore {
     fn check_writable(&self) -> Result<(), StoreError> {
         self.queue.check_open()?;
         self.reader.packs.files().check_in_place()
+    }
+
+    fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
+        if self.open_reader()?.is_salvage || self.side_file_is_out.swap(true, Ordering::AcqRel) {
+            return Ok(None);
+        }
+        self.reader.packs.files().side_file(&self.dir.join(name)).map(Some)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -14,6 +14,8 @@ mod idempotency;
 mod messages;
 mod page;
 mod place;
+#[cfg(target_os = "linux")]
+mod poison;
 mod remote;
 mod reruns;
 mod security;

@@ -72,7 +72,12 @@ impl Place {
 
     pub(crate) fn at(scene: Scene, address: &str, options: &str) -> Self {
         let words = format!("serve --listen {address} {options}");
-        let mut server = Running::start(scene.command(words.split_whitespace()));
+        let server = Running::start(scene.command(words.split_whitespace()));
+        Self::of(scene, server)
+    }
+
+    /// A server that was just started.
+    pub(crate) fn of(scene: Scene, mut server: Running) -> Self {
         let line = server.wait_until_said("serving ");
         let url = line.trim().rsplit_once("http://").unwrap().1;
         let (address, token) = match url.split_once("/#token=") {

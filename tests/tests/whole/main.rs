@@ -30,6 +30,7 @@ mod page;
 mod panics;
 mod passivation;
 mod people;
+mod poison;
 mod principals;
 mod recovery;
 mod rerun;

@@ -54,6 +54,8 @@ enum Act {
     Resume,
     Cancel,
     Abort,
+    /// The process ended several times in a step.
+    GiveUp,
     Checkpoint {
         label: u8,
     },
@@ -96,7 +98,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (0..5_000_u64).prop_map(|ms| Act::Crash { ms }),
         2 => Just(Act::Pause),
         3 => Just(Act::Resume),
-        1 => prop_oneof![3 => Just(Act::Say), 1 => Just(Act::Cancel), 1 => Just(Act::Abort)],
+        1 => prop_oneof![3 => Just(Act::Say), 1 => Just(Act::Cancel), 1 => Just(Act::Abort), 1 => Just(Act::GiveUp)],
         1 => (0..3_u8).prop_map(|label| Act::Checkpoint { label }),
         2 => Just(Act::Say),
         1 => any::<i64>().prop_map(|value| Act::Set { value }),
@@ -290,6 +292,10 @@ impl Bench {
             Act::Resume => self.give(Input::Resume),
             Act::Cancel => self.give(Input::Cancel { reason: None }),
             Act::Abort => self.give(Input::Abort { reason: None }),
+            Act::GiveUp => {
+                let error = ExecutionError::new(ErrorKind::CrashedProcess, "the process ended 3 times in this step");
+                self.give(Input::Crashed { error })
+            }
             Act::Checkpoint { label } => {
                 let label = ["mark", "mark#2", "other"][usize::from(*label)].to_owned();
                 self.give(Input::Checkpoint { label });

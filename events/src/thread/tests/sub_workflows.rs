@@ -193,6 +193,28 @@ fn a_sub_workflow_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn a_thread_in_whose_step_the_process_ended_is_closed_and_runs_nothing_of_it() {
+    let mut bench = Bench::new(OUTER, "ann");
+    let error = ExecutionError::new(ErrorKind::CrashedProcess, "the process ended 3 times in this step");
+    bench.give(Input::Crashed { error });
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=greet attempt=1
+          2 SUB_WORKFLOW_STARTED node=greet workflow=inner {"tone":"kind","name":"ann","times":2}
+          3 NODE_STARTED node=ask attempt=1
+          4 LLM_EXECUTION_REQUEST node=ask
+          5 LLM_CALL_REQUESTED 1
+          6 LLM_CALL_FAILED call=5 crashed_process
+          7 LLM_EXECUTION_FAILED node=ask crashed_process
+          8 NODE_FAILED node=ask attempt=1 crashed_process
+          9 SUB_WORKFLOW_FAILED node=greet crashed_process
+         10 NODE_FAILED node=greet attempt=1 crashed_process
+         11 THREAD_FAILED node=ask crashed_process
+        => error, waits for nothing
+    "#]]);
+}
+
+#[test]
 fn a_sub_workflow_that_stops_in_the_middle_is_closed() {
     let mut bench = Bench::new(OUTER, "ann");
     bench.give(Input::Abort { reason: Some("enough".into()) });

@@ -1,0 +1,284 @@
+use std::path::Path;
+
+use futures::FutureExt as _;
+use rethread_events::ids::{CallId, Seq};
+use rethread_events::thread::Status;
+use rethread_store::{Options, SledStore};
+
+use super::*;
+use crate::{ForkRequest, Runtime, StartThread, UserInteractionHandler};
+
+fn thread(n: u8) -> ThreadId {
+    ThreadId::from_bytes([n; 16])
+}
+
+fn step(n: u8, what: &str) -> Step {
+    Step::new(thread(n), Class::Begin, what.into(), 7)
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// The log is opened, as a process with that limit does.
+fn life<T>(folder: &Path, n_max: u32, work: impl FnOnce(&Arc<dyn Store>, &Arc<Crashes>) -> T) -> T {
+    let store: Arc<dyn Store> = Arc::new(SledStore::open(folder, Options::default()).unwrap());
+    let crashes = Crashes::open(&store, n_max).unwrap();
+    let done = work(&store, &crashes);
+    store.close().unwrap();
+    done
+}
+
+/// A process ends in these steps: their slots stay taken.
+fn dies(folder: &Path, steps: &[Step]) {
+    life(folder, 3, |_, crashes| {
+        for step in steps {
+            std::mem::forget(crashes.enter(|| step.clone()).unwrap());
+        }
+    });
+}
+
+fn counted(folder: &Path) -> Vec<(String, u32)> {
+    life(folder, 3, |_, crashes| {
+        let counts = crashes.counts.lock();
+        let mut all: Vec<_> = counts.values().flatten().map(|count| (count.step.clone(), count.n)).collect();
+        all.sort_unstable();
+        all
+    })
+}
+
+#[test]
+fn register_names_what_is_under_way_and_nothing_else() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let open = || Register::open(file.reopen().unwrap()).unwrap();
+    let register = open().0.clear().unwrap();
+    let (one, two) = (step(1, "one"), step(2, &"ä".repeat(100)));
+    let over = register.enter(&register::slot(&one)).unwrap();
+    register.enter(&register::slot(&two)).unwrap();
+    register.leave(over);
+    assert_eq!(open().1, [two]);
+    assert_eq!(open().0.clear().map(|_| open().1).unwrap(), []);
+}
+
+#[test]
+fn slots_are_bounded_and_what_is_beyond_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    life(folder.path(), 3, |_, crashes| {
+        let all: Vec<_> = (0..=register::SLOTS).map(|_| crashes.enter(|| step(1, "one")).unwrap()).collect();
+        assert_eq!(all.iter().filter(|entered| entered.slot.is_none()).count(), 1);
+    });
+    assert_eq!(counted(folder.path()), [], "all of them are over");
+}
+
+#[test]
+fn any_bytes_are_read_as_a_register() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for n in 0..64_usize {
+        let mut bytes = b"rethread running 1\n".to_vec();
+        bytes.resize(128, 0);
+        bytes.extend((0..n * 40).map(|i| (i * 7 + n * 31) as u8 % 5));
+        std::fs::write(file.path(), &bytes).unwrap();
+        Register::open(file.reopen().unwrap()).unwrap().0.clear().unwrap();
+        assert_eq!(Register::open(file.reopen().unwrap()).unwrap().1, []);
+    }
+}
+
+#[test]
+fn deaths_in_a_step_are_counted_until_it_completes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_limit = |n_max| life(folder.path(), n_max, |_, crashes| crashes.at_limit(thread(1), Class::Begin));
+    for n in 1..=3 {
+        assert_eq!(at_limit(3), None);
+        dies(folder.path(), &[step(1, "one")]);
+        assert_eq!(counted(folder.path()), [("one".into(), n)]);
+    }
+    assert_eq!(at_limit(3).map(|count| count.n), Some(3));
+    assert_eq!((at_limit(4), at_limit(0)), (None, None));
+    life(folder.path(), 3, |_, crashes| crashes.completed(Some(step(1, "two"))));
+    assert_eq!(counted(folder.path()), [("one".into(), 3)]);
+    life(folder.path(), 3, |_, crashes| crashes.completed(Some(step(1, "one"))));
+    assert_eq!(counted(folder.path()), []);
+}
+
+#[test]
+fn a_death_in_another_step_begins_a_new_count() {
+    let folder = tempfile::tempdir().unwrap();
+    dies(folder.path(), &[step(1, "one"), step(1, "one"), step(2, "one")]);
+    assert_eq!(counted(folder.path()), [("one".into(), 1), ("one".into(), 1)]);
+    dies(folder.path(), &[step(1, "one"), step(1, "two"), step(2, "two")]);
+    assert_eq!(counted(folder.path()), [("one".into(), 2), ("two".into(), 1), ("two".into(), 1)]);
+    dies(folder.path(), &[step(1, "two")]);
+    assert_eq!(counted(folder.path()), [("two".into(), 1), ("two".into(), 2)]);
+}
+
+#[test]
+fn a_process_that_ends_between_steps_counts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    life(folder.path(), 3, |_, crashes| {
+        drop(crashes.enter(|| step(1, "one")));
+        // A future is in its step while it is polled, and not while it waits.
+        let mut waits = Box::pin(crashes.clone().polled(step(1, "two"), std::future::pending::<()>()));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        std::mem::forget(waits);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _entered = crashes.enter(|| step(1, "three"));
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(panicked.is_err());
+    });
+    assert_eq!(counted(folder.path()), []);
+}
+
+#[test]
+fn only_the_first_who_asks_gets_the_register() {
+    let folder = tempfile::tempdir().unwrap();
+    life(folder.path(), 3, |store, crashes| {
+        std::mem::forget(crashes.enter(|| step(1, "one")));
+        let other = Crashes::open(store, 3).unwrap();
+        assert!(other.enter(|| step(1, "two")).is_none(), "another runtime on the same open log counts nothing");
+    });
+    assert_eq!(counted(folder.path()), [("one".into(), 1)]);
+}
+
+/// Asks a person, who does not answer.
+const ASKS: &str = "
+version: '1'
+name: asks
+nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Well?', variables: [{variable_name: said, expression: '{{ input }}'}]}}]
+";
+
+async fn start(folder: &Path, n_max: u32) -> Runtime {
+    let builder = Runtime::builder().data_dir(folder).workspace(std::env::temp_dir()).arbiters(1);
+    builder.limits(|limits| limits.crashes_max = n_max).start().await.unwrap()
+}
+
+async fn ask(runtime: &Runtime, n: u8) {
+    let workflow = crate::parse_workflow(ASKS.as_bytes()).unwrap();
+    let asked = runtime.start(StartThread::new(workflow, "input").id(thread(n))).await.unwrap();
+    assert_eq!(asked.at_rest().await.unwrap().status, Status::Waiting);
+}
+
+#[test]
+fn thread_whose_fold_ends_the_process_is_set_aside_and_others_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        ask(&runtime, 2).await;
+        runtime.shutdown().await.unwrap();
+    });
+    let fold = Step::new(thread(1), Class::Fold, "the fold of its events".into(), 0);
+    for _ in 0..3 {
+        dies(folder, std::slice::from_ref(&fold));
+    }
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        let aside = runtime.thread(thread(1));
+        let is_set_aside = |error: RuntimeError| matches!(error, RuntimeError::SetAside { n: 3, .. });
+        assert!(is_set_aside(aside.state().await.unwrap_err()));
+        assert!(is_set_aside(aside.at_rest().await.unwrap_err()));
+        assert!(is_set_aside(aside.interactions().await.unwrap_err()));
+        let inbox = runtime.inbox().await.unwrap();
+        assert_eq!((inbox.open.len(), inbox.unreadable.len()), (1, 1));
+        assert_eq!(runtime.threads(Default::default()).await.unwrap().len(), 2);
+        assert_eq!(runtime.thread(thread(2)).at_rest().await.unwrap().status, Status::Waiting);
+        assert_eq!(runtime.store().verify().unwrap().faults, []);
+        runtime.shutdown().await.unwrap();
+        // The limit was raised: it is tried again, and the count is gone.
+        let runtime = start(folder, 4).await;
+        assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+        runtime.shutdown().await.unwrap();
+        let runtime = start(folder, 3).await;
+        assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn thread_that_ends_the_process_as_it_begins_begins_as_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        runtime.shutdown().await.unwrap();
+    });
+    for _ in 0..3 {
+        dies(folder, &[2, 3].map(|n| Step::begin(thread(n), None)));
+    }
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        let fork = ForkRequest { at: Some(Seq(2)), id: Some(thread(2)), ..ForkRequest::default() };
+        let fork = runtime.thread(thread(1)).fork(fork).await.unwrap();
+        let outcome = fork.outcome().await.unwrap();
+        assert_eq!(outcome.state.error().map(|error| error.kind), Some(ErrorKind::CrashedProcess));
+        assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+        let workflow = crate::parse_workflow(ASKS.as_bytes()).unwrap();
+        let new = runtime.start(StartThread::new(workflow, "input").id(thread(3))).await.unwrap();
+        let outcome = new.outcome().await.unwrap();
+        assert_eq!(outcome.state.error().map(|error| error.kind), Some(ErrorKind::CrashedProcess));
+        for thread in [fork, new] {
+            let again = thread.rerun(None).await.unwrap();
+            assert_eq!(again.diverged(), None, "the thread is run again without the step");
+        }
+        runtime.shutdown().await.unwrap();
+        assert_eq!(counted(folder).len(), 2, "a start that is repeated begins nothing");
+    });
+}
+
+/// Answers at once.
+struct Yes;
+
+impl UserInteractionHandler for Yes {
+    fn handle(
+        &self,
+        _request: crate::InteractionRequest,
+        _cx: crate::InteractionContext,
+    ) -> futures::future::BoxFuture<'static, Result<crate::Json, String>> {
+        async { Ok("yes".into()) }.boxed()
+    }
+}
+
+#[test]
+fn thread_that_was_in_a_step_by_chance_goes_on_and_is_counted_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        runtime.shutdown().await.unwrap();
+    });
+    let handler = Step::call(thread(1), CallId(Seq(2)), "the handler of question 2".into());
+    dies(folder, std::slice::from_ref(&handler));
+    dies(folder, &[handler]);
+    block_on(async {
+        let builder = Runtime::builder().data_dir(folder).workspace(std::env::temp_dir()).interaction_handler(Yes);
+        let runtime = builder.start().await.unwrap();
+        let outcome = runtime.thread(thread(1)).outcome().await.unwrap();
+        assert_eq!(outcome.status, Status::Completed);
+        runtime.shutdown().await.unwrap();
+    });
+    assert_eq!(counted(folder), []);
+}
+
+#[test]
+fn count_of_a_thread_that_is_deleted_goes_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        runtime.thread(thread(1)).cancel(None).await.unwrap();
+        runtime.shutdown().await.unwrap();
+    });
+    dies(folder, &[Step::snapshot(thread(1), Seq(4))]);
+    assert_eq!(counted(folder).len(), 1);
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        runtime.thread(thread(1)).delete().await.unwrap();
+        runtime.shutdown().await.unwrap();
+    });
+    assert_eq!(counted(folder), []);
+}
