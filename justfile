@@ -33,6 +33,11 @@ deny:
 fuzz seconds="3600":
     RETHREAD_FUZZ_SECONDS={{seconds}} RETHREAD_FUZZ_SEED=$(date +%s%N) cargo test --workspace mutated -- --test-threads 2
 
+# Steady load on a server for an hour, unless other minutes are given: memory, files and disk have to stay flat.
+soak minutes="60":
+    cargo build --release --bin rethread
+    python3 tests/soak.py target/release/rethread --minutes {{minutes}}
+
 # The figures in docs/PERFORMANCE.md.
 bench:
     cargo bench --workspace

@@ -117,6 +117,7 @@ pub struct RuntimeBuilder {
     recover: bool,
     observing: bool,
     salvage: bool,
+    deletes: bool,
     run_elsewhere: bool,
     principal: Principal,
     label: String,
@@ -149,6 +150,7 @@ impl RuntimeBuilder {
             recover: true,
             observing: false,
             salvage: false,
+            deletes: false,
             run_elsewhere: false,
             principal: Principal::default(),
             label: "an embedding program".into(),
@@ -352,6 +354,13 @@ impl RuntimeBuilder {
         self.observing()
     }
 
+    /// As [`RuntimeBuilder::observing`], to delete threads: the log is opened on a full disk as well, in the room that is
+    /// set aside there for this.
+    pub fn deleting(mut self) -> Self {
+        self.deletes = true;
+        self.observing()
+    }
+
     /// The threads of the log run in another process, and only look from here: as [`RuntimeBuilder::observing`], but for
     /// the questions of tools that run, which are there to be answered. They are told to that process.
     pub fn run_elsewhere(mut self) -> Self {
@@ -395,10 +404,11 @@ impl RuntimeBuilder {
             Where::Given(store) => store,
             Where::Folder(folder) => {
                 equipment.folder = Some(folder.join("processes"));
-                let options = Options { label: self.label, ..Options::default() };
-                let open = move || match self.salvage {
-                    true => SledStore::salvage(&folder, options),
-                    false => SledStore::open(&folder, options),
+                let options = Options { label: self.label, spend_reserve: self.deletes, ..Options::default() };
+                let open = move || match (self.salvage, self.observing && !self.deletes) {
+                    (true, _) => SledStore::salvage(&folder, options),
+                    (false, true) => SledStore::open_to_read(&folder, options),
+                    (false, false) => SledStore::open(&folder, options),
                 };
                 Arc::new(on_a_thread("rethread-open", open).await??)
             }

@@ -185,21 +185,28 @@ pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<Thread
     Ok(found)
 }
 
-/// Deletes a thread and, before it, all its branches. Blocks.
-pub(crate) fn delete(store: &dyn Store, thread: ThreadId) -> Result<(), RuntimeError> {
+/// A thread that has ended, after all its branches, in the order in which they can be deleted. Blocks; reads the whole
+/// stream of each.
+///
+/// # Errors
+/// `Rejected` when the thread or a branch of it has not ended.
+pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
     let info = load::stream(store, thread)?;
     if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
         let source = Rejected::Invalid("it has not ended: cancel it first".into());
         return Err(RuntimeError::Rejected { thread, source });
     }
+    let mut family = Vec::new();
     for branch in all_branches(store, thread, store.next_position())? {
-        match delete(store, branch) {
+        match ended_family(store, branch) {
+            Ok(branches) => family.extend(branches),
             // It never began, or it is gone already.
-            Ok(()) | Err(RuntimeError::NoThread(_)) => {}
+            Err(RuntimeError::NoThread(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(store.delete(thread)?)
+    family.push(thread);
+    Ok(family)
 }
 
 /// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rethread_events::ids::{Seq, ThreadId, Time};
+use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
-use rethread_store::{Store, StoreError};
+use rethread_store::{Backup, Compacted, Store, StoreError};
 
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
@@ -15,6 +16,8 @@ use crate::summary::{PAGE, ThreadSummary, summary};
 
 /// How many records are read at a time.
 const RECORDS: usize = 1_024;
+/// How many threads are deleted with one durable write: more would keep other writers waiting for longer.
+const BATCH: usize = 256;
 
 /// Which threads may go. A thread goes with its branches, when all of them have ended; one that a thread which stays
 /// inherits from stays, too.
@@ -26,8 +29,12 @@ pub struct Retention {
     pub keep_bytes: Option<u64>,
     /// Only those that ended so; however they ended when empty.
     pub status: Vec<Status>,
+    /// No more than so many threads with their branches; all of them unless set.
+    pub limit: Option<usize>,
     /// Only say what would go.
     pub dry_run: bool,
+    /// Who deletes, for the audit log; [`RuntimeBuilder::principal`](crate::RuntimeBuilder::principal) unless set.
+    pub by: Option<Principal>,
 }
 
 /// What went, or would go.
@@ -37,6 +44,8 @@ pub struct Collected {
     pub threads: Vec<CollectedThread>,
     /// Threads that may go and stay, because a thread that stays inherits from them.
     pub inherited: Vec<ThreadId>,
+    /// Whether there are more that may go, beyond the limit.
+    pub more: bool,
     /// Bytes of the events of all threads that stay; absent where nobody asked for a size.
     pub bytes_left: Option<u64>,
 }
@@ -55,15 +64,34 @@ pub struct CollectedThread {
 }
 
 impl Runtime {
-    /// Deletes what may go, each thread as [`crate::ThreadHandle::delete`] does. Threads that have not ended are never
-    /// among them, nor what such a thread inherits from. Reads the events of all that may go, and of all there is when
-    /// `keep_bytes` is given.
+    /// Deletes what may go, each thread as [`crate::ThreadHandle::delete`] does, many with one durable write. Threads that
+    /// have not ended are never among them, nor what such a thread inherits from. Reads the events of all that may go, and
+    /// of all there is when `keep_bytes` is given. Each thread that went is in the audit log, with the principal.
     ///
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
         let inner = self.inner().clone();
-        self.blocking(move || collect(&*inner.store, &inner.crashes, &retention)).await?
+        let by = retention.by.clone().unwrap_or_else(|| self.inner().principal.clone());
+        self.blocking(move || collect(&*inner.store, &inner.crashes, &retention, &by)).await?
+    }
+
+    /// As [`Store::compact`]: gives the room of deleted threads back to the disk.
+    ///
+    /// # Errors
+    /// `Store`, for example when the disk has no room for the new index.
+    pub async fn compact(&self) -> Result<Compacted, RuntimeError> {
+        let store = self.store().clone();
+        Ok(self.blocking(move || store.compact()).await??)
+    }
+
+    /// As [`Store::backup`]: a copy of the log while it is in use.
+    ///
+    /// # Errors
+    /// `Store`, for example when the disk has no room for a copy of the index.
+    pub async fn backup(&self) -> Result<Backup, RuntimeError> {
+        let store = self.store().clone();
+        Ok(self.blocking(move || store.backup()).await??)
     }
 }
 
@@ -75,7 +103,53 @@ struct Run {
     heirs: BTreeSet<ThreadId>,
 }
 
-fn collect(store: &dyn Store, crashes: &Arc<Crashes>, retention: &Retention) -> Result<Collected, RuntimeError> {
+/// Threads that are deleted with one durable write.
+#[derive(Default)]
+struct Batch {
+    /// Each with its branches, in the order in which they can be deleted.
+    families: Vec<(CollectedThread, Vec<ThreadId>)>,
+    n_threads: usize,
+}
+
+impl Batch {
+    fn add(&mut self, gone: CollectedThread, family: Vec<ThreadId>) {
+        self.n_threads += family.len();
+        self.families.push((gone, family));
+    }
+
+    /// Deletes them; one by one where not all of them can be. Answers with the bytes of those that stay.
+    fn delete(&mut self, store: &dyn Store, by: &Principal, collected: &mut Collected) -> Result<u64, RuntimeError> {
+        self.n_threads = 0;
+        let families = std::mem::take(&mut self.families);
+        let all: Vec<ThreadId> = families.iter().flat_map(|(_, family)| family).copied().collect();
+        let is_done = !all.is_empty() && store.delete_all(&all).is_ok();
+        let mut left = 0;
+        for (gone, family) in families {
+            let id = gone.summary.thread_id;
+            match if is_done { Ok(()) } else { store.delete_all(&family) } {
+                Ok(()) => {
+                    tracing::info!(target: "audit", thread = %id, %by, "thread deleted");
+                    collected.threads.push(gone);
+                }
+                // Somebody forked it, or deleted it, meanwhile.
+                Err(StoreError::InUse { .. }) => {
+                    collected.inherited.push(id);
+                    left += gone.bytes;
+                }
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(left)
+    }
+}
+
+fn collect(
+    store: &dyn Store,
+    crashes: &Arc<Crashes>,
+    retention: &Retention,
+    by: &Principal,
+) -> Result<Collected, RuntimeError> {
     let runs = runs(store, crashes)?;
     let mut sizes = BTreeMap::new();
     let mut size = |id: ThreadId| -> Result<(u64, u64), RuntimeError> {
@@ -129,31 +203,36 @@ fn collect(store: &dyn Store, crashes: &Arc<Crashes>, retention: &Retention) -> 
         }
     }
     let mut collected = Collected::default();
+    if let Some(limit) = retention.limit {
+        collected.more = order.len() > limit;
+        order.truncate(limit);
+    }
     for (_, id) in candidates.iter().filter(|(_, id)| !going.contains(id)) {
         if runs.get(id).is_some_and(is_old) {
             collected.inherited.push(*id);
         }
     }
+    let mut batch = Batch::default();
     for id in order {
         let (n_events, bytes) = size(id)?;
         let Some(run) = runs.get(&id) else { continue };
         let Some(first) = run.members.first() else { continue };
-        if !retention.dry_run {
-            match family::delete(store, id) {
-                Ok(()) => {}
-                // Somebody forked it, or deleted it, meanwhile.
-                Err(RuntimeError::Store(StoreError::InUse { .. })) => {
-                    collected.inherited.push(id);
-                    left += bytes;
-                    continue;
-                }
-                Err(RuntimeError::NoThread(_)) => continue,
-                Err(error) => return Err(error),
-            }
-        }
         let n_branches = run.members.len() as u64 - 1;
-        collected.threads.push(CollectedThread { summary: first.clone(), n_branches, n_events, bytes });
+        let gone = CollectedThread { summary: first.clone(), n_branches, n_events, bytes };
+        if retention.dry_run {
+            collected.threads.push(gone);
+            continue;
+        }
+        match family::ended_family(store, id) {
+            Ok(family) => batch.add(gone, family),
+            Err(RuntimeError::NoThread(_)) => continue,
+            Err(error) => return Err(error),
+        }
+        if batch.n_threads >= BATCH {
+            left += batch.delete(store, by, &mut collected)?;
+        }
     }
+    left += batch.delete(store, by, &mut collected)?;
     collected.bytes_left = retention.keep_bytes.map(|_| left);
     Ok(collected)
 }

@@ -89,6 +89,7 @@ pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHan
 pub use metrics::Metrics;
 pub use monitor::{LlmCall, Moment, Monitor, MonitorStats, Purpose, TokenUsage, ToolCall};
 pub use outcome::Outcome;
+pub use permit_waits::WaitingCall;
 pub use processor::ProcessorContext;
 pub use recorded::{RecordError, RecordedEvent};
 pub use request_body::RequestBody;

@@ -11,6 +11,7 @@ use rethread_events::thread::Status;
 use rethread_store::Store;
 
 use crate::error::RuntimeError;
+use crate::permit_waits::WaitingCalls;
 use crate::runtime::Runtime;
 
 /// How long a count of all threads is good for: it reads the list of all streams.
@@ -58,8 +59,7 @@ pub(crate) struct Counters {
     events: Vec<AtomicU64>,
     model_calls_open: Arc<AtomicUsize>,
     tool_calls_open: Arc<AtomicUsize>,
-    model_calls_waiting: Arc<AtomicUsize>,
-    tool_calls_waiting: Arc<AtomicUsize>,
+    pub(crate) waiting: Arc<WaitingCalls>,
     input_tokens: AtomicU64,
     output_tokens: AtomicU64,
     cached_input_tokens: AtomicU64,
@@ -82,8 +82,7 @@ impl Default for Counters {
             events: EVENT_TYPES.iter().map(|_| AtomicU64::new(0)).collect(),
             model_calls_open: Arc::default(),
             tool_calls_open: Arc::default(),
-            model_calls_waiting: Arc::default(),
-            tool_calls_waiting: Arc::default(),
+            waiting: Arc::default(),
             input_tokens: AtomicU64::new(0),
             output_tokens: AtomicU64::new(0),
             cached_input_tokens: AtomicU64::new(0),
@@ -167,11 +166,6 @@ impl Counters {
         OpenCall::of(&self.tool_calls_open)
     }
 
-    /// The count of calls that wait for a permit: of tools, or of models.
-    pub(crate) fn n_waiting(&self, of_tools: bool) -> Arc<AtomicUsize> {
-        if of_tools { self.tool_calls_waiting.clone() } else { self.model_calls_waiting.clone() }
-    }
-
     /// Blocks when the last count is too old.
     fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, RuntimeError> {
         // Held while it is counted: whoever asks meanwhile waits for the same count.
@@ -209,6 +203,7 @@ impl Runtime {
         let threads = self.blocking(move || inner.counters.threads(&*inner.store)).await??;
         let counters = &self.inner().counters;
         let sum = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (model_calls_waiting, tool_calls_waiting) = counters.waiting.count();
         let events = EVENT_TYPES.iter().zip(&counters.events).map(|(event_type, n)| (event_type.name, sum(n)));
         Ok(Metrics {
             threads,
@@ -216,8 +211,8 @@ impl Runtime {
             events: events.filter(|(_, n)| *n > 0).collect(),
             model_calls_open: counters.model_calls_open.load(Ordering::Relaxed),
             tool_calls_open: counters.tool_calls_open.load(Ordering::Relaxed),
-            model_calls_waiting: counters.model_calls_waiting.load(Ordering::Relaxed),
-            tool_calls_waiting: counters.tool_calls_waiting.load(Ordering::Relaxed),
+            model_calls_waiting,
+            tool_calls_waiting,
             input_tokens: sum(&counters.input_tokens),
             output_tokens: sum(&counters.output_tokens),
             cached_input_tokens: sum(&counters.cached_input_tokens),

@@ -1,22 +1,92 @@
 //! How long a call has waited for concurrency permits, shared by its executor and its thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rethread_events::ids::CallId;
+use rethread_events::ids::{CallId, ThreadId};
 use rethread_events::thread::{PermitObserver, PermitWait, Permits};
 use tokio_util::sync::DropGuard;
 
-use crate::metrics::OpenCall;
+use crate::runtime::Runtime;
 use crate::tool_executor::millis;
+
+/// A call that waits for a concurrency permit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The call.
+    pub call: CallId,
+    /// Whether it waits for the `concurrency_max` of a tool; otherwise for
+    /// [`crate::Limits::concurrent_model_calls_max`] or a limit of its profile.
+    pub is_tool: bool,
+    /// For how long.
+    pub waiting_ms: u64,
+}
+
+impl Runtime {
+    /// The calls that wait for a concurrency permit now: those of a thread, or all, by thread and call.
+    pub fn waiting_calls(&self, thread: Option<ThreadId>) -> Vec<WaitingCall> {
+        self.inner().counters.waiting.list(thread)
+    }
+}
+
+/// The calls of a runtime that wait for permits.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingCalls(Mutex<BTreeMap<Attempt, Wait>>);
+
+type Attempt = (ThreadId, CallId, u32);
+
+#[derive(Debug)]
+struct Wait {
+    is_tool: bool,
+    since: Instant,
+}
+
+impl WaitingCalls {
+    /// How many calls of models, and of tools, wait.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let waits = self.0.lock();
+        let n_tools = waits.values().filter(|wait| wait.is_tool).count();
+        (waits.len() - n_tools, n_tools)
+    }
+
+    fn list(&self, of: Option<ThreadId>) -> Vec<WaitingCall> {
+        let waits = self.0.lock();
+        let wanted = waits.iter().filter(|((thread, ..), _)| of.is_none_or(|of| of == *thread));
+        let listed = wanted.map(|((thread, call, _), wait)| WaitingCall {
+            thread: *thread,
+            call: *call,
+            is_tool: wait.is_tool,
+            waiting_ms: millis(wait.since.elapsed()),
+        });
+        listed.collect()
+    }
+}
+
+/// The place of an attempt among the calls that may wait.
+pub(crate) struct WaitPlace {
+    pub(crate) among: Arc<WaitingCalls>,
+    pub(crate) attempt: Attempt,
+    pub(crate) is_tool: bool,
+}
+
+impl WaitPlace {
+    fn begin(&self, since: Instant) {
+        self.among.0.lock().insert(self.attempt, Wait { is_tool: self.is_tool, since });
+    }
+
+    fn end(&self) {
+        self.among.0.lock().remove(&self.attempt);
+    }
+}
 
 /// The waits of one attempt at a call.
 pub(crate) struct PermitWaits {
-    n_waiting: Arc<AtomicUsize>,
+    place: WaitPlace,
     /// Called when a wait ends: the deadline of the call is known again.
     ended: Box<dyn Fn() + Send + Sync>,
     waits: Mutex<Waits>,
@@ -24,34 +94,48 @@ pub(crate) struct PermitWaits {
 
 #[derive(Default)]
 struct Waits {
-    /// The wait that has not ended, and its place in the count of waiting calls.
-    now: Option<(Instant, OpenCall)>,
+    /// When the wait began that has not ended.
+    now: Option<Instant>,
     /// All waits that have ended.
     ended: Duration,
 }
 
 impl PermitWaits {
-    pub(crate) fn new(n_waiting: Arc<AtomicUsize>, ended: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { n_waiting, ended: Box::new(ended), waits: Mutex::default() })
+    pub(crate) fn new(place: WaitPlace, ended: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { place, ended: Box::new(ended), waits: Mutex::default() })
+    }
+}
+
+impl Drop for PermitWaits {
+    fn drop(&mut self) {
+        if self.waits.lock().now.is_some() {
+            self.place.end();
+        }
     }
 }
 
 impl PermitObserver for PermitWaits {
     fn wait_begins(&self) {
-        self.waits.lock().now.get_or_insert_with(|| (Instant::now(), OpenCall::of(&self.n_waiting)));
+        let mut waits = self.waits.lock();
+        if waits.now.is_none() {
+            let since = Instant::now();
+            waits.now = Some(since);
+            self.place.begin(since);
+        }
     }
 
     fn wait_ends(&self) {
         let mut waits = self.waits.lock();
-        let Some((since, _)) = waits.now.take() else { return };
+        let Some(since) = waits.now.take() else { return };
         waits.ended += since.elapsed();
+        self.place.end();
         drop(waits);
         (self.ended)();
     }
 
     fn waited_ms(&self) -> u64 {
         let waits = self.waits.lock();
-        millis(waits.ended + waits.now.as_ref().map_or(Duration::ZERO, |(since, _)| since.elapsed()))
+        millis(waits.ended + waits.now.as_ref().map_or(Duration::ZERO, Instant::elapsed))
     }
 }
 

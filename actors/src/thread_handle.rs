@@ -291,14 +291,16 @@ impl ThreadHandle {
         self.tell(Input::CancelInteraction { interaction }).await.map(drop)
     }
 
-    /// Deletes the thread with its snapshots and the blobs that only it names, and before it all its branches.
+    /// Deletes the thread and all its branches, with their snapshots and the blobs that only they name.
     ///
     /// # Errors
-    /// `Store(InUse)` while forks inherit from it; `Rejected` while it or a branch of it has not ended: cancel it
-    /// first. Branches that came before the one that could not be deleted are gone then.
+    /// `Store(InUse)` while forks inherit from one of them; `Rejected` while it or a branch of it has not ended: cancel it
+    /// first. Nothing is deleted then.
     pub async fn delete(&self) -> Result<(), RuntimeError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || family::delete(&*store, id)).await??;
+        self.runtime
+            .blocking(move || Ok::<_, RuntimeError>(store.delete_all(&family::ended_family(&*store, id)?)?))
+            .await??;
         // No event of the thread is left that could say it.
         tracing::info!(target: "audit", thread = %id, by = %self.by, "thread deleted");
         Ok(())

@@ -3,14 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use rethread::tools::{CommandLimits, Isolation};
-use rethread_llm::profiles::with_nearest;
 use serde::Deserialize;
 
 use crate::definition;
 use crate::exit::{Failure, INVALID};
-
-/// The largest configuration, in bytes.
-const FILE_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -41,9 +37,7 @@ impl Default for Commands {
 /// For an unknown key and for a number that is out of range (exit code 3).
 pub(crate) fn read(file: &Path) -> Result<Isolation, Failure> {
     let invalid = |what: String| Failure::new(INVALID, format!("{}: {what}", file.display()));
-    let text = definition::read_limited(file, FILE_BYTES_MAX)?;
-    let File { commands } =
-        toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| invalid(with_nearest(error.to_string())))?;
+    let File { commands } = definition::read_toml(file)?;
     let Commands { network, writable, cpu_s_max, memory_bytes_max, processes_max } = commands;
     for (key, value, least) in [
         ("cpu_s_max", cpu_s_max, 1),

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use rethread::{Faults, Runtime, Workflow};
 use rethread_events::workflow::{FILE_BYTES_MAX, NodeKind, json_schema, locate, parse, parse_in};
+use rethread_llm::profiles::config_fault;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
@@ -118,6 +120,20 @@ pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Fai
         Err(error) => Err(Failure::new(INVALID, format!("cannot read {name}: {error}"))),
     }
 }
+
+/// A file of the configuration, in TOML.
+///
+/// # Errors
+/// What is wrong with it, with its line and column (exit code 3).
+pub(crate) fn read_toml<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
+    let text = read_limited(file, CONFIG_BYTES_MAX)?;
+    let text = String::from_utf8_lossy(&text);
+    toml::from_str(&text)
+        .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), config_fault(&text, &error))))
+}
+
+/// The largest file of a configuration that is read, in bytes.
+const CONFIG_BYTES_MAX: usize = 1 << 20;
 
 /// Tools whose argument `command` may be a line for the shell.
 const WITH_COMMAND: [&str; 2] = ["run_command", "start_process"];

@@ -92,6 +92,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Busy { .. }
         | StoreError::Full { .. }
         | StoreError::Moved { .. }
+        | StoreError::ReadOnly { .. }
         | StoreError::Io { .. }
         | StoreError::Closed => FAILED,
     }

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use rethread::{Collected, Retention, Status, Time};
-use serde_json::json;
+use rethread::{Collected, CollectedThread, Retention, RuntimeError, Status, Time};
+use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
+use crate::remote::Client;
 use crate::{output, threads};
 
 /// Delete threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
@@ -17,7 +18,8 @@ use crate::{output, threads};
 #[command(after_help = "\
 Examples:
   rethread gc --older-than 30d --dry-run
-  rethread gc --older-than 90d --status completed --keep-bytes 2G")]
+  rethread gc --older-than 90d --status completed --keep-bytes 2G
+  rethread gc --older-than 30d --compact")]
 pub(crate) struct GcArgs {
     /// Those whose last event is longer ago: `30d`, `12h`, `2 weeks`
     #[arg(long, value_name = "TIME", value_parser = age, required_unless_present_any = ["status", "keep_bytes"])]
@@ -28,6 +30,9 @@ pub(crate) struct GcArgs {
     /// Besides, the oldest, until the events of the rest take at most so many bytes, uncompressed: `500M`, `2G`
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     keep_bytes: Option<u64>,
+    /// Write the index anew afterwards: it gives back its room, and the bytes of deleted texts are gone from it
+    #[arg(long, conflicts_with = "dry_run")]
+    compact: bool,
     /// Only say what would go
     #[arg(long)]
     dry_run: bool,
@@ -55,7 +60,7 @@ pub(crate) fn moment(
     u64::try_from(then.as_microsecond()).map(Time::from_unix_us).map_err(|_| wrong())
 }
 
-fn ended(text: &str) -> Result<Status, String> {
+pub(crate) fn ended(text: &str) -> Result<Status, String> {
     match threads::status(text)? {
         status if status.is_ended() => Ok(status),
         _ => Err("only threads that have ended can go: completed, error or cancelled".into()),
@@ -77,65 +82,125 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
-    let retention = Retention {
-        ended_before: args.older_than,
-        keep_bytes: args.keep_bytes,
-        status: args.status,
-        dry_run: args.dry_run,
+    let collected = match open.server().await? {
+        Some(server) if !args.dry_run => at_server(server, &args).await?,
+        _ => here(open, &args).await?,
     };
-    let collected = runtime.gc(retention).await;
-    open::close(runtime).await?;
-    let Collected { threads, inherited, bytes_left } = collected?;
-    let (n_branches, n_events, freed) = threads
-        .iter()
-        .fold((0, 0, 0), |(n, events, bytes), gone| (n + gone.n_branches, events + gone.n_events, bytes + gone.bytes));
+    let rows = || collected["deleted"].as_array().into_iter().flatten();
+    let sum = |name: &str| rows().map(|row| row[name].as_u64().unwrap_or_default()).sum::<u64>();
     if args.json {
-        let of = |gone: &rethread::CollectedThread| {
-            let mut json = gone.summary.to_json();
-            json["branches"] = json!(gone.n_branches);
-            json["events"] = json!(gone.n_events);
-            json["bytes"] = json!(gone.bytes);
-            json
-        };
-        output::print_json(&json!({
-            "dry_run": args.dry_run,
-            "deleted": threads.iter().map(of).collect::<Vec<_>>(),
-            "branches": n_branches,
-            "events": n_events,
-            "bytes": freed,
-            "bytes_left": bytes_left,
-            "kept_for_heirs": inherited,
-        }))?;
+        let mut json = collected.clone();
+        json.as_object_mut().map(|json| json.remove("more"));
+        json["dry_run"] = json!(args.dry_run);
+        for name in ["branches", "events", "bytes"] {
+            json[name] = json!(sum(name));
+        }
+        output::print_json(&json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for gone in &threads {
-        let summary = &gone.summary;
-        let workflow = summary.workflow.as_ref().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
-        let (id, status, at) = (summary.thread_id, summary.status.name(), summary.last_at);
-        output::print(format!("{id} {status:<9} {at} {:>9} {workflow}", size(gone.bytes)).trim_end())?;
+    for row in rows() {
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        let (id, status, at) = (text("thread_id"), text("status"), text("last_at"));
+        let (bytes, workflow) = (row["bytes"].as_u64().unwrap_or_default(), output::tame(text("workflow"), 40));
+        output::print(format!("{id} {status:<9} {at} {:>9} {workflow}", size(bytes)).trim_end())?;
     }
     if open.talks() {
         let done = if args.dry_run { "would go" } else { "deleted" };
-        let n = threads.len();
         output::say(&format!(
             "{} with {} {done}: {}, {} before compression",
-            output::count(n, "thread", "threads"),
-            output::count(n_branches, "branch", "branches"),
-            output::count(n_events, "event", "events"),
-            size(freed)
+            output::count(rows().count(), "thread", "threads"),
+            output::count(sum("branches"), "branch", "branches"),
+            output::count(sum("events"), "event", "events"),
+            size(sum("bytes"))
         ));
-        if let Some(left) = bytes_left {
+        if let Some(left) = collected["bytes_left"].as_u64() {
             output::say(&format!("{} are left", size(left)));
         }
-        if !inherited.is_empty() {
-            output::say(&format!("{} more stay, because forks that stay inherit from them", inherited.len()));
+        let n_kept = collected["kept_for_heirs"].as_array().map_or(0, Vec::len);
+        if n_kept > 0 {
+            output::say(&format!("{n_kept} more stay, because forks that stay inherit from them"));
+        }
+        if let (Some(before), Some(after)) =
+            (collected["index_bytes_before"].as_u64(), collected["index_bytes"].as_u64())
+        {
+            output::say(&format!("the index was written anew: {}, {} before", size(after), size(before)));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn size(bytes: u64) -> String {
+/// Has the server delete what may go, some at a time.
+async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
+    let body = json!({
+        "ended_before": args.older_than,
+        "keep_bytes": args.keep_bytes,
+        "status": args.status,
+    });
+    let mut collected = json!({ "deleted": [] });
+    loop {
+        let mut some = server.post("/v1/gc", &body).await?;
+        if let (Some(all), Some(more)) = (collected["deleted"].as_array_mut(), some["deleted"].as_array_mut()) {
+            all.append(more);
+        }
+        let is_last = !some["more"].as_bool().unwrap_or_default();
+        for name in ["kept_for_heirs", "bytes_left"] {
+            collected[name] = some[name].take();
+        }
+        if is_last {
+            break;
+        }
+    }
+    if args.compact {
+        let compacted = server.post("/v1/log/compact", &json!(null)).await?;
+        for name in ["index_bytes_before", "index_bytes"] {
+            collected[name] = compacted[name].clone();
+        }
+    }
+    Ok(collected)
+}
+
+async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
+    let runtime = if args.dry_run { open.look().await? } else { open.start_to_delete().await? };
+    let retention = Retention {
+        ended_before: args.older_than,
+        keep_bytes: args.keep_bytes,
+        status: args.status.clone(),
+        limit: None,
+        dry_run: args.dry_run,
+        by: None,
+    };
+    let done = async {
+        let mut collected = to_json(&runtime.gc(retention).await?);
+        if args.compact {
+            let compacted = runtime.compact().await?;
+            collected["index_bytes_before"] = json!(compacted.before);
+            collected["index_bytes"] = json!(compacted.after);
+        }
+        Ok(collected)
+    };
+    let done: Result<Value, RuntimeError> = done.await;
+    open::close(runtime).await?;
+    Ok(done?)
+}
+
+/// What went, as `POST /v1/gc` answers it.
+pub(crate) fn to_json(collected: &Collected) -> Value {
+    let of = |gone: &CollectedThread| {
+        let mut json = gone.summary.to_json();
+        json["branches"] = json!(gone.n_branches);
+        json["events"] = json!(gone.n_events);
+        json["bytes"] = json!(gone.bytes);
+        json
+    };
+    json!({
+        "deleted": collected.threads.iter().map(of).collect::<Vec<_>>(),
+        "kept_for_heirs": collected.inherited,
+        "more": collected.more,
+        "bytes_left": collected.bytes_left,
+    })
+}
+
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),
         1_024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),

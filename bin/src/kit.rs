@@ -288,9 +288,7 @@ pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf
         configs.push((file.clone(), config));
     }
     if let Some(file) = open.config_file() {
-        let text = definition::read_limited(file, MCP_BYTES_MAX)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let mut table: toml::Table = toml::from_str(&text).map_err(|error| invalid(file, &error))?;
+        let mut table: toml::Table = definition::read_toml(file)?;
         if let Some(servers) = table.remove("mcpServers").or_else(|| table.remove("mcp_servers")) {
             let value = json!({ "mcpServers": servers });
             let config = McpConfig::from_value(value).map_err(|error| invalid(file, &error))?;

@@ -2,6 +2,7 @@
 
 mod archive;
 mod ask;
+mod backup;
 mod bisect;
 mod branches;
 mod commands;
@@ -15,6 +16,7 @@ mod exit;
 mod explain;
 mod family;
 mod fork;
+
 mod gc;
 mod graph;
 mod inbox;
@@ -112,6 +114,8 @@ enum Command {
     Export(archive::ExportArgs),
     /// Read threads that were exported
     Import(archive::ImportArgs),
+    /// Copy the log to a new folder while it is in use
+    Backup(backup::BackupArgs),
     /// Delete threads that ended, by age, status or size
     Gc(gc::GcArgs),
     /// Serve threads over HTTP
@@ -209,6 +213,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Verify(args) => archive::verify(open, args).await,
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
+        Command::Backup(args) => backup::backup(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),

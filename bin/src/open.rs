@@ -195,13 +195,7 @@ impl OpenArgs {
         if let Some(server) = self.server().await? {
             return self.through(server.clone()).await;
         }
-        if !self.data_dir.is_dir() {
-            let message = format!(
-                "there is no log in {}: run a workflow first, or name the folder with --data-dir",
-                self.data_dir.display()
-            );
-            return Err(Failure::new(NOT_FOUND, message));
-        }
+        self.check_log()?;
         let deadline = Instant::now() + HELD_MAX;
         loop {
             if let Some(command) = remote::find_command(&self.data_dir).await? {
@@ -215,6 +209,23 @@ impl OpenArgs {
                 opened => return Ok(opened?),
             }
         }
+    }
+
+    fn check_log(&self) -> Result<(), Failure> {
+        if self.data_dir.is_dir() {
+            return Ok(());
+        }
+        let message = format!(
+            "there is no log in {}: run a workflow first, or name the folder with --data-dir",
+            self.data_dir.display()
+        );
+        Err(Failure::new(NOT_FOUND, message))
+    }
+
+    /// A runtime that begins nothing and deletes threads, on a full disk as well.
+    pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
+        self.check_log()?;
+        self.after_readers(|| Ok(self.builder().arbiters(1).deleting())).await
     }
 
     /// A runtime that reads through a server or a command.

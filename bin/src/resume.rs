@@ -75,6 +75,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
             cost_nanousd: args.budget_usd,
             iterations: args.more,
             allow_unpriced: args.allow_unpriced,
+            by: None,
         };
         if raised != LimitRaised::default() {
             // A branch may have been named because it alone is to have more.

@@ -19,6 +19,7 @@ mod interactions;
 mod large;
 pub(crate) mod local;
 mod log;
+mod maintenance;
 mod metrics;
 mod moments;
 mod openapi;

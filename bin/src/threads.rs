@@ -12,6 +12,7 @@ use crate::branches::{self, Branch};
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::remote::Client;
 
 /// List threads, oldest first.
 #[derive(Debug, Args)]
@@ -119,12 +120,12 @@ fn table(threads: &[ThreadSummary]) -> Table {
 
 pub(crate) async fn show(open: &OpenArgs, args: ShowArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let shown = show_one(&runtime, &args).await;
+    let shown = show_one(&runtime, open.holder(), &args).await;
     open::close(runtime).await?;
     shown
 }
 
-async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failure> {
+async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -> Result<ExitCode, Failure> {
     let thread = open::find(runtime, &args.thread).await?;
     if let Some(seq) = args.call {
         return show_call(&thread, CallId(Seq(seq)), args.json).await;
@@ -132,16 +133,28 @@ async fn show_one(runtime: &Runtime, args: &ShowArgs) -> Result<ExitCode, Failur
     let summary = thread.summary().await?;
     let state = thread.state().await?;
     let branches = branches::of(runtime, &thread).await?;
+    // The process that runs the thread knows; the log does not.
+    let waiting = match holder {
+        Some(holder) => holder.get(&format!("/v1/threads/{}", thread.id())).await?["calls_waiting"].take(),
+        None => json!([]),
+    };
     if args.json {
         let mut json = state.to_json();
         if let (Value::Object(json), Value::Object(summary)) = (&mut json, summary.to_json()) {
             json.shift_remove("seq");
             json.extend(summary);
             json.insert("branches".into(), branches.iter().map(Branch::to_json).collect());
+            json.insert("calls_waiting".into(), waiting);
         }
         output::print_json(&json)?;
     } else {
         output::print(describe(&state, summary.status))?;
+        for wait in waiting.as_array().into_iter().flatten() {
+            let (kind, ms) =
+                (wait["kind"].as_str().unwrap_or_default(), wait["waiting_ms"].as_u64().unwrap_or_default());
+            let (what, long) = (format!("a concurrency permit for {kind} call {}", wait["call"]), output::duration(ms));
+            output::print(format!("{:<12}{}, since {long}", "waits for", output::tame(&what, 200)))?;
+        }
         if !branches.is_empty() {
             output::print(branches::lines(&branches))?;
         }

@@ -95,7 +95,10 @@ impl Event {
             Self::ThreadCancelled(event) => event.by.as_ref(),
             Self::VariablesUpdated(event) => event.by.as_ref(),
             Self::MessageAdded(event) => event.by.as_ref(),
+            Self::LimitRaised(event) => event.by.as_ref(),
+            Self::CheckpointCreated(event) => event.by.as_ref(),
             Self::UserInteractionResponded(event) => event.by.as_ref(),
+            Self::UserInteractionFailed(event) => event.by.as_ref(),
             _ => None,
         }
     }
@@ -109,7 +112,10 @@ impl Event {
             Self::ThreadCancelled(event) => &mut event.by,
             Self::VariablesUpdated(event) => &mut event.by,
             Self::MessageAdded(event) => &mut event.by,
+            Self::LimitRaised(event) => &mut event.by,
+            Self::CheckpointCreated(event) => &mut event.by,
             Self::UserInteractionResponded(event) => &mut event.by,
+            Self::UserInteractionFailed(event) => &mut event.by,
             _ => return,
         };
         *by = Some(principal.clone());

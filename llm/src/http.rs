@@ -221,12 +221,16 @@ impl HttpClient {
         LlmError::new(ErrorKind::Timeout, self.name, format!("waited {after_ms} ms for {what}"))
     }
 
+    /// A text of the provider without the keys that were sent.
+    fn without_keys(&self, text: String, key: Option<&Key>) -> String {
+        key.into_iter().chain(&self.secrets).fold(text, |text, key| key.redact(text))
+    }
+
     /// The error without the keys that were sent.
     fn clean(&self, mut error: LlmError, key: Option<&Key>) -> LlmError {
-        for key in key.into_iter().chain(&self.secrets) {
-            error.message = key.redact(error.message);
-            error.code = error.code.map(|code| key.redact(code));
-        }
+        error.message = self.without_keys(error.message, key);
+        error.code = error.code.map(|code| self.without_keys(code, key));
+        error.request_id = error.request_id.map(|id| self.without_keys(id, key));
         error
     }
 }

@@ -25,7 +25,7 @@ mod layered;
 mod make;
 mod recorded;
 
-pub use check::with_nearest;
+pub use check::config_fault;
 pub use layered::Totals;
 pub use recorded::RecordedProfile;
 
@@ -174,7 +174,7 @@ impl Profiles {
     /// [`ProfileError::Value`] for a number that cannot be meant; [`ProfileError::Unknown`] for a fallback or default
     /// that does not exist.
     pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
-        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(with_nearest(e.to_string())))?;
+        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(config_fault(text, &e)))?;
         for (name, profile) in &file.profiles {
             check::numbers(name, profile)?;
         }

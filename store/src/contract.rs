@@ -6,6 +6,7 @@ use std::ops::Range;
 use futures::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
+use crate::disk::Backup;
 use crate::error::StoreError;
 use crate::record::{Kind, NewRecord, Record};
 use crate::subscription::Subscription;
@@ -133,8 +134,8 @@ pub trait Store: Send + Sync + 'static {
     /// The position that the next durable record will get. Does not block.
     fn next_position(&self) -> Position;
 
-    /// The streams that inherit from a stream, by id, from those after `after` on. Costs what it returns, and a look at the
-    /// streams that were written lately.
+    /// The streams that inherit from a stream, by id, from those after `after` on. Costs what it returns, and a pass over
+    /// the streams that were written lately.
     fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 
     /// Records from `from` on as a stream: what is there already, then what comes, without gap or duplicate.
@@ -180,7 +181,16 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Errors: `NotFound` when there is no such stream; [`StoreError::InUse`] as long as any fork inherits from it, which
     /// names the first 16 of them by id. Nothing was deleted then.
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError>;
+    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+        self.delete_all(&[thread])
+    }
+
+    /// Deletes several streams in this order with one durable write, all or none: an error is that of the first stream
+    /// that cannot be deleted. A fork stands before the stream that it inherits from. A crash before it returns may leave
+    /// only the first of them deleted.
+    ///
+    /// Errors: as [`Store::delete`].
+    fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError>;
 
     /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the
     /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
@@ -201,9 +211,30 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Gives the room of everything that was deleted or replaced back to the disk, including snapshots, blobs and values.
+    /// Takes as long as writing anew what the index holds, and as much free space; writers wait once the journal is full.
+    ///
+    /// Errors: `Full` when there is no room for the new index, which changes nothing.
+    fn compact(&self) -> Result<Compacted, StoreError>;
+
+    /// A copy of the log while it is in use: everything that was acknowledged before the call, and perhaps more. The
+    /// index is copied at once, in the folder of the log; writers wait meanwhile, once the journal is full.
+    ///
+    /// Errors: `Invalid` when the log has no files; `Full`, `Io`.
+    fn backup(&self) -> Result<Backup, StoreError>;
+
     /// Writes what is still in memory to its final place and lets go of the files. Everything acknowledged is
     /// durable without it. Calls after it answer `Closed`.
     fn close(&self) -> Result<(), StoreError>;
+}
+
+/// What [`Store::compact`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The bytes of the index before.
+    pub before: u64,
+    /// Its bytes now.
+    pub after: u64,
 }
 
 /// What [`Store::verify`] found.

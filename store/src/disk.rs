@@ -9,6 +9,7 @@
 //! ```
 
 mod answer;
+mod backup;
 mod cache;
 mod care;
 mod chunk;
@@ -28,6 +29,7 @@ mod queue;
 mod read;
 mod rebuild;
 mod recover;
+mod reserve;
 mod seal;
 mod sealer;
 mod store;
@@ -39,12 +41,13 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+pub use backup::{Backup, BackupFile};
 pub use files::Watcher;
 pub use options::Options;
 pub use rebuild::TAG_LOST;
@@ -58,6 +61,7 @@ use lock::Lock;
 use mark::{Reached, SharedMark};
 use queue::{Answer, Op, Queue};
 use read::Reader;
+use recover::Found;
 use sealer::{Sealer, Task};
 use writer::{Committer, Writer};
 
@@ -133,8 +137,14 @@ impl SledStore {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         let mut root = Root::create(dir.as_ref())?;
         let lock = root.lock(&options.label)?;
-        let dir = &root.path().to_owned();
         let files = Files::new(options.watcher.clone(), root);
+        let dir = files.folder();
+        remove_drafts(dir, &files);
+        if options.spend_reserve {
+            reserve::spend(&files);
+        } else {
+            reserve::keep(&files);
+        }
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut Care::Strict)?;
         let reader = Arc::new(Reader {
             tail: found.tail,
@@ -193,52 +203,78 @@ impl SledStore {
 
     /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
     /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
-    /// Nothing in the folder is changed by this program but the lock; sled may tidy its own files, so work on a copy when
-    /// every byte counts. When sled lost its end or does not open at all, records are found again in the packs and in the
-    /// journal, with [`TAG_LOST`] as the tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs
-    /// and values are there as far as sled still has them.
+    /// Nothing in the folder is changed but the lock: the index is copied to the folder for temporary files. When sled lost
+    /// its end or does not open at all, records are found again in the packs and in the journal, with [`TAG_LOST`] as the
+    /// tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs and values are there as far as
+    /// sled still has them.
     ///
-    /// Errors: `Locked`, `Format`, `Full`, `Io`, `NotFound` when there is no log.
+    /// Errors: `Locked`, `Format`, `Full` when there is no room for the copy, `Io`, `NotFound` when there is no log.
     pub fn salvage(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         let dir = dir.as_ref();
-        if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
-            return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
-        }
+        check_there(dir)?;
         let mut root = Root::open(dir)?;
-        let lock = root.lock(&options.label)?;
-        let dir = &root.path().to_owned();
-        let files = Files::new(options.watcher.clone(), root).only_read();
+        let lock = lock_to_read(&mut root, &options.label)?;
         let mut care = Care::Salvage(Vec::new());
-        let found = recover::recover(dir, options.index_cache_bytes, &files, &mut care)?;
+        let files = Files::new(options.watcher.clone(), root).only_read();
+        let found = recover::recover(files.folder(), options.index_cache_bytes, &files, &mut care)?;
         let mut mended = found.mended;
         if let Care::Salvage(damages) = care {
             mended.extend(damages);
         }
-        let queue = Arc::new(Queue::new(options.queue_bytes_max));
         let why = mended.first().cloned().unwrap_or_else(|| Damage {
             what: "it was opened for salvage, which only reads".into(),
             ..Damage::default()
         });
-        queue.refuse_all(StoreError::Damaged(why));
+        let found = Found { mended, ..found };
+        Ok(Self::reading(&files, options, found, lock, StoreError::Damaged(why)))
+    }
+
+    /// Opens a log to read it. Where its folder or files cannot be written (a read-only file system, a full disk, files of
+    /// another user), nothing in the folder is changed, and everything that would write is refused with
+    /// [`StoreError::ReadOnly`]; otherwise as [`SledStore::open`]. A log that only reads has a copy of the index in the
+    /// folder for temporary files.
+    ///
+    /// Errors: as those of [`SledStore::open`]; `NotFound` when nothing can be written and there is no log.
+    pub fn open_to_read(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        let dir = dir.as_ref();
+        let why = match Self::open(dir, options.clone()) {
+            Err(StoreError::Full { .. }) => "the disk is full".to_owned(),
+            Err(StoreError::Io { path, source }) if is_denied(&source) => format!("{}: {source}", path.display()),
+            opened => return opened,
+        };
+        check_there(dir)?;
+        let mut root = Root::open(dir)?;
+        let lock = lock_to_read(&mut root, &options.label)?;
+        let files = Files::new(options.watcher.clone(), root).only_read();
+        let found = recover::recover(files.folder(), options.index_cache_bytes, &files, &mut Care::Strict)?;
+        let refusal = StoreError::ReadOnly { path: dir.into(), why };
+        Ok(Self::reading(&files, options, found, lock, refusal))
+    }
+
+    /// A store that refuses everything that would write.
+    fn reading(files: &Files, options: Options, found: Found, lock: Option<Lock>, refusal: StoreError) -> Self {
+        let is_salvage = matches!(refusal, StoreError::Damaged(_));
+        let queue = Arc::new(Queue::new(options.queue_bytes_max));
+        queue.refuse_all(refusal);
         let (progress, _) = watch::channel(Progress { next: found.next, closed: false });
-        Ok(Self {
-            dir: dir.into(),
+        Self {
+            dir: files.folder().into(),
             reader: Arc::new(Reader {
                 tail: found.tail,
                 index: found.index,
                 packs: found.packs,
                 cache: Cache::new(options.read_cache_bytes),
-                is_salvage: true,
+                is_salvage,
             }),
             queue,
             sealer: Arc::new(Sealer::new(found.watermark.epoch)),
             mark: Arc::new(SharedMark::new(found.mark)),
             progress: Arc::new(progress),
             threads: Mutex::new(None),
-            lock: Mutex::new(Some(lock)),
-            mended,
+            lock: Mutex::new(lock),
+            mended: found.mended,
             side_file_is_out: AtomicBool::new(false),
-        })
+        }
     }
 
     fn open_reader(&self) -> Result<&Reader, StoreError> {
@@ -249,6 +285,25 @@ impl SledStore {
     fn write(&self, op: Op, bytes: usize) -> Result<Option<Appended>, StoreError> {
         let (sender, receiver) = sync_channel(1);
         self.queue.push(op, bytes, Answer::Blocking(sender));
+        receiver.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Everything that was acknowledged so far is in sled and in the packs when it returns.
+    fn seal_all(&self) -> Result<(), StoreError> {
+        self.queue.check_open()?;
+        let epoch = {
+            let state = self.reader.tail.state.read();
+            state.active.epoch - u64::from(state.active.n_entries == 0)
+        };
+        self.sealer.wait_for(epoch, || self.queue.nudge())
+    }
+
+    /// Gives the sealer a task and waits for its answer.
+    fn have_done<T>(&self, task: impl FnOnce(SyncSender<Result<T, StoreError>>) -> Task) -> Result<T, StoreError> {
+        let tasks = self.threads.lock().as_ref().map(|threads| threads.tasks.clone()).ok_or(StoreError::Closed)?;
+        let (sender, receiver) = sync_channel(1);
+        self.sealer.give(&tasks, task(sender));
+        drop(tasks);
         receiver.recv().unwrap_or(Err(StoreError::Closed))
     }
 
@@ -290,6 +345,37 @@ impl SledStore {
                 None if self.sealer.has_snapshots() => self.sealer.give(tasks, Task::Snapshots),
                 None => return Ok(journal),
             }
+        }
+    }
+}
+
+/// There is a log in the folder, or what is left of one.
+fn check_there(dir: &Path) -> Result<(), StoreError> {
+    if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
+        return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
+    }
+    Ok(())
+}
+
+/// The lock, or a share of it where its file cannot be written.
+fn lock_to_read(root: &mut Root, label: &str) -> Result<Option<Lock>, StoreError> {
+    match root.lock(label) {
+        Err(StoreError::Io { source, .. }) if is_denied(&source) => Lock::share(root),
+        taken => taken.map(Some),
+    }
+}
+
+fn is_denied(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
+}
+
+/// Removes the copies of an index that an ended process left.
+fn remove_drafts(dir: &Path, files: &Files) {
+    let names = files.names(dir).unwrap_or_default();
+    let drafts = names.iter().filter(|name| name.starts_with(backup::PREFIX) || *name == index::FRESH);
+    for name in drafts {
+        if let Err(error) = files.remove_folder(&dir.join(name)) {
+            tracing::warn!(%error, name, "a copy of the index that nobody needs was not removed");
         }
     }
 }

@@ -98,6 +98,14 @@ pub enum StoreError {
         /// What was found there.
         why: String,
     },
+    /// The log was opened to be read, because nothing can be written in its folder: mend that and open it again.
+    #[error("the log in {path} was opened read-only: {why}")]
+    ReadOnly {
+        /// The folder of the log.
+        path: PathBuf,
+        /// Why nothing can be written there.
+        why: String,
+    },
     /// Forks still inherit from the stream: delete them first.
     #[error("thread {thread} is inherited by {}", list(.forks))]
     InUse {
@@ -150,6 +158,7 @@ impl StoreError {
             | Self::NotFound { .. }
             | Self::TooLarge { .. }
             | Self::Invalid(_)
+            | Self::ReadOnly { .. }
             | Self::InUse { .. }
             | Self::Locked { .. }
             | Self::Format { .. }

@@ -17,8 +17,8 @@ mod subscription;
 pub mod testing;
 mod wire;
 
-pub use contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
-pub use disk::{Options, SledStore, TAG_LOST, Watcher};
+pub use contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use memory::MemoryStore;
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};

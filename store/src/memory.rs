@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
-use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::disk::Backup;
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
 use crate::follow::{Progress, Source, follow};
@@ -189,18 +190,20 @@ impl Store for MemoryStore {
         })
     }
 
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
+    fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
         self.write(|state| {
-            state.stream(thread)?;
-            let forks = state.forks_of(thread, None, 16);
-            if !forks.is_empty() {
-                return Err(StoreError::InUse { thread, forks });
+            plan::check_deletes(
+                threads,
+                |thread| state.stream(thread).map(drop),
+                |thread, after, limit| Ok(state.forks_of(thread, after, limit)),
+            )?;
+            for thread in threads.iter().copied() {
+                let own = state.streams.remove(&thread).map(|stream| stream.own).unwrap_or_default();
+                for at in own {
+                    state.records[at] = None;
+                }
+                state.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
             }
-            let own = state.streams.remove(&thread).map(|stream| stream.own).unwrap_or_default();
-            for at in own {
-                state.records[at] = None;
-            }
-            state.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
             Ok(())
         })
     }
@@ -254,6 +257,15 @@ impl Store for MemoryStore {
             }
             Ok(verification)
         })
+    }
+
+    /// There is nothing to be given back.
+    fn compact(&self) -> Result<Compacted, StoreError> {
+        Ok(Compacted::default())
+    }
+
+    fn backup(&self) -> Result<Backup, StoreError> {
+        Err(StoreError::Invalid("a log in memory has no files to copy: export its threads".into()))
     }
 
     fn check_writable(&self) -> Result<(), StoreError> {

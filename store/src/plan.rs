@@ -2,6 +2,8 @@
 
 mod addition;
 
+use std::collections::HashSet;
+
 use rethread_events::ids::{Seq, ThreadId};
 
 pub(crate) use addition::{Addition, Item, Recent, import};
@@ -113,6 +115,39 @@ pub(crate) fn check_fork(point: ForkPoint, parent: Option<&Head>) -> Result<(), 
             what: "seq to fork from",
             name: format!("{} in thread {}, which ends at {}", point.seq, point.parent, parent.last_seq),
         });
+    }
+    Ok(())
+}
+
+/// How many forks the refusal of a delete names.
+const FORKS: usize = 16;
+
+/// The streams can be deleted in this order: each is there, and its forks are deleted before it. `forks` are those of a
+/// stream after another one, up to a number.
+pub(crate) fn check_deletes(
+    threads: &[ThreadId],
+    mut exists: impl FnMut(ThreadId) -> Result<(), StoreError>,
+    mut forks: impl FnMut(ThreadId, Option<ThreadId>, usize) -> Result<Vec<ThreadId>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut deleted = HashSet::new();
+    for thread in threads.iter().copied() {
+        exists(thread)?;
+        let (mut left, mut after) = (Vec::new(), None);
+        while left.len() < FORKS {
+            let page = forks(thread, after, FORKS)?;
+            after = page.last().copied();
+            left.extend(page.into_iter().filter(|fork| !deleted.contains(fork)));
+            if after.is_none() {
+                break;
+            }
+        }
+        left.truncate(FORKS);
+        if !left.is_empty() {
+            return Err(StoreError::InUse { thread, forks: left });
+        }
+        if !deleted.insert(thread) {
+            return Err(no_thread(thread));
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::Mode;
 use super::{PermitGranted, Tell, ThreadActor, perform};
-use crate::permit_waits::{PermitWaits, RunningCall};
+use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 use crate::{snapshots, timers};
 
 impl ThreadActor {
@@ -38,8 +38,12 @@ impl ThreadActor {
                 } else if runs_ahead && effect.may_be_repeated() || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
                     let address = ctx.address();
-                    let n_waiting = self.inner.counters.n_waiting(matches!(effect, Effect::CallTool(_)));
-                    let waits = PermitWaits::new(n_waiting, move || address.do_send(PermitGranted));
+                    let place = WaitPlace {
+                        among: self.inner.counters.waiting.clone(),
+                        attempt: (self.id, key.0, key.1),
+                        is_tool: matches!(effect, Effect::CallTool(_)),
+                    };
+                    let waits = PermitWaits::new(place, move || address.do_send(PermitGranted));
                     let begins =
                         perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
                     if begins.perform(live, effect.clone(), token.clone(), waits.clone(), ctx.address()) {

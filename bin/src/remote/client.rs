@@ -1,14 +1,18 @@
 //! Requests to a server.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::Method;
 use rethread::ThreadId;
 use rethread::store::{Damage, StoreError};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use url::Url;
 
 use super::socket::Socket;
@@ -24,7 +28,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(90);
 /// The same of what reads or writes much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_900);
 /// How their paths end.
-const LONG: [&str; 3] = ["/v1/log/verify", "/v1/import", "/rerun"];
+const LONG: [&str; 5] = ["/v1/log/verify", "/v1/log/compact", "/v1/gc", "/v1/import", "/rerun"];
+/// How many pieces of a large answer wait for who reads them.
+const PIECES: usize = 8;
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -170,41 +176,53 @@ impl Client {
         self.token.is_some()
     }
 
+    /// What it means that a request got no answer.
+    fn failed(&self, error: &reqwest::Error) -> RemoteError {
+        let at = self.address();
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = cause.to_string();
+            source = cause.source();
+        }
+        match &self.command {
+            Some(command) => {
+                command.is_gone.store(true, Ordering::Relaxed);
+                RemoteError::unreachable(format!("{at} held the log and has ended: try again"))
+            }
+            None => RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}")),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<reqwest::RequestBuilder, RemoteError> {
+        let url = self.base.join(path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
+        let request = self.http.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        })
+    }
+
     async fn send(
         self,
         method: Method,
         path: String,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Vec<u8>, RemoteError> {
-        let at = self.address().to_owned();
-        let failed = |error: reqwest::Error| {
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                text = cause.to_string();
-                source = cause.source();
-            }
-            match &self.command {
-                Some(command) => {
-                    command.is_gone.store(true, Ordering::Relaxed);
-                    RemoteError::unreachable(format!("{at} held the log and has ended: try again"))
-                }
-                None => RemoteError::unreachable(format!("the server at {at} cannot be reached: {text}")),
-            }
-        };
-        let url = self.base.join(&path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
         let limit = if LONG.iter().any(|end| path.ends_with(end)) { LONG_ANSWER_MAX } else { ANSWER_MAX };
-        let mut request = self.http.request(method, url).timeout(limit);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
-        }
+        let mut request = self.request(method, &path)?.timeout(limit);
         if let Some((media_type, body)) = body {
             request = request.header("Content-Type", media_type).body(body);
         }
-        let mut response = request.send().await.map_err(failed)?;
+        let response = request.send().await.map_err(|error| self.failed(&error))?;
+        self.whole(response).await
+    }
+
+    /// The whole of a short answer; an error for any that is not a success.
+    async fn whole(&self, mut response: reqwest::Response) -> Result<Vec<u8>, RemoteError> {
         let status = response.status();
         let mut bytes = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(failed)? {
+        while let Some(piece) = response.chunk().await.map_err(|error| self.failed(&error))? {
             if bytes.len() + piece.len() > ANSWER_BYTES_MAX {
                 return Err(RemoteError::unreachable(format!(
                     "an answer of the server is larger than {ANSWER_BYTES_MAX} bytes"
@@ -235,6 +253,44 @@ impl Client {
         sent.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))
     }
 
+    /// Asks for something large, which is read while it comes. An answer that is cut is an error of the reader.
+    pub(crate) async fn read(&self, path: &str) -> Result<Pieces, RemoteError> {
+        let (to, from) = mpsc::channel(PIECES);
+        let (client, path) = (self.clone(), path.to_owned());
+        let (tell, begun) = oneshot::channel();
+        loop_of_requests()?.spawn(async move {
+            let begun = async {
+                let sent = timeout(LONG_ANSWER_MAX, client.request(Method::GET, &path)?.send()).await;
+                let response = sent.map_err(|_| RemoteError::unreachable("the server does not answer"))?;
+                let response = response.map_err(|error| client.failed(&error))?;
+                if response.status().is_success() {
+                    return Ok(response);
+                }
+                client.whole(response).await?;
+                Err(RemoteError::unreachable("the server has no answer"))
+            };
+            let mut response = match begun.await {
+                Ok(response) => response,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(()));
+            loop {
+                let piece = match timeout(ANSWER_MAX, response.chunk()).await {
+                    Ok(Ok(Some(piece))) => Ok(piece),
+                    Ok(Ok(None)) => return,
+                    Ok(Err(error)) => Err(io::Error::other(client.failed(&error).message)),
+                    Err(_) => Err(io::ErrorKind::TimedOut.into()),
+                };
+                let is_last = piece.is_err();
+                if to.send(piece).await.is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        begun.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))?;
+        Ok(Pieces { from, piece: Bytes::new() })
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Result<Value, RemoteError> {
         json(&self.ask(Method::GET, path, None).await?)
     }
@@ -253,6 +309,26 @@ impl Client {
 
     pub(crate) fn get_blocking(&self, path: &str) -> Result<Value, RemoteError> {
         json(&self.ask_blocking(Method::GET, path)?)
+    }
+}
+
+/// The bytes of an answer, for a thread that may block.
+pub(crate) struct Pieces {
+    from: mpsc::Receiver<io::Result<Bytes>>,
+    piece: Bytes,
+}
+
+impl io::Read for Pieces {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.from.blocking_recv() {
+                Some(piece) => self.piece = piece?,
+                None => return Ok(0),
+            }
+        }
+        let n = to.len().min(self.piece.len());
+        to[..n].copy_from_slice(&self.piece.split_to(n));
+        Ok(n)
     }
 }
 

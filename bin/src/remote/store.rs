@@ -10,8 +10,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
 use rethread::store::{
-    Append, Appended, Damage, Filter, ForkPoint, Kind, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
-    Tag, Verification,
+    Append, Appended, Backup, Compacted, Damage, Filter, ForkPoint, Kind, Record, Snapshot, Store, StoreError,
+    StreamInfo, Subscription, Tag, Verification,
 };
 use rethread::{Hash, Position, Seq, ThreadId, Time};
 use rethread_events::ids::TraceId;
@@ -27,7 +27,7 @@ const PAGE: usize = 2_000;
 /// How long the server waits for something to come before it says that nothing has.
 const WAIT_MS: u64 = 20_000;
 
-/// A log that a server holds. It cannot be written: threads are told things, and deleted, through the server.
+/// A log that a server holds. It cannot be written: threads are told things through the server.
 #[derive(Debug)]
 pub(crate) struct RemoteStore {
     client: Client,
@@ -313,14 +313,16 @@ impl Store for RemoteStore {
         self.looks_only()
     }
 
-    /// The server deletes it, with its branches.
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
-        let asked = self.client.ask_blocking(Method::DELETE, &format!("/v1/threads/{thread}"));
-        asked.map(drop).map_err(|error| match error.kind.as_deref() {
-            Some("in-use") => StoreError::InUse { thread, forks: Vec::new() },
-            Some("conflict") => StoreError::Invalid(error.message),
-            _ => error.of_store(&self.client, "thread", thread),
-        })
+    fn delete_all(&self, _threads: &[ThreadId]) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn compact(&self) -> Result<Compacted, StoreError> {
+        self.looks_only()
+    }
+
+    fn backup(&self) -> Result<Backup, StoreError> {
+        self.looks_only()
     }
 
     fn import(&self, _: Option<ForkPoint>, _: Tag, _: Vec<Record>) -> Result<Appended, StoreError> {

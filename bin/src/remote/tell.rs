@@ -29,7 +29,11 @@ impl Client {
 
     /// Ends a pause, or goes on beyond a limit.
     pub(crate) async fn resume(&self, thread: ThreadId, limits: &LimitRaised) -> Result<(), RemoteError> {
-        self.tell(thread, "resume", &json!(limits)).await.map(drop)
+        let LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced, by: _ } = limits;
+        let body = json!({
+            "tokens": tokens, "cost_nanousd": cost_nanousd, "iterations": iterations, "allow_unpriced": allow_unpriced,
+        });
+        self.tell(thread, "resume", &body).await.map(drop)
     }
 
     pub(crate) async fn respond(&self, thread: ThreadId, question: CallId, answer: &Json) -> Result<(), RemoteError> {

@@ -98,7 +98,7 @@ pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reaso
     ))]
 pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
     let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = told;
-    let raised = LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced };
+    let raised = LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced, by: None };
     thread.go_on(raised).await?;
     shown(&thread).await
 }

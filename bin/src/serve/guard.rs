@@ -23,7 +23,8 @@ use super::tokens::{self, Scope, TokenHash};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The same of what reads or writes much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
-const LONG: [&str; 3] = ["/v1/log/verify", "/v1/import", "/v1/threads/{thread}/rerun"];
+const LONG: [&str; 6] =
+    ["/v1/log/verify", "/v1/log/compact", "/v1/log/backup", "/v1/gc", "/v1/import", "/v1/threads/{thread}/rerun"];
 
 /// What whoever sent the request may do.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, metrics, moments, rerun, schemas,
-    session, surroundings, threads, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, rerun,
+    schemas, session, surroundings, threads, workflows,
 };
 
 #[derive(OpenApi)]
@@ -45,6 +45,7 @@ use super::{
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,
         log::about, log::records, log::streams, log::stream, log::records_of_stream, log::blob, log::values, log::verify, archive::import,
+        maintenance::collect, maintenance::compact, maintenance::backup,
     ),
     components(schemas(Document, Fault, Place, schemas::Event)),
 )]

@@ -236,6 +236,7 @@ impl Problem {
                 "the disk under the log is full: free some space there; the server goes on by itself",
             ),
             StoreError::Moved { .. } => Self::new(Kind::LogMoved, error.to_string()),
+            StoreError::ReadOnly { .. } => Self::new(Kind::ReadOnly, error.to_string()),
             StoreError::InUse { thread, ref forks } => {
                 Self::new(Kind::InUse, format!("{error}: delete the forks first"))
                     .at("thread_id", thread)

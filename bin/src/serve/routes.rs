@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, metrics, moments, openapi, page, rerun,
-    session, surroundings, threads, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, openapi,
+    page, rerun, session, surroundings, threads, workflows,
 };
 
 /// Who may ask for something.
@@ -95,6 +95,9 @@ routes! {
     get "/v1/log/blobs/{hash}" Read log::blob;
     get "/v1/log/values" Read log::values;
     post "/v1/log/verify" Read log::verify;
+    post "/v1/log/compact" Admin maintenance::compact;
+    get "/v1/log/backup" Admin maintenance::backup;
+    post "/v1/gc" Admin maintenance::collect;
     get "/" Anybody page::index;
     get "/assets/{file}" Anybody page::asset;
 }

@@ -16,4 +16,4 @@ pub(crate) use graph::Graph;
 pub(crate) use interaction::{Answered, Interactions};
 pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};
 pub(crate) use server::{Health, Info, Profiles, Session, Tools};
-pub(crate) use thread::{Deleted, Imported, Kin, Outcome, Thread, Threads};
+pub(crate) use thread::{Collected, Compacted, Deleted, Imported, Kin, Outcome, Thread, Threads};

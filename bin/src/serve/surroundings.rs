@@ -46,6 +46,8 @@ pub(crate) async fn profiles(server: Shared) -> HttpResponse {
     responses((status = 200, description = "The server", body = Info)))]
 pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let scope = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
+    let waiting = server.runtime.waiting_calls(None);
+    let n_tools = waiting.iter().filter(|call| call.is_tool).count();
     Ok(HttpResponse::Ok().json(json!({
         "name": "rethread",
         "version": env!("CARGO_PKG_VERSION"),
@@ -53,5 +55,6 @@ pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpRes
         "read_only": server.settings.read_only,
         "next_position": server.runtime.store().next_position(),
         "now": server.runtime.now(),
+        "calls_waiting": { "model": waiting.len() - n_tools, "tool": n_tools },
     })))
 }

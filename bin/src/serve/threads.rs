@@ -180,9 +180,15 @@ pub(crate) async fn start(
 /// One thread at a glance, with its tokens and cost.
 #[utoipa::path(get, path = "/v1/threads/{thread}", tag = "threads", operation_id = "show_thread",
     responses((status = 200, description = "The thread", body = Thread)))]
-pub(crate) async fn show(Named(thread): Named) -> Result<HttpResponse, Problem> {
+pub(crate) async fn show(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let mut json = thread.summary().await?.to_json();
     add_usage(&thread, &mut json).await?;
+    let waiting = server.runtime.waiting_calls(Some(thread.id()));
+    let waiting = waiting.iter().map(|wait| {
+        let kind = if wait.is_tool { "tool" } else { "model" };
+        json!({ "call": wait.call, "kind": kind, "waiting_ms": wait.waiting_ms })
+    });
+    json["calls_waiting"] = waiting.collect();
     Ok(HttpResponse::Ok().json(json))
 }
 

@@ -199,6 +199,9 @@ pub struct UserInteractionFailed {
     pub reason: InteractionFailure,
     /// More of it, for people.
     pub detail: Option<String>,
+    /// Who took it back; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// Why a question was not answered.

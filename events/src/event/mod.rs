@@ -203,7 +203,7 @@ events! {
     6 ThreadCancelled "THREAD_CANCELLED" v 2 State;
     7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
     8 ThreadFailed "THREAD_FAILED" v 1 State;
-    9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State;
     10 VariablesUpdated "VARIABLES_UPDATED" v 2 State;
     11 MessageAdded "MESSAGE_ADDED" v 2 State;
     12 Warning "WARNING" v 1 Informational;
@@ -232,7 +232,7 @@ events! {
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 2 State;
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 2 State;
     72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State;
-    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 2 State;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 2 State;
@@ -254,7 +254,7 @@ events! {
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
     50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
     51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 2 State;
-    14 LimitRaised "LIMIT_RAISED" v 2 State;
+    14 LimitRaised "LIMIT_RAISED" v 3 State;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 1 State;
     81 PlanMade "PLAN_MADE" v 1 State;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::{
-    AskedTool, BranchEnded, BranchOf, Branches, BudgetLimits, ConditionEvaluationCompleted, ContextSummaryCompleted,
-    Event, ForkChanges, ForkStarted, LimitRaised, LlmCallCompleted, LlmExecutionRequest, LoopStarted, LoopStrategy,
-    MessageAdded, ModelChoice, NodeContext, OnFailed, OnLimit, OnUnpriced, OperationType, ReplacedBranch, RouteTaken,
-    SubWorkflowStarted, SummaryPlan, ThreadCancelled, ThreadForked, ThreadPaused, ThreadResumed, ThreadStarted,
-    ToolExecutionFailed, ToolMode, UserInteractionRequested, UserInteractionResponded, VariablesUpdated,
+    AskedTool, BranchEnded, BranchOf, Branches, BudgetLimits, CheckpointCreated, ConditionEvaluationCompleted,
+    ContextSummaryCompleted, Event, ForkChanges, ForkStarted, InteractionFailure, LimitRaised, LlmCallCompleted,
+    LlmExecutionRequest, LoopStarted, LoopStrategy, MessageAdded, ModelChoice, NodeContext, OnFailed, OnLimit,
+    OnUnpriced, OperationType, ReplacedBranch, RouteTaken, SubWorkflowStarted, SummaryPlan, ThreadCancelled,
+    ThreadForked, ThreadPaused, ThreadResumed, ThreadStarted, ToolExecutionFailed, ToolMode, UserInteractionFailed,
+    UserInteractionRequested, UserInteractionResponded, VariablesUpdated,
 };
 use crate::bin::{self, Ordered, StoredError};
 use crate::fault::ExecutionError;
@@ -197,7 +198,30 @@ before! {
         tokens: Option<u64>,
         cost_nanousd: Option<u64>,
         iterations: Option<u32>,
-    } without { allow_unpriced: false, }
+    } without { allow_unpriced: false, by: None, }
+}
+
+before! {
+    LimitRaisedV2 of LimitRaised {
+        tokens: Option<u64>,
+        cost_nanousd: Option<u64>,
+        iterations: Option<u32>,
+        allow_unpriced: bool,
+    } without { by: None, }
+}
+
+before! {
+    CheckpointCreatedV1 of CheckpointCreated {
+        label: String,
+    } without { by: None, }
+}
+
+before! {
+    UserInteractionFailedV1 of UserInteractionFailed {
+        interaction: CallId,
+        reason: InteractionFailure,
+        detail: Option<String>,
+    } without { by: None, }
 }
 
 before! {
@@ -314,9 +338,11 @@ older! {
     3 v 1 ThreadPausedV1 of ThreadPaused;
     4 v 1 ThreadResumedV1 of ThreadResumed;
     6 v 1 ThreadCancelledV1 of ThreadCancelled;
+    9 v 1 CheckpointCreatedV1 of CheckpointCreated;
     10 v 1 VariablesUpdatedV1 of VariablesUpdated;
     11 v 1 MessageAddedV1 of MessageAdded;
     14 v 1 LimitRaisedV1 of LimitRaised;
+    14 v 2 LimitRaisedV2 of LimitRaised;
     23 v 1 RouteTakenV1 of RouteTaken;
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
@@ -329,4 +355,5 @@ older! {
     64 v 1 ToolExecutionFailedV1 of ToolExecutionFailed;
     70 v 1 UserInteractionRequestedV1 of UserInteractionRequested;
     71 v 1 UserInteractionRespondedV1 of UserInteractionResponded;
+    73 v 1 UserInteractionFailedV1 of UserInteractionFailed;
 }

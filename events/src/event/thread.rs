@@ -84,6 +84,9 @@ pub struct LimitRaised {
     /// From here on calls without a known price are allowed, and not counted against the budget in money.
     #[serde(default)]
     pub allow_unpriced: bool,
+    /// Who did it; absent where the runtime did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// THREAD_FORKED: a new thread goes on from a moment of another one. All its clocks go on from where they stood then,
@@ -207,6 +210,9 @@ pub struct ThreadFailed {
 pub struct CheckpointCreated {
     /// The name, unique in the thread.
     pub label: String,
+    /// Who did it; absent where a node of the workflow did, and in older logs.
+    #[serde(default)]
+    pub by: Option<Principal>,
 }
 
 /// VARIABLES_UPDATED: variables were set from outside a node.

@@ -199,13 +199,13 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Surroundings<
     {
         // The moment after its end has a name when it is left for good, the one after its beginning at once.
         return match checkpoint_due(state, workflow, id).filter(|_| open.n_begun == 0) {
-            Some(label) => CheckpointCreated { label }.into(),
+            Some(label) => CheckpointCreated { label, by: None }.into(),
             None => nodes::next_iteration(state, state.node_of(workflow, &open.node), open),
         };
     }
     let in_loop = state.loop_frame().is_some_and(|open| open.node == *id);
     if !in_loop && let Some(label) = checkpoint_due(state, workflow, id) {
-        return CheckpointCreated { label }.into();
+        return CheckpointCreated { label, by: None }.into();
     }
     let fail = |error| fail_outwards(state, Some(id), error);
     let Some(graph) = state.graph(workflow) else {

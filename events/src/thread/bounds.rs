@@ -181,6 +181,8 @@ impl State {
 
 /// Limits are raised; a paused thread goes on.
 pub(super) fn raise(state: &State, raised: LimitRaised) -> Result<Vec<Event>, Rejected> {
+    // Who it was says the input around this one.
+    let raised = LimitRaised { by: None, ..raised };
     if raised == LimitRaised::default() {
         return Err(Rejected::Invalid(
             "give a limit to raise: tokens, cost or iterations, or allow calls without a price".into(),

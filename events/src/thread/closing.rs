@@ -67,7 +67,7 @@ fn left_by_fork(state: &State) -> Option<Event> {
     };
     let (_, ask) = agent_loop.relayed().filter(|(_, ask)| ask.is_open() && !agent_loop.request.relay)?;
     let detail = Some("a model is called in the place of the person".into());
-    Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail }.into())
+    Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail, by: None }.into())
 }
 
 fn was_running(effect: &Effect, clock: Time, was_set_back: bool) -> bool {
@@ -152,7 +152,7 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
         ErrorKind::Timeout => InteractionFailure::Timeout,
         _ => InteractionFailure::Cancelled,
     };
-    UserInteractionFailed { interaction, reason, detail: Some(error.message.clone()) }.into()
+    UserInteractionFailed { interaction, reason, detail: Some(error.message.clone()), by: None }.into()
 }
 
 /// The terminal events of everything that is open in the node that runs.

@@ -377,5 +377,5 @@ fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {
     if state.labels.is_taken(&label) {
         return Err(Rejected::LabelTaken(label));
     }
-    Ok(vec![CheckpointCreated { label }.into()])
+    Ok(vec![CheckpointCreated { label, by: None }.into()])
 }

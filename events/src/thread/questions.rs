@@ -69,7 +69,7 @@ pub(super) fn closed(
     detail: Option<String>,
     error: &ExecutionError,
 ) -> Vec<Event> {
-    let failed = UserInteractionFailed { interaction: ask.id, reason, detail }.into();
+    let failed = UserInteractionFailed { interaction: ask.id, reason, detail, by: None }.into();
     let call = ask.llm_call.map(|call| LlmCallFailed { call, error: error.clone() }.into());
     std::iter::once(failed).chain(call).collect()
 }
@@ -96,10 +96,13 @@ pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Surrounding
     let (ask, input) = answered?;
     Some(match process(state, workflow, ask, input, around) {
         Ok(processed) => processed.into(),
-        Err(why) => {
-            UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::InvalidInput, detail: Some(why) }
-                .into()
+        Err(why) => UserInteractionFailed {
+            interaction: ask.id,
+            reason: InteractionFailure::InvalidInput,
+            detail: Some(why),
+            by: None,
         }
+        .into(),
     })
 }
 

@@ -12,6 +12,8 @@ use super::{Fault, Faults, Place, Workflow, WorkflowSpec};
 
 /// The most bytes a workflow file may have.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
+/// How many values and ends of lists and objects a file may have.
+const YAML_EVENTS_MAX: usize = 1_000_000;
 
 /// The most lists and objects of a file that may stand inside each other.
 const DEPTH_MAX: usize = 64;
@@ -85,16 +87,17 @@ fn read_tree(text: &str) -> Result<Spanned<Tree>, serde_saphyr::Error> {
 }
 
 fn read_to_depth<'a, T: Deserialize<'a>>(text: &'a str, max_depth: usize) -> Result<T, serde_saphyr::Error> {
-    // Twelve million events and nodes are more than any file of the permitted size needs; aliases are few in an
-    // honest file, and each may stand for a large part of it.
+    // What is read takes up to a kilobyte of memory for each node, several times over where there are faults to tell:
+    // a million nodes are more than a workflow with as many nodes as it may have needs. Aliases are few in an honest
+    // file, and each may stand for a large part of it.
     let options = serde_saphyr::options! {
         strict_booleans: true,
         // `012` and `1_000` look like text to some and like numbers to others: they stay what is written.
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
         budget: serde_saphyr::budget! {
-            max_events: 12_000_000,
-            max_nodes: 12_000_000,
+            max_events: YAML_EVENTS_MAX,
+            max_nodes: YAML_EVENTS_MAX,
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_recorded_anchor_events: 100_000,

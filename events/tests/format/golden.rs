@@ -72,9 +72,14 @@ fn events_that_record_who_did_it_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_that_record_who_took_a_question_back_are_read_and_exported_unchanged() {
+    check("events-v4.txt", &samples::version_4());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt"];
+    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt", "events-v4.txt"];
     let lines: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
@@ -84,7 +89,7 @@ fn every_present_version_has_a_line_in_a_golden_file() {
 
 #[test]
 fn every_event_comes_back_from_its_json() {
-    for event in samples::events().into_iter().chain(samples::version_3()) {
+    for event in samples::events().into_iter().chain(samples::version_3()).chain(samples::version_4()) {
         let data = event.data().unwrap();
         let text = data.to_string();
         assert_eq!(Event::from_data(event.event_type().name, serde_json::from_str(&text).unwrap()).unwrap(), event);

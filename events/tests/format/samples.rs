@@ -282,6 +282,20 @@ pub(crate) fn version_3() -> Vec<Event> {
     })
 }
 
+/// The events of which it is recorded since the third change who gave the input.
+pub(crate) fn version_4() -> Vec<Event> {
+    changed(|event| {
+        let by = match event {
+            Event::LimitRaised(event) => &mut event.by,
+            Event::CheckpointCreated(event) => &mut event.by,
+            Event::UserInteractionFailed(event) => &mut event.by,
+            _ => return false,
+        };
+        *by = Some(Principal::named("Ada"));
+        true
+    })
+}
+
 /// The samples that `change` changes.
 fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
     let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));
@@ -323,7 +337,7 @@ fn of_threads() -> Vec<Event> {
         ThreadCancelled { reason: Some("enough".into()), by: None }.into(),
         ThreadCompleted { node: "ask".into() }.into(),
         ThreadFailed { node: Some("ask".into()), error: error() }.into(),
-        CheckpointCreated { label: "drafted".into() }.into(),
+        CheckpointCreated { label: "drafted".into(), by: None }.into(),
         VariablesUpdated { variables: variables(), by: None }.into(),
         MessageAdded { message: message(), by: None }.into(),
         Warning { code: WarningCode::StaleAttempt, call: Some(CALL), detail: "late".into() }.into(),
@@ -466,6 +480,7 @@ fn of_tools_and_people() -> Vec<Event> {
             interaction: CALL,
             reason: InteractionFailure::HandlerError,
             detail: Some("gone".into()),
+            by: None,
         }
         .into(),
     ]
@@ -598,6 +613,13 @@ fn of_graphs() -> Vec<Event> {
             usage_source: UsageSource::Provider,
         }
         .into(),
-        LimitRaised { tokens: Some(2_000), cost_nanousd: Some(9), iterations: Some(10), allow_unpriced: false }.into(),
+        LimitRaised {
+            tokens: Some(2_000),
+            cost_nanousd: Some(9),
+            iterations: Some(10),
+            allow_unpriced: false,
+            by: None,
+        }
+        .into(),
     ]
 }

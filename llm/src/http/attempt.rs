@@ -69,7 +69,10 @@ impl HttpClient {
         };
         match read {
             Ok(mut response) => {
-                response.request_id = request_id;
+                // They are recorded, and a server may put into them what it was sent.
+                let clean = |id: String| self.without_keys(id, key.as_ref());
+                response.request_id = request_id.map(clean);
+                response.response_id = response.response_id.map(clean);
                 Ok(response)
             }
             Err(mut error) => {

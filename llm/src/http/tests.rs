@@ -175,6 +175,20 @@ async fn a_key_that_a_server_echoes_is_not_in_the_error() {
 }
 
 #[tokio::test]
+async fn key_that_a_server_puts_into_ids_is_not_recorded() {
+    let head = "x-request-id: req-sk-secret-key\r\n";
+    let whole = r#"{"id":"answer-sk-secret-key","choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
+    let (base, _) = server(vec![json("200 OK", head, whole)]).await;
+    let response = ask(profile(&base), false).await.0.unwrap();
+    assert_eq!(response.text(), "hello");
+    assert_eq!(response.request_id.as_deref(), Some("req-[key]"));
+    assert_eq!(response.response_id.as_deref(), Some("answer-[key]"));
+    let (base, _) = server(vec![json("400 Bad Request", head, r#"{"error":{"message":"no"}}"#)]).await;
+    let error = ask(profile(&base), false).await.0.unwrap_err();
+    assert_eq!(error.request_id.as_deref(), Some("req-[key]"));
+}
+
+#[tokio::test]
 async fn a_stream_that_is_cut_begins_anew_and_says_so() {
     let (base, _) =
         server(vec![Does::Answers(format!("{EVENTS}{HELLO}")), Does::Answers(format!("{EVENTS}{HELLO}{END}"))]).await;

@@ -7,8 +7,41 @@ use serde::{Deserialize, Deserializer};
 use super::ProfileError;
 use crate::profile::Profile;
 
+/// What is wrong with a configuration in TOML, with its line and column. What stands there is not part of it: it may be a
+/// key that was put in the wrong place.
+pub fn config_fault(text: &str, error: &toml::de::Error) -> String {
+    let message = with_nearest(without_value(error.message()));
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
+/// Whether a text can be the name of an environment variable.
+pub(super) fn is_variable(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The message of a deserializer without the value that it quotes.
+fn without_value(message: &str) -> String {
+    let cut = |begin: &str, end: &str| {
+        let (kind, rest) = message.split_once(begin)?;
+        let (_, expected) = rest.rsplit_once(end)?;
+        Some((kind.to_owned(), expected.to_owned()))
+    };
+    if let Some((kind, expected)) = cut(": string \"", "\", expected ") {
+        return format!("{kind}: a text, expected {expected}");
+    }
+    match message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected ")) {
+        Some((_, expected)) => format!("unknown value, expected {expected}"),
+        None => message.to_owned(),
+    }
+}
+
 /// The message of a parser about a key that it does not know, with the key that was probably meant.
-pub fn with_nearest(message: String) -> String {
+fn with_nearest(message: String) -> String {
     let Some((_, rest)) = message.split_once("unknown field `") else { return message };
     let Some((name, known)) = rest.split_once("`, expected ") else { return message };
     match nearest(name, known.split('`').skip(1).step_by(2)) {

@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::{ProfileError, Profiles, layered, read_small};
+use super::{ProfileError, Profiles, check, layered, read_small};
 use crate::answers::{AnswerStore, Cached};
 use crate::client::Client;
 use crate::fallback::Fallback;
@@ -212,6 +212,11 @@ impl Profiles {
         }
         let usual = profile.provider.key_env();
         let variables: Vec<&str> = match &profile.api_key_env {
+            // What is no such name may be the key itself, and names of variables are printed.
+            Some(variable) if !check::is_variable(variable) => {
+                let what = "names an environment variable: letters, digits and _, not the key itself";
+                return Err(fault("api_key_env", what.into()));
+            }
             Some(variable) => vec![variable],
             None => usual.to_vec(),
         };

@@ -46,18 +46,35 @@ fn what_is_wrong_is_said_with_its_place() {
     let keyless = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     expect!["openai_chat wants a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
     assert!(keyless.client("local").is_ok(), "a server of one's own may want none");
-    expect![[r#"
-        the configuration is wrong: TOML parse error at line 2, column 1
-          |
-        2 | modle = "x"
-          | ^^^^^
-        unknown field `modle`"#]]
-    .assert_eq(fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n")).split(", expected").next().unwrap());
+    expect!["the configuration is wrong: line 2, column 1: unknown field `modle`"]
+        .assert_eq(fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n")).split(", expected").next().unwrap());
     let dangling = TWO.replace("\"local\"]", "\"remote\"]");
     expect!["no profile is named `remote`; there are: fast, local"].assert_eq(&fault(Profiles::from_toml(&dangling)));
     let url = TWO.replace("http://127.0.0.1:8000/v1", "ftp://x");
     expect!["profile `local`: base_url must begin with http:// or https://"]
         .assert_eq(&fault(Profiles::from_toml(&url).unwrap().client("local")));
+}
+
+#[test]
+fn key_in_the_wrong_place_is_in_no_error() {
+    let profile = |line: &str| format!("[profiles.a]\nprovider = \"openai_chat\"\nmodel = \"m\"\n{line}\n");
+    for line in [
+        "api_key = \"sk-secret\"",
+        "api_key_env = \"sk-secret\"",
+        "api_key_ttl_ms = \"sk-secret\"",
+        "auth = \"sk-secret\"",
+        "headers = { Authorization = \"Bearer sk-secret\", x = 3 }",
+        "headers = { Authorization = \"Bearer sk-secret }",
+        "retry = \"sk-secret\"",
+        "base_url = \"ftp://sk-secret@x\"",
+        "api_key_file = [\"sk-secret\"]",
+        "prices = { input = \"sk-secret\" }",
+    ] {
+        let text = profile(line);
+        let made = Profiles::from_toml(&text).and_then(|profiles| profiles.with_env(env(&[])).client("a").map(drop));
+        let error = fault(made);
+        assert!(!error.contains("secret") && error.len() > 10, "{line}: {error}");
+    }
 }
 
 #[test]

@@ -12,10 +12,6 @@ pub(crate) enum Care {
 }
 
 impl Care {
-    pub(crate) fn is_salvage(&self) -> bool {
-        matches!(self, Self::Salvage(_))
-    }
-
     /// Something is damaged.
     pub(crate) fn met(&mut self, damage: Damage) -> Result<(), StoreError> {
         match self {

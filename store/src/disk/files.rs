@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags};
 
 pub(crate) use root::Root;
 
@@ -79,6 +79,11 @@ impl Files {
         self.root.as_ref().map_or_else(|| path.into(), |root| root.path_for_library(path))
     }
 
+    /// The folder of the log; the folder that the process is in, for files that are accessed by path.
+    pub(crate) fn folder(&self) -> &Path {
+        self.root.as_ref().map_or(Path::new(""), |root| root.path())
+    }
+
     fn openat(&self, path: &Path, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC;
         let opened = match &self.root {
@@ -129,6 +134,11 @@ impl Files {
         }
     }
 
+    /// Whether nothing is written.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.only_reads
+    }
+
     pub(crate) fn is_there(&self, path: &Path) -> Result<bool, StoreError> {
         Ok(self.bytes(path).map_err(|source| failed(path, source))?.is_some())
     }
@@ -171,7 +181,60 @@ impl Files {
         for entry in Dir::read_from(&dir)? {
             names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
         }
+        names.retain(|name| !matches!(name.as_str(), "." | ".."));
         Ok(names)
+    }
+
+    fn is_folder(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.openat(path, OFlags::RDONLY)?.metadata()?.is_dir())
+    }
+
+    /// Exchanges two folders in one step.
+    pub(crate) fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        let exchanged = match &self.root {
+            Some(root) => rustix::fs::renameat_with(root, root.relative(one), root, root.relative(other), flags),
+            None => rustix::fs::renameat_with(CWD, one, CWD, other, flags),
+        };
+        Ok(exchanged?)
+    }
+
+    /// Removes a folder with everything in it. Does nothing when it is not there.
+    pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        for name in self.names(path)? {
+            let inner = path.join(name);
+            if self.is_folder(&inner)? { self.remove_folder(&inner)? } else { self.remove(&inner)? }
+        }
+        let removed = match &self.root {
+            Some(root) => rustix::fs::unlinkat(root, root.relative(path), AtFlags::REMOVEDIR),
+            None => rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR),
+        };
+        match removed {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    /// Copies the files of a folder, on the disk when it returns.
+    pub(crate) fn copy_folder(&self, from: &Path, to_files: &Files, to: &Path) -> Result<(), StoreError> {
+        to_files.make_dir(to).map_err(|source| failed(to, source))?;
+        for name in self.names(from).map_err(|source| failed(from, source))? {
+            let (from, to) = (from.join(&name), to.join(&name));
+            if self.is_folder(&from).map_err(|source| failed(&from, source))? {
+                self.copy_folder(&from, to_files, &to)?;
+                continue;
+            }
+            let mut file = self.openat(&from, OFlags::RDONLY).map_err(|source| failed(&from, source))?;
+            let mut copy = to_files.open(&to)?.file;
+            io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all()).map_err(|source| failed(&to, source))?;
+        }
+        to_files.sync_dir(to)
+    }
+
+    /// The room on the disk; `None` where it cannot be told.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::fstatvfs(self.root.as_deref()?).ok()?;
+        found.f_bavail.checked_mul(found.f_frsize)
     }
 
     /// Makes the names in a folder durable.
@@ -229,6 +292,17 @@ impl LogFile {
         let mut bytes = vec![0; n];
         self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
+    }
+
+    /// Takes room on the disk for so many bytes, where the system can do that.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn allocate(&self, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Makes bytes zeros and gives back to the disk what they took, where its filesystem can do that.

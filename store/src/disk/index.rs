@@ -3,6 +3,7 @@
 
 mod aside;
 mod blocks;
+mod compact;
 mod keys;
 mod rows;
 
@@ -16,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use aside::Aside;
 use blocks::Blocks;
 pub(crate) use blocks::Changes;
+pub(crate) use compact::FRESH;
 pub(crate) use keys::{
     Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
     write_watermark,
@@ -87,6 +89,8 @@ pub(crate) struct Index {
     dir: PathBuf,
     cache_bytes: u64,
     files: Files,
+    /// The copy that is open in place of what is in `dir`, which is only read.
+    copy: Option<tempfile::TempDir>,
     open: RwLock<Option<Arc<Open>>>,
     /// What to say while it is not open.
     absent: Mutex<StoreError>,
@@ -121,10 +125,22 @@ impl Index {
         Ok(index)
     }
 
+    /// Opens a copy of the database in `dir` in the folder for temporary files: sled writes to what it opens.
+    pub(crate) fn open_copy(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
+        let place = std::env::temp_dir();
+        let copy = tempfile::Builder::new().prefix("rethread-index-").tempdir_in(&place);
+        let copy = copy.map_err(|source| failed(&place, source))?;
+        files.copy_folder(dir, &Files::default(), copy.path())?;
+        let mut index = Self::absent(dir, cache_bytes, files, StoreError::Closed);
+        index.copy = Some(copy);
+        index.reopen()?;
+        Ok(index)
+    }
+
     /// A database that is not open and answers everything with this error.
     pub(crate) fn absent(dir: &Path, cache_bytes: u64, files: Files, error: StoreError) -> Self {
         let (dir, absent) = (dir.into(), Mutex::new(error));
-        Self { dir, cache_bytes, files, open: RwLock::new(None), absent }
+        Self { dir, cache_bytes, files, copy: None, open: RwLock::new(None), absent }
     }
 
     /// Opens the database again after it failed.
@@ -145,7 +161,10 @@ impl Index {
                     tracing::warn!(%damage, tries, "the index did not open, trying again");
                     std::thread::sleep(Duration::from_millis(10));
                     if tries + 1 == OPEN_TRIES {
-                        aside = Aside::put(&self.dir, self.files.clone());
+                        aside = match &self.copy {
+                            Some(copy) => Aside::put(copy.path(), Files::default()),
+                            None => Aside::put(&self.dir, self.files.clone()),
+                        };
                     }
                 }
                 Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
@@ -165,14 +184,25 @@ impl Index {
     }
 
     fn open_once(&self) -> Result<Open, StoreError> {
+        let path = match &self.copy {
+            Some(copy) => copy.path().to_owned(),
+            None => self.files.path_for_library(&self.dir),
+        };
         let config = sled::Config::new()
-            .path(self.files.path_for_library(&self.dir))
+            .path(path)
             .cache_capacity(self.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .flush_every_ms(None);
         let trees = self.guarded(|| Trees::open(&config))?;
-        let file = self.files.open(&self.file_path())?;
-        Ok(Open { trees, file: Some(file) })
+        let file = match self.copy {
+            Some(_) => None,
+            None => Some(self.files.open(&self.file_path())?),
+        };
+        Ok(Open { trees, file })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.dir
     }
 
     pub(crate) fn file_path(&self) -> PathBuf {

@@ -117,18 +117,18 @@ impl Journal {
     /// Opens both files and reads what they hold that is newer than `sealed_epoch`, from old to new.
     pub(crate) fn open(
         dir: &Path,
-        files: &Files,
+        access: &Files,
         sealed_epoch: u64,
         care: &mut Care,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
-        let files = [files.open(&dir.join(NAMES[0]))?, files.open(&dir.join(NAMES[1]))?];
+        let files = [access.open(&dir.join(NAMES[0]))?, access.open(&dir.join(NAMES[1]))?];
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
         for (index, file) in files.iter().enumerate() {
             let failed = |source| failed(file.path(), source);
             let bytes = file.read_all(READ_BYTES_MAX).map_err(failed)?;
             ready_bytes[index] = bytes.len() as u64;
             found.extend(scan(index, &bytes, file.path(), sealed_epoch, care)?);
-            if !care.is_salvage() {
+            if !access.only_reads() {
                 // A killed process may have left what is not on the disk yet, and it is about to be shown.
                 file.sync().map_err(failed)?;
             }
@@ -241,6 +241,17 @@ impl Journal {
         if self.offset <= KEEP_BYTES {
             self.cut(self.active, KEEP_BYTES);
         }
+    }
+
+    /// Cuts off all that is in sled and all that was left behind what is in use, when nothing is on its way to sled.
+    pub(crate) fn scrub(&mut self) -> Result<(), StoreError> {
+        for (file, bytes) in [(self.active ^ 1, 0), (self.active, self.offset)] {
+            let log_file = &self.files[file];
+            let cut = log_file.resize(bytes).and_then(|()| log_file.sync());
+            cut.map_err(|source| failed(log_file.path(), source))?;
+            self.ready_bytes[file] = bytes;
+        }
+        Ok(())
     }
 
     fn cut(&mut self, file: usize, bytes: u64) {

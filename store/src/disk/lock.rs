@@ -1,6 +1,7 @@
 //! One process at a time: a lock file of our own, taken before anything else is touched.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
@@ -27,34 +28,51 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock and writes into it who holds it.
     pub(crate) fn take(root: &Root, label: &str) -> Result<Self, StoreError> {
-        let path = root.path().join(NAME);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(root, NAME, flags, Mode::RUSR | Mode::WUSR);
-        let file = File::from(opened.map_err(|error| failed(&path, error.into()))?);
-        let deadline = Instant::now() + HEIR_MAX;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) => {
-                    let holder = holder(&file);
-                    // A holder that was killed while it was starting a process leaves the lock to that one until it
-                    // has begun its program.
-                    if !has_ended(&holder) || Instant::now() > deadline {
-                        return Err(StoreError::Locked { path: root.path().into(), holder });
-                    }
-                    std::thread::sleep(HEIR_POLL);
-                }
-                Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
-            }
-        }
+        let file = open(root, OFlags::RDWR | OFlags::CREATE)?;
+        wait(root, &file, File::try_lock)?;
         let text = format!("{label}, pid {}\n", std::process::id());
         // The name is for people: a full disk must not keep the log from being opened.
         let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
         Ok(Self { file })
     }
 
+    /// Takes a share of the lock, for one that reads where it cannot write. `None` when there is no lock file: then no
+    /// process has the log open that could change it.
+    pub(crate) fn share(root: &Root) -> Result<Option<Self>, StoreError> {
+        let file = match open(root, OFlags::RDONLY) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        wait(root, &file, File::try_lock_shared)?;
+        Ok(Some(Self { file }))
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+}
+
+fn open(root: &Root, flags: OFlags) -> Result<File, StoreError> {
+    let opened = rustix::fs::openat(root, NAME, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+    opened.map(File::from).map_err(|error| failed(&root.path().join(NAME), error.into()))
+}
+
+fn wait(root: &Root, file: &File, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), StoreError> {
+    let deadline = Instant::now() + HEIR_MAX;
+    loop {
+        match lock(file) {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                let holder = holder(file);
+                // A holder that was killed while it was starting a process leaves the lock to that one until it
+                // has begun its program.
+                if !has_ended(&holder) || Instant::now() > deadline {
+                    return Err(StoreError::Locked { path: root.path().into(), holder });
+                }
+                std::thread::sleep(HEIR_POLL);
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(&root.path().join(NAME), source)),
+        }
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Options {
     /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
     /// brings records of one stream closer together, less makes opening after a crash faster.
     pub tail_bytes: usize,
+    /// Whether the room is used at once that is set aside for deletes on a full disk, so that the log can be opened to
+    /// delete threads. It is set aside again when the log is opened without this.
+    pub spend_reserve: bool,
     /// Sees writes and syncs, for tests.
     pub watcher: Option<Arc<dyn Watcher>>,
 }
@@ -33,6 +36,7 @@ impl Default for Options {
             index_cache_bytes: 32 << 20,
             queue_bytes_max: 128 << 20,
             tail_bytes: 1 << 20,
+            spend_reserve: false,
             watcher: None,
         }
     }

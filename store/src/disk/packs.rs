@@ -16,6 +16,7 @@ mod write;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -46,13 +47,35 @@ pub(crate) struct Packs {
     end: Mutex<End>,
     /// Bytes since unused packs were looked for.
     freed: Mutex<u64>,
+    /// How many backups read them, during which nothing before the end changes.
+    n_backups: AtomicUsize,
 }
 
 impl Packs {
     /// The packs of the log in `dir`, which end there. Nothing is opened yet.
     pub(crate) fn new(dir: &Path, files: Files, end: End) -> Self {
         let (dir, open, freed) = (dir.join(NAME), Mutex::default(), Mutex::default());
-        Self { dir, files, pack_bytes: PACK_BYTES, open, end: Mutex::new(end), freed }
+        let n_backups = AtomicUsize::new(0);
+        Self { dir, files, pack_bytes: PACK_BYTES, open, end: Mutex::new(end), freed, n_backups }
+    }
+
+    /// A backup reads them from now on.
+    pub(crate) fn begin_backup(&self) {
+        self.n_backups.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end_backup(&self) {
+        self.n_backups.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_backed_up(&self) -> bool {
+        self.n_backups.load(Ordering::Acquire) > 0
+    }
+
+    /// The packs up to there, with how much of each.
+    pub(crate) fn before(&self, end: End) -> Result<Vec<(u32, u64)>, StoreError> {
+        let numbers = self.numbers()?.into_iter().filter(|pack| *pack <= end.pack);
+        numbers.map(|pack| Ok((pack, if pack == end.pack { end.offset } else { self.bytes(pack)? }))).collect()
     }
 
     /// Access to the files of this log.

@@ -19,10 +19,25 @@ use crate::record::Record;
 #[derive(Debug)]
 pub(crate) enum Op {
     Append(Addition),
-    Import { fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record> },
-    Blob { owner: Option<ThreadId>, hash: Hash, bytes: Arc<[u8]> },
-    Value { name: String, value: Option<Vec<u8>> },
-    Delete { thread: ThreadId },
+    Import {
+        fork_of: Option<ForkPoint>,
+        tag: Tag,
+        records: Vec<Record>,
+    },
+    Blob {
+        owner: Option<ThreadId>,
+        hash: Hash,
+        bytes: Arc<[u8]>,
+    },
+    Value {
+        name: String,
+        value: Option<Vec<u8>>,
+    },
+    Delete {
+        threads: Vec<ThreadId>,
+    },
+    /// Nothing to write: what the journal holds beyond what is in use is cut off.
+    Scrub,
 }
 
 /// Who waits for it.

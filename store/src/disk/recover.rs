@@ -20,7 +20,7 @@ use crate::plan::{Addition, Recent};
 
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
-const FORMAT: &str = "format";
+pub(crate) const FORMAT: &str = "format";
 /// The format of the files that this program writes. Format 1 had the chunks in sled, formats 1 and 2 each head, run, tag
 /// and fork in a row of its own; they are read, and become this one when a log is opened to be written.
 pub(crate) const FORMAT_VERSION: u32 = 3;
@@ -82,7 +82,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;
-    if !care.is_salvage() {
+    if !files.only_reads() {
         // What is in sled by this watermark may be written over in the journal from here on.
         index.sync_file()?;
     }
@@ -94,7 +94,7 @@ pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Ca
     let state =
         state.unwrap_or_else(|| State { active: Segment::new(journal.epoch(), watermark.position), sealing: None });
     let next = state.active.next_position();
-    if !care.is_salvage() {
+    if !files.only_reads() {
         let (group, journal_end) = (journal.written_group(), journal.end());
         let reached = Reached { group, next, sealed_epoch: watermark.epoch, journal_end };
         // With a full disk the old mark stays, which is only further behind.
@@ -119,13 +119,14 @@ fn open_index(
 ) -> Result<Index, StoreError> {
     let dir = dir.join(INDEX);
     let file = dir.join("db");
-    let may_begin = reached.sealed_epoch == 0 && !care.is_salvage();
+    let may_begin = reached.sealed_epoch == 0 && !files.only_reads();
     if may_begin {
         files.make_dir(&dir).map_err(|source| failed(&dir, source))?;
     }
     let opened = match !may_begin && !files.is_there(&file)? {
         // Sled would begin an empty one.
         true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
+        false if files.only_reads() => Index::open_copy(&dir, cache_bytes, files.clone()),
         false => Index::open(&dir, cache_bytes, files.clone()),
     };
     opened.or_else(|error| {
@@ -184,7 +185,7 @@ fn format_text(version: u32) -> String {
 }
 
 /// Written last, when everything else of a new log is on the disk; of an older one, before anything of this format is.
-fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
+pub(crate) fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
     let (path, draft) = (dir.join(FORMAT), dir.join("format.new"));
     let file = files.open(&draft)?;
     let text = format_text(FORMAT_VERSION);

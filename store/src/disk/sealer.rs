@@ -1,19 +1,24 @@
 //! The thread that moves segments into sled, and the snapshots that wait to go with the next one.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Seq, ThreadId};
 
+use super::backup::copy_index;
+use super::index::Watermark;
 use super::mark::SharedMark;
 use super::read::Reader;
+use super::reserve;
 use super::seal::{seal, write_snapshots};
 use super::tail::Segment;
 use super::waiting::Waiting;
-use crate::contract::Snapshot;
+use crate::contract::{Compacted, Snapshot};
 use crate::error::StoreError;
 
 /// How much snapshots may hold in memory before they are written without waiting for records.
@@ -31,6 +36,10 @@ pub(crate) enum Task {
     Seal(Arc<Segment>),
     /// The snapshots alone.
     Snapshots,
+    /// Write the index anew, without what was removed from it.
+    Compact(SyncSender<Result<Compacted, StoreError>>),
+    /// Copy the index to this folder.
+    CopyIndex { to: PathBuf, answer: SyncSender<Result<Watermark, StoreError>> },
 }
 
 #[derive(Default)]
@@ -42,6 +51,8 @@ struct State {
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
+    /// Why the present task does not go on, while it is tried again.
+    obstacle: Option<StoreError>,
     /// Tasks that are not done yet.
     n_tasks: usize,
     closing: bool,
@@ -51,13 +62,15 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Sealer {
     state: Mutex<State>,
+    /// The life of the journal up to which a caller waits for it to be in sled.
+    wanted_epoch: AtomicU64,
     changed: Condvar,
 }
 
 impl Sealer {
     pub(crate) fn new(sealed_epoch: u64) -> Self {
         let state = State { sealed_epoch, ..State::default() };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), ..Self::default() }
     }
 
     /// The last life of the journal that is in sled.
@@ -76,6 +89,34 @@ impl Sealer {
         while state.n_tasks > 0 {
             self.changed.wait(&mut state);
         }
+    }
+
+    /// Waits until that life of the journal is in sled. The writer has to be nudged, so that it hands over what it has.
+    ///
+    /// Errors: why it gets no further.
+    pub(crate) fn wait_for(&self, epoch: u64, nudge: impl Fn()) -> Result<(), StoreError> {
+        self.wanted_epoch.fetch_max(epoch, Ordering::AcqRel);
+        let mut state = self.state.lock();
+        while state.sealed_epoch < epoch {
+            if let Some(error) = state.failure.as_ref().or(state.obstacle.as_ref()) {
+                return Err(error.clone());
+            }
+            if state.closing {
+                return Err(StoreError::Closed);
+            }
+            drop(state);
+            nudge();
+            state = self.state.lock();
+            if state.sealed_epoch < epoch {
+                self.changed.wait_for(&mut state, RETRY);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a caller waits for that life of the journal.
+    pub(crate) fn is_wanted(&self, epoch: u64) -> bool {
+        self.wanted_epoch.load(Ordering::Acquire) >= epoch
     }
 
     /// Asks for something to be done.
@@ -160,18 +201,19 @@ impl Sealer {
             let done = match &task {
                 Task::Seal(segment) => {
                     let snapshots = self.take_snapshots();
-                    self.write(reader, || {
+                    self.write(reader, segment.has_deletes, || {
                         seal(reader, segment, &snapshots)?;
                         mark.note_sealed(segment.epoch)
                     })
                 }
                 Task::Snapshots => {
                     let snapshots = self.take_snapshots();
-                    self.write(reader, || {
+                    self.write(reader, false, || {
                         write_snapshots(reader, &snapshots)?;
                         reader.index.sync()
                     })
                 }
+                Task::Compact(_) | Task::CopyIndex { .. } => reader.packs.files().check_in_place(),
             };
             match (done, task) {
                 (Ok(()), Task::Seal(segment)) => {
@@ -182,6 +224,13 @@ impl Sealer {
                     reader.tail.state.write().sealing = None;
                 }
                 (Ok(()), Task::Snapshots) => self.state.lock().leaving.clear(),
+                // That nobody waits for the answers any more changes nothing.
+                (Ok(()), Task::Compact(answer)) => drop(answer.send(reader.index.compact())),
+                (Ok(()), Task::CopyIndex { to, answer }) => {
+                    drop(answer.send(copy_index(reader.packs.files(), &reader.index, &to)));
+                }
+                (Err(error), Task::Compact(answer)) => drop(answer.send(Err(error))),
+                (Err(error), Task::CopyIndex { answer, .. }) => drop(answer.send(Err(error))),
                 (Err(error), Task::Seal(_)) => {
                     tracing::error!(%error, "the log cannot be moved out of the journal");
                     self.state.lock().failure = Some(error);
@@ -196,22 +245,34 @@ impl Sealer {
         }
     }
 
-    /// Writes to sled. Tries again while the disk is full or the folder of the log is not at its path; once more, and no
+    /// Writes to sled. Deletes on a full disk spend the reserve. Tries again while the disk is full or the folder of the log is not at its path; once more, and no
     /// more, when the log is closing.
-    fn write(&self, reader: &Reader, write: impl Fn() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        reader: &Reader,
+        has_deletes: bool,
+        write: impl Fn() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut is_last = false;
         loop {
             let error = match reader.packs.files().check_in_place().and_then(|()| write()) {
                 Err(error) if error.is_temporary() && !is_last => error,
-                done => return done,
+                done => {
+                    self.state.lock().obstacle = None;
+                    return done;
+                }
             };
             tracing::warn!(%error, "the log cannot be moved out of the journal now");
-            let mut state = self.state.lock();
-            if !state.closing {
-                self.changed.wait_for(&mut state, RETRY);
+            let is_full = matches!(error, StoreError::Full { .. });
+            if !(is_full && has_deletes && reserve::spend(reader.packs.files())) {
+                let mut state = self.state.lock();
+                state.obstacle = Some(error.clone());
+                self.changed.notify_all();
+                if !state.closing {
+                    self.changed.wait_for(&mut state, RETRY);
+                }
+                is_last = state.closing;
             }
-            is_last = state.closing;
-            drop(state);
             if let StoreError::Full { .. } = error
                 && let Err(error) = reader.index.reopen()
             {

@@ -10,9 +10,12 @@ use futures::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::oneshot;
 
+use super::backup::{self, Backup, Held};
+use super::files::failed;
 use super::queue::{Answer, Op};
-use super::{SledStore, seal, verify};
-use crate::contract::{Append, Appended, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use super::sealer::Task;
+use super::{SledStore, reserve, seal, verify};
+use crate::contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::StoreError;
 use crate::fence::Refusal;
 use crate::follow::follow;
@@ -142,8 +145,12 @@ impl Store for SledStore {
         self.write(Op::Value { name: name.into(), value: None }, name.len() + 128).map(|_| ())
     }
 
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
-        self.write(Op::Delete { thread }, 128).map(|_| ())
+    fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
+        let delete = || self.write(Op::Delete { threads: threads.into() }, 128 * threads.len()).map(drop);
+        match delete() {
+            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => delete(),
+            deleted => deleted,
+        }
     }
 
     fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
@@ -159,16 +166,34 @@ impl Store for SledStore {
         Ok(found)
     }
 
+    fn compact(&self) -> Result<Compacted, StoreError> {
+        self.seal_all()?;
+        let compacted = self.have_done(Task::Compact)?;
+        self.write(Op::Scrub, 128)?;
+        Ok(compacted)
+    }
+
+    fn backup(&self) -> Result<Backup, StoreError> {
+        self.queue.check_open()?;
+        let copied = tempfile::Builder::new().prefix(backup::PREFIX).tempdir_in(&self.dir);
+        let copied = copied.map_err(|source| failed(&self.dir, source))?;
+        let held = Held::new(Arc::clone(&self.reader));
+        self.seal_all()?;
+        let watermark = self.have_done(|answer| Task::CopyIndex { to: copied.path().into(), answer })?;
+        Backup::new(copied, held, watermark.packs)
+    }
+
     fn check_writable(&self) -> Result<(), StoreError> {
         self.queue.check_open()?;
         self.reader.packs.files().check_in_place()
     }
 
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
-        if self.open_reader()?.is_salvage || self.side_file_is_out.swap(true, Ordering::AcqRel) {
+        let files = self.open_reader()?.packs.files();
+        if files.only_reads() || self.side_file_is_out.swap(true, Ordering::AcqRel) {
             return Ok(None);
         }
-        self.reader.packs.files().side_file(&self.dir.join(name)).map(Some)
+        files.side_file(&self.dir.join(name)).map(Some)
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -60,6 +60,11 @@ impl State {
         Known::No
     }
 
+    /// Which lives of the journal are here, from old to new.
+    pub(crate) fn lives(&self) -> (Option<u64>, u64) {
+        (self.sealing.as_ref().map(|segment| segment.epoch), self.active.epoch)
+    }
+
     /// The first position that is here.
     pub(crate) fn base(&self) -> Position {
         self.sealing.as_ref().map_or(self.active.base, |sealing| sealing.base)

@@ -77,7 +77,7 @@ enum Change {
     Append { thread: ThreadId, before: Hash, head: Head, n: usize, first: Position },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
-    Delete { thread: ThreadId },
+    Delete { threads: Vec<ThreadId> },
 }
 
 /// What becomes durable together.
@@ -155,9 +155,13 @@ impl Writer {
         let mut group = self.group.take().unwrap_or_else(|| self.begin());
         let thread = thread_of(&op);
         match self.plan(op, ticket, &mut group) {
-            Ok(change) => {
+            Ok(Some(change)) => {
                 group.changes.push((change, Some(answer)));
                 group.bytes += bytes;
+            }
+            Ok(None) => {
+                self.queue.release(bytes);
+                answer.done(None);
             }
             Err(error) => {
                 self.queue.release(bytes);
@@ -295,7 +299,9 @@ impl Writer {
 
     fn is_seal_due(&self) -> bool {
         let state = self.reader.tail.state.read();
-        state.active.bytes >= self.tail_bytes && state.sealing.is_none()
+        let is_enough = state.active.bytes >= self.tail_bytes
+            || state.active.n_entries > 0 && self.sealer.is_wanted(state.active.epoch);
+        is_enough && state.sealing.is_none()
     }
 
     /// Hands the tail to the sealer, when that has nothing to do. Nothing may be under way or half put together: what
@@ -331,6 +337,18 @@ impl Writer {
             }
             self.sealer.wait_until_idle();
             self.broken = self.sealer.failure();
+        }
+    }
+
+    /// Cuts off what the journal holds of former lives. Nothing may be under way.
+    fn scrub(&mut self) -> Result<(), StoreError> {
+        self.sealer.wait_until_idle();
+        if let Some(failure) = self.sealer.failure() {
+            return Err(failure);
+        }
+        match self.flight.committer() {
+            Some(committer) => committer.journal.scrub(),
+            None => Err(super::stopped("journal")),
         }
     }
 
@@ -374,6 +392,6 @@ pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Result<Option
 fn thread_of(op: &Op) -> Option<ThreadId> {
     match op {
         Op::Append(addition) => Some(addition.thread),
-        Op::Import { .. } | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } => None,
+        Op::Import { .. } | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } | Op::Scrub => None,
     }
 }

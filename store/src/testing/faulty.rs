@@ -11,8 +11,8 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Append, Appended, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo, Subscription, Tag,
-    Verification,
+    Append, Appended, Backup, Compacted, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo,
+    Subscription, Tag, Verification,
 };
 
 /// What happens at the chosen append.
@@ -237,8 +237,8 @@ impl Store for FaultyStore {
         self.alive()?.remove_value(name)
     }
 
-    fn delete(&self, thread: ThreadId) -> Result<(), StoreError> {
-        self.alive()?.delete(thread)
+    fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
+        self.alive()?.delete_all(threads)
     }
 
     fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
@@ -247,6 +247,14 @@ impl Store for FaultyStore {
 
     fn verify(&self) -> Result<Verification, StoreError> {
         self.alive()?.verify()
+    }
+
+    fn compact(&self) -> Result<Compacted, StoreError> {
+        self.alive()?.compact()
+    }
+
+    fn backup(&self) -> Result<Backup, StoreError> {
+        self.alive()?.backup()
     }
 
     fn check_writable(&self) -> Result<(), StoreError> {

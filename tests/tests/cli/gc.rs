@@ -1,5 +1,9 @@
 //! Threads that make room.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rethread_tests::binary::{Running, Scene};
 use serde_json::json;
 
 use crate::explain::invoices;
@@ -20,7 +24,7 @@ fn what_ended_goes_with_its_branches_and_what_is_open_or_inherited_stays() {
     let fork = id_of(&scene.run(&format!("fork {parent} --at 3 --no-run --json")).ok().json());
 
     let plan = scene.run("gc --status completed,error --dry-run --json").ok().json();
-    assert_eq!(keys(&plan), "dry_run deleted branches events bytes bytes_left kept_for_heirs");
+    assert_eq!(keys(&plan), "deleted kept_for_heirs bytes_left dry_run branches events bytes");
     assert_eq!((ids(&plan["deleted"]), &plan["kept_for_heirs"]), (vec![failed.clone()], &json!([parent])));
     assert_eq!(plan["branches"], 2);
     assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 6, "nothing is gone yet");
@@ -60,6 +64,70 @@ fn the_oldest_go_until_the_rest_is_small_enough() {
     for id in &runs[2..] {
         scene.run(&format!("rerun {id}")).ok();
     }
+}
+
+/// The files below a folder that hold these bytes.
+fn holding(folder: &Path, needle: &[u8]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, needle));
+        } else if fs::read(&path).unwrap().windows(needle.len()).any(|window| window == needle) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn gc_with_compact_leaves_nothing_of_a_thread_in_the_files() {
+    let scene = Scene::new();
+    // No compression makes these shorter, so that they are found where they are.
+    let secret = |seed: u64| format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed);
+    let (prompt, output) = (secret(7_919), secret(104_729));
+    let noise: String = (1..3_000).map(|n| secret(n * n)).collect();
+    scene.write("secret.txt", format!("{noise}{output}"));
+    let script = json!({ "answers": [
+        { "tool_calls": [{ "name": "read_file", "arguments": { "path": "secret.txt" } }] },
+        { "text": "done" },
+    ] });
+    let llm = json!({ "provider": "mock", "model": "m", "user_prompt": "{{ input }}", "tool_mode": "auto",
+        "extra": { "script": script } });
+    let workflow = json!({ "version": "1", "name": "secret", "nodes": [{ "id": "look", "llm": llm }] });
+    scene.write("secret.json", workflow.to_string());
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let mut server = Running::start(scene.command(serve));
+    server.wait_until_said("serving ");
+    scene.run(&format!("run secret.json --quiet --input {prompt}")).ok();
+    scene.run("gc --status completed --compact").ok().says("the index was written anew");
+    for secret in [&prompt, &output] {
+        assert_eq!(holding(&scene.data_dir(), secret.as_bytes()), Vec::<PathBuf>::new(), "{secret}");
+    }
+    scene.run("verify").ok();
+    server.signal("TERM");
+    server.end().ok();
+    scene.run("verify").ok();
+}
+
+#[test]
+fn backup_is_a_log_and_names_a_folder_that_is_new() {
+    let scene = scene();
+    scene.run("run greeting.yaml --quiet").ok();
+    let done = scene.run("backup copies").ok();
+    assert_eq!(done.stdout, "copies\n");
+    done.says("rethread verify --data-dir copies");
+    scene.run("verify --data-dir copies").ok();
+    let threads = |words: &str| scene.run(words).ok().json();
+    assert_eq!(threads("threads --json --data-dir copies"), threads("threads --json"));
+    scene.run("run greeting.yaml --quiet --data-dir copies").ok();
+    scene.run("backup copies").code(7).says("copies is there already");
+    scene.run("backup nowhere/copies").code(1).says("nowhere/copies.part: No such file");
+    scene.run("backup copies2 --data-dir nothing").code(5);
+    scene.write("half.part/format", "");
+    scene.run("backup half").code(7).says("a backup that did not finish left it");
+    assert!(!scene.file("copies2.part").exists() && !scene.file("copies2").exists());
+    assert_eq!(scene.run("backup third --json").ok().json()["folder"], "third");
 }
 
 #[test]

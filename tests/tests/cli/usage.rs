@@ -139,6 +139,7 @@ fn the_help_lists_the_commands() {
         verify       Check the whole log: that nothing is changed, missing or out of order
         export       Write threads as JSON lines
         import       Read threads that were exported
+        backup       Copy the log to a new folder while it is in use
         gc           Delete threads that ended, by age, status or size
         serve        Serve threads over HTTP
         token        Create, list and revoke the tokens of `rethread serve`

@@ -58,3 +58,29 @@ fn what_waits_is_read_page_by_page_while_it_is_answered() {
     place.get("/v1/interactions?cursor=x").problem(400, "invalid-request");
     place.get("/v1/interactions?limit=501").problem(400, "invalid-request");
 }
+
+/// Some steps, so that a cancel comes in the middle or at the end.
+const STEPS: &str = r#"
+version: "1"
+name: steps
+nodes:
+  - id: rounds
+    loop:
+      for_each: "range(6) | list"
+      as: n
+      into: words
+      body: {nodes: [{id: greet, llm: {provider: mock, model: m, user_prompt: hi, extra: {script: {answers: [{text: "Hello!"}]}}}}]}
+"#;
+
+#[test]
+fn cancel_that_races_with_the_end_is_done_or_a_conflict() {
+    let place = Place::new();
+    for n in 0..60 {
+        let thread = place.start(STEPS);
+        std::thread::sleep(std::time::Duration::from_millis(n % 30));
+        let answer = place.request("POST", &format!("/v1/threads/{thread}/cancel")).send();
+        assert!([200, 409].contains(&answer.status), "{answer:?}");
+        let status = if answer.status == 200 { "cancelled" } else { "completed" };
+        assert_eq!(place.at_rest(&thread)["status"], status);
+    }
+}

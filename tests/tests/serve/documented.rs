@@ -275,6 +275,10 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
     api.send(place.request("DELETE", &fill(one, fork_id)), "delete", one, 200);
     api.send(place.request("DELETE", &fill(one, fork_id)), "delete", one, 404);
     api.send(place.request("POST", "/v1/log/verify"), "post", "/v1/log/verify", 200);
+    api.send(post("/v1/gc", "", json!({})), "post", "/v1/gc", 422);
+    api.send(post("/v1/gc", "", json!({ "status": ["cancelled"], "limit": 1 })), "post", "/v1/gc", 200);
+    api.send(place.request("POST", "/v1/log/compact"), "post", "/v1/log/compact", 200);
+    api.send(place.request("GET", "/v1/log/backup"), "get", "/v1/log/backup", 200);
     let import = |text: String| place.request("POST", "/v1/import").body("application/x-ndjson", text);
     api.send(import(exported.clone()), "post", "/v1/import", 200);
     api.send(import("{}".into()), "post", "/v1/import", 422);

@@ -134,6 +134,11 @@ async fn waits_beyond_its_time(world: &World, first: &ThreadHandle, second: &Thr
     tokio::time::sleep(Duration::from_millis(2 * timeout_ms)).await;
     let metrics = world.runtime.metrics().await.unwrap();
     assert_eq!(metrics.model_calls_waiting + metrics.tool_calls_waiting, 1, "{metrics:?}");
+    let waiting = world.runtime.waiting_calls(None);
+    let [wait] = waiting.as_slice() else { panic!("{waiting:?}") };
+    assert_eq!((wait.thread, wait.is_tool), (second.id(), metrics.tool_calls_waiting == 1));
+    assert!(wait.waiting_ms >= timeout_ms, "{wait:?}");
+    assert_eq!(world.runtime.waiting_calls(Some(first.id())), []);
     for thread in [first, second] {
         assert_eq!(thread.summary().await.unwrap().status, Status::Running);
     }
@@ -167,6 +172,7 @@ fn a_model_call_does_not_use_its_time_while_it_waits_for_a_permit() {
         assert_eq!(client.n_most.load(SeqCst), 1);
         let metrics = world.runtime.metrics().await.unwrap();
         assert_eq!((metrics.model_calls_waiting, metrics.tool_calls_waiting), (0, 0));
+        assert_eq!(world.runtime.waiting_calls(None), []);
         world.end().await;
     });
 }

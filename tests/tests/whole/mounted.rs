@@ -1,12 +1,15 @@
-//! A file system that is really full.
+//! File systems that are really full or read-only, and a log of another user.
 
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use rethread::Seq;
 use rethread::store::{Options, SledStore, Store, StoreError};
 use rethread_store::testing::{append, put, texts, thread};
-use rethread_tests::binary::HANG;
+use rethread_tests::binary::{HANG, Ran, Running, Scene, program};
 use rethread_tests::needs;
 
 /// A small file system of its own. Unmounted when it is dropped.
@@ -14,10 +17,26 @@ struct Mounted(tempfile::TempDir);
 
 impl Mounted {
     /// `None` where this process may mount none.
-    fn new() -> Option<Self> {
+    fn with_size(size: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(dir.path()).output();
+        let size = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
         mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
+    }
+}
+
+impl Mounted {
+    fn remount(&self, how: &str) {
+        let option = format!("remount,{how}");
+        let done = Command::new("mount").args(["-o", &option]).arg(self.0.path()).status().unwrap();
+        assert!(done.success(), "{option}");
+    }
+
+    /// Takes all room that is left.
+    fn fill(&self) {
+        let mut file = std::fs::File::options().create(true).append(true).open(self.0.path().join("ballast")).unwrap();
+        let piece = [1; 4096];
+        while file.write_all(&piece).is_ok() {}
     }
 }
 
@@ -47,7 +66,7 @@ fn in_a_namespace(test: &str) {
 
 #[test]
 fn a_really_full_disk_loses_nothing_and_goes_on() {
-    let Some(mounted) = Mounted::new() else {
+    let Some(mounted) = Mounted::with_size("40m") else {
         return in_a_namespace("mounted::a_really_full_disk_loses_nothing_and_goes_on");
     };
     let dir = mounted.0.path().join("log");
@@ -105,4 +124,140 @@ fn a_really_full_disk_loses_nothing_and_goes_on() {
     let store = SledStore::open(&dir, options).unwrap();
     assert_eq!(texts(&store, thread(1)), written);
     assert_eq!(store.verify().unwrap().faults, []);
+}
+
+const QUICK: &str = r#"
+version: "1"
+name: quick
+nodes:
+  - {id: greet, llm: {provider: mock, model: m, user_prompt: hi, extra: {script: {answers: [{text: "Hello!"}]}}}}
+"#;
+
+/// Commands that look, with what they print of a log in which [`QUICK`] ran last.
+const LOOKS: [(&str, &str); 9] = [
+    ("threads", "quick"),
+    ("show last", "completed"),
+    ("events last", "THREAD_COMPLETED"),
+    ("replay last --json", "Hello!"),
+    ("explain last", "greet"),
+    ("tree last", "quick"),
+    ("export last", "THREAD_STARTED"),
+    ("verify", "whole"),
+    ("gc --status completed --dry-run", "quick"),
+];
+
+/// A log in `folder` that was left by a process that was killed, and one run more.
+fn log_of_a_killed_process(scene: &Scene, folder: &str) {
+    scene.write("quick.yaml", QUICK);
+    for _ in 0..3 {
+        scene.run(&format!("run quick.yaml --quiet --data-dir {folder}")).ok();
+    }
+    let mut server = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--data-dir", folder]));
+    server.wait_until_said("http://");
+    scene.run(&format!("run quick.yaml --quiet --data-dir {folder}")).ok();
+    server.kill();
+}
+
+fn look(run: impl Fn(&str) -> Ran) {
+    for (words, says) in LOOKS {
+        let ran = run(words).ok();
+        assert!(ran.stdout.contains(says), "{ran}");
+    }
+}
+
+#[test]
+fn looking_needs_no_write_access_and_gc_works_on_a_full_disk() {
+    let Some(mounted) = Mounted::with_size("400m") else {
+        return in_a_namespace("mounted::looking_needs_no_write_access_and_gc_works_on_a_full_disk");
+    };
+    let scene = Scene::new();
+    let dir = mounted.0.path().join("log");
+    let folder = dir.to_str().unwrap();
+    log_of_a_killed_process(&scene, folder);
+    let run = |words: &str| scene.run(&format!("{words} --data-dir {folder}"));
+
+    mounted.remount("ro");
+    look(run);
+    run("run quick.yaml").code(1).says("Read-only file system");
+    run("gc --status completed").code(1);
+    mounted.remount("rw");
+
+    mounted.fill();
+    look(run);
+    // What the killed process left in the journal is in the index now, which made some room.
+    mounted.fill();
+    run("run quick.yaml").code(1).says("full");
+    look(run);
+    run("gc --status completed --compact").ok().says("4 threads");
+    assert_eq!(run("threads --json").ok().json().as_array().unwrap().len(), 0);
+    std::fs::remove_file(mounted.0.path().join("ballast")).unwrap();
+    run("run quick.yaml --quiet").ok();
+    look(run);
+}
+
+#[test]
+fn gc_works_at_a_server_whose_disk_is_full() {
+    let Some(mounted) = Mounted::with_size("400m") else {
+        return in_a_namespace("mounted::gc_works_at_a_server_whose_disk_is_full");
+    };
+    let scene = Scene::new();
+    let dir = mounted.0.path().join("log");
+    let folder = dir.to_str().unwrap();
+    log_of_a_killed_process(&scene, folder);
+    let run = |words: &str| scene.run(&format!("{words} --data-dir {folder}"));
+    let mut server = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--data-dir", folder]));
+    server.wait_until_said("http://");
+    mounted.fill();
+    look(run);
+    run("gc --status completed").ok().says("4 threads");
+    assert_eq!(run("threads --json").ok().json().as_array().unwrap().len(), 0);
+    std::fs::remove_file(mounted.0.path().join("ballast")).unwrap();
+    run("run quick.yaml --quiet").ok();
+    look(run);
+    server.signal("TERM");
+    server.end().ok();
+    look(run);
+}
+
+#[test]
+fn log_of_another_user_can_be_looked_at() {
+    let scene = Scene::new();
+    let folder = scene.file("log");
+    log_of_a_killed_process(&scene, folder.to_str().unwrap());
+    let set = |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    set(scene.path(), 0o755);
+    fn all(path: &Path, set: &dyn Fn(&Path, u32)) {
+        set(path, if path.is_dir() { 0o555 } else { 0o444 });
+        for entry in path.is_dir().then(|| std::fs::read_dir(path).unwrap()).into_iter().flatten() {
+            all(&entry.unwrap().path(), set);
+        }
+    }
+    all(&folder, &set);
+    // What root may do no mode takes away.
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let binary = scene.file("rethread");
+    std::fs::copy(program(), &binary).unwrap();
+    let run = |words: &str| {
+        let mut command = match is_root {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+                command
+            }
+            false => Command::new(&binary),
+        };
+        command.args(words.split(' ')).arg("--data-dir").arg(&folder).current_dir(scene.path());
+        Running::start(command).end()
+    };
+    look(run);
+    run("run quick.yaml").code(1).says("Permission denied");
+    fn open_again(path: &Path, set: &dyn Fn(&Path, u32)) {
+        set(path, 0o700);
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { open_again(&path, set) } else { set(&path, 0o600) }
+        }
+    }
+    open_again(&folder, &set);
+    scene.run("run quick.yaml --quiet --data-dir log").ok();
 }

@@ -1,7 +1,7 @@
 //! Who did what from outside is in the log.
 
 use futures::FutureExt as _;
-use rethread::{ForkRequest, Message, Ordered, Position, Principal, Role, ThreadHandle};
+use rethread::{ForkRequest, LimitRaised, Message, Ordered, Position, Principal, Role, ThreadHandle};
 use serde_json::json;
 
 use crate::handler::Says;
@@ -41,7 +41,31 @@ fn events_record_the_principal_of_the_handle() {
                 "USER_INTERACTION_RESPONDED token 0f1e (the page)",
             ]
         );
-        assert_eq!(recorded(&fork).await, ["THREAD_FORKED Ada", "THREAD_PAUSED Ada", "THREAD_CANCELLED terminal"]);
+        assert_eq!(
+            recorded(&fork).await,
+            ["THREAD_FORKED Ada", "THREAD_PAUSED Ada", "USER_INTERACTION_FAILED terminal", "THREAD_CANCELLED terminal",]
+        );
+        world.end().await;
+    });
+}
+
+#[test]
+fn checkpoints_raised_limits_and_withdrawn_questions_record_the_principal() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, outcome) = world.run(&approval(), "7 €").await;
+        let question = outcome.state.interaction().unwrap().id;
+        let ada = thread.by("Ada");
+        ada.checkpoint("here").await.unwrap();
+        // The name in the request counts for nothing.
+        let forged = Some(Principal::named("Bob"));
+        let more = LimitRaised { iterations: Some(5), by: forged, ..LimitRaised::default() };
+        ada.by(Principal::Terminal).raise(more).await.unwrap();
+        ada.cancel_interaction(question).await.unwrap();
+        assert_eq!(
+            recorded(&thread).await,
+            ["CHECKPOINT_CREATED Ada", "LIMIT_RAISED terminal", "USER_INTERACTION_FAILED Ada"]
+        );
         world.end().await;
     });
 }

@@ -4,7 +4,7 @@ use rethread_events::message::Part;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::permit_waits::{PermitWaits, RunningCall};
+use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 
 const CALL: CallId = CallId(Seq(7));
 const LATER: CallId = CallId(Seq(9));
@@ -29,9 +29,14 @@ fn piece(call: CallId) -> Said {
 /// Two calls that are running, and the tokens that call them off.
 fn running() -> (RunningCalls, [CancellationToken; 2]) {
     let tokens = [CancellationToken::new(), CancellationToken::new()];
+    let place = || WaitPlace {
+        among: Arc::default(),
+        attempt: (rethread_events::ids::ThreadId::new(1, [0; 10]), CALL, 1),
+        is_tool: false,
+    };
     let running = |token: &CancellationToken| RunningCall {
         _cancel: token.clone().drop_guard(),
-        waits: PermitWaits::new(Arc::default(), || {}),
+        waits: PermitWaits::new(place(), || {}),
     };
     let calls = [CALL, LATER].into_iter().zip(&tokens).map(|(call, token)| ((call, 1), running(token)));
     (RunningCalls(calls.collect()), tokens)

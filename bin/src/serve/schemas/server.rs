@@ -66,6 +66,16 @@ pub(crate) struct Info {
     next_position: u64,
     /// The server's clock.
     now: String,
+    /// How many open calls wait for a concurrency permit. `GET /v1/threads/{thread}` names those of a thread.
+    calls_waiting: CallsWaiting,
+}
+
+/// Numbers of open calls that wait for a concurrency permit.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallsWaiting {
+    model: u64,
+    tool: u64,
 }
 
 /// Whether the server works.

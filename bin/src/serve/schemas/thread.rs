@@ -21,6 +21,17 @@ pub(crate) struct BranchOf {
     index: u32,
 }
 
+/// A call that waits for a concurrency permit.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitingCall {
+    /// The seq of its request.
+    call: u64,
+    /// `model` or `tool`.
+    kind: String,
+    waiting_ms: u64,
+}
+
 /// A thread at a glance.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +56,8 @@ pub(crate) struct Thread {
     usage: Option<Usage>,
     /// The node it is in, where usage was asked for.
     node: Option<String>,
+    /// The calls of the thread that wait for a concurrency permit now, where one thread was asked for.
+    calls_waiting: Option<Vec<WaitingCall>>,
     /// Why the thread cannot be read, where usage was asked for.
     #[schema(value_type = Option<Object>)]
     problem: Option<Value>,
@@ -107,6 +120,30 @@ pub(crate) struct Outcome {
 pub(crate) struct Deleted {
     thread_id: String,
     status: String,
+}
+
+/// What went.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Collected {
+    /// The threads as they were, in the order in which they went; each with the number of its `branches`, which went with
+    /// it, and with the `events` and their `bytes` before compression, those of the branches included.
+    #[schema(value_type = Vec<Object>)]
+    deleted: Vec<Value>,
+    /// Threads that may go and stay, because a thread that stays inherits from them.
+    kept_for_heirs: Vec<String>,
+    /// Whether there are more that may go.
+    more: bool,
+    /// Bytes of the events of all threads that stay, where a size was given.
+    bytes_left: Option<u64>,
+}
+
+/// What became of the index.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Compacted {
+    index_bytes_before: u64,
+    index_bytes: u64,
 }
 
 /// What an import did.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rethread_events::event::event_type_named;
-use rethread_llm::profiles::with_nearest;
 use serde::Deserialize;
 use url::Url;
 
@@ -16,8 +15,6 @@ use crate::open::OpenArgs;
 
 /// The variable with the secret of a webhook that is given by its address.
 const SECRET: &str = "RETHREAD_WEBHOOK_SECRET";
-/// The largest file with webhooks, in bytes.
-const FILE_BYTES_MAX: usize = 1 << 20;
 /// The most webhooks.
 const WEBHOOKS_MAX: usize = 64;
 /// How long an event is tried unless the configuration says otherwise.
@@ -104,11 +101,7 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
 }
 
 fn parse(file: &Path) -> Result<File, Failure> {
-    let text = definition::read_limited(file, FILE_BYTES_MAX)?;
-    toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| {
-        let what = with_nearest(error.to_string());
-        Failure::new(INVALID, format!("{}: {what}", file.display()))
-    })
+    definition::read_toml(file)
 }
 
 fn of_file(file: &Path) -> Result<Vec<Webhook>, Failure> {

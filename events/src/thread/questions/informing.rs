@@ -75,7 +75,7 @@ pub(in super::super) fn ask(
 pub(in super::super) fn left_by(run: &ToolRun, why: &str) -> Vec<Event> {
     let closed = |ask: &Interaction| {
         let (reason, detail) = (InteractionFailure::Cancelled, Some(why.to_owned()));
-        UserInteractionFailed { interaction: ask.id, reason, detail }.into()
+        UserInteractionFailed { interaction: ask.id, reason, detail, by: None }.into()
     };
     run.asks.iter().map(closed).collect()
 }

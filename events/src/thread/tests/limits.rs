@@ -76,7 +76,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
     for event in [
         Event::from(ThreadPaused { reason: None, by: None }),
         ThreadCancelled { reason: None, by: None }.into(),
-        CheckpointCreated { label: "x".into() }.into(),
+        CheckpointCreated { label: "x".into(), by: None }.into(),
         Warning { code: WarningCode::LateAnswer, call: None, detail: String::new() }.into(),
     ] {
         bench.note(new.apply(bench.now, &event).unwrap_err());

@@ -199,6 +199,13 @@ fn a_file_over_the_limit_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn file_with_too_many_values_is_refused_while_it_is_read() {
+    let nodes: String = (0..440_000).map(|n| format!("- {{id: n{n},end: {{}}}}\n")).collect();
+    let faults = parse(format!("nodes:\n{nodes}").as_bytes()).unwrap_err();
+    assert!(faults.to_string().contains("budget"), "{faults}");
+}
+
+#[test]
 fn aliases_that_grow_without_end_are_refused() {
     let mut yaml =
         String::from("version: '1'\nname: w\nvariables:\n  a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol]\n");

@@ -6,6 +6,7 @@ use rethread_events::ids::ThreadId;
 
 use super::Reader;
 use crate::contract::{StreamInfo, Tag};
+use crate::disk::tail::Known;
 use crate::error::StoreError;
 use crate::head::Head;
 
@@ -50,6 +51,17 @@ impl Reader {
         Ok(found.into_iter().take(limit).map(|(thread, head)| head.info(thread)).collect())
     }
 
+    /// The streams of which the tail knows that they inherit from this one.
+    fn recent_forks(&self, thread: ThreadId, after: Option<ThreadId>) -> BTreeSet<ThreadId> {
+        let state = self.tail.state.read();
+        let is_fork = |child: ThreadId| match state.known(child) {
+            Known::Is(head) => head.fork_of.is_some_and(|point| point.parent == thread),
+            Known::Deleted | Known::No => false,
+        };
+        let recent = state.segments().flat_map(|segment| segment.streams.keys().copied());
+        recent.filter(|child| after.is_none_or(|after| *child > after) && is_fork(*child)).collect()
+    }
+
     fn recent_heads(&self, after: Option<ThreadId>) -> BTreeMap<ThreadId, Option<Head>> {
         let state = self.tail.state.read();
         let mut heads = BTreeMap::new();
@@ -70,22 +82,23 @@ impl Reader {
         after: Option<ThreadId>,
         limit: usize,
     ) -> Result<Vec<ThreadId>, StoreError> {
-        let recent = self.recent_heads(after);
-        let mut forks: BTreeSet<ThreadId> = recent
-            .iter()
-            .filter(|(_, head)| head.and_then(|head| head.fork_of).is_some_and(|point| point.parent == thread))
-            .map(|(child, _)| *child)
-            .collect();
-        // What the tail knows of a child is newer: it may have been deleted, and have begun anew. Many may have been, so
-        // those of one page say nothing of the rest.
-        let (mut sealed, mut after) = (Vec::new(), after);
-        while sealed.len() < limit {
-            let page = self.index.forks(thread, after, limit)?;
-            let Some(last) = page.last() else { break };
-            after = Some(*last);
-            sealed.extend(page.into_iter().filter(|child| !recent.contains_key(child)));
+        loop {
+            let lives = self.tail.state.read().lives();
+            let mut forks = self.recent_forks(thread, after);
+            // What the tail knows of a child is newer: it may have been deleted, and have begun anew. Many may have been,
+            // so those of one page say nothing of the rest.
+            let (mut sealed, mut after) = (Vec::new(), after);
+            while sealed.len() < limit {
+                let page = self.index.forks(thread, after, limit)?;
+                let Some(last) = page.last() else { break };
+                after = Some(*last);
+                sealed.extend(page.into_iter().filter(|child| matches!(self.tail.known(*child), Known::No)));
+            }
+            // A segment that went into sled meanwhile took along what it knew.
+            if self.tail.state.read().lives() == lives {
+                forks.extend(sealed);
+                return Ok(forks.into_iter().take(limit).collect());
+            }
         }
-        forks.extend(sealed);
-        Ok(forks.into_iter().take(limit).collect())
     }
 }

@@ -91,6 +91,9 @@ pub(super) fn replace(index: &Index, rewritten: &[Rewritten]) -> Result<(), Stor
 /// Frees what is nobody's any more. To be called when sled is synced: until then the old places may still be those
 /// that count.
 pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> {
+    if packs.is_backed_up() {
+        return Ok(());
+    }
     let dead = index.dead()?;
     if dead.is_empty() {
         return Ok(());

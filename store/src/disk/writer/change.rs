@@ -1,5 +1,7 @@
 //! What waits, checked and encoded: from an operation to the change that its group will make.
 
+use std::sync::Arc;
+
 use rethread_events::ids::{Hash, Seq, ThreadId};
 
 use super::{Change, GROUP_BYTES_MAX, Group, Known, Writer};
@@ -10,11 +12,9 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::plan::{self, Addition, Recent};
 
-/// How many forks the refusal of a delete names.
-const FORKS: usize = 16;
-
 impl Writer {
-    pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Change, StoreError> {
+    /// The change that the group makes; `None` when it is done and there is nothing to write.
+    pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Option<Change>, StoreError> {
         match op {
             Op::Append(addition) => {
                 let thread = addition.thread;
@@ -30,7 +30,7 @@ impl Writer {
                     self.fenced.remove(&thread);
                 }
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
-                Ok(self.add(&addition, before, head, group))
+                Ok(Some(self.add(&addition, before, head, group)))
             }
             Op::Import { fork_of, tag, records } => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
@@ -40,30 +40,31 @@ impl Writer {
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                self.import(addition, before, group).ok_or_else(plan::nothing)
+                self.import(addition, before, group).map(Some).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
                 let is_there = self.has_blob(hash)?;
                 let bytes = (!is_there).then_some(bytes);
                 write_blob(owner, hash, bytes.as_deref(), &group.at_end(), &mut group.out);
-                Ok(Change::Blob { owner, hash, bytes })
+                Ok(Some(Change::Blob { owner, hash, bytes }))
             }
             Op::Value { name, value } => {
                 write_value(&name, value.as_deref(), &group.at_end(), &mut group.out);
-                Ok(Change::Value { name, value })
+                Ok(Some(Change::Value { name, value }))
             }
-            Op::Delete { thread } => {
-                self.head(thread)?.ok_or_else(|| plan::no_thread(thread))?;
-                let forks = self.reader.forks(thread, None, FORKS)?;
-                if !forks.is_empty() {
-                    return Err(StoreError::InUse { thread, forks });
+            Op::Delete { threads } => {
+                let reader = Arc::clone(&self.reader);
+                let exists = |thread| self.head(thread)?.map(drop).ok_or_else(|| plan::no_thread(thread));
+                plan::check_deletes(&threads, exists, |thread, after, limit| reader.forks(thread, after, limit))?;
+                for thread in &threads {
+                    write_delete(*thread, &group.at_end(), &mut group.out);
+                    let known = self.change(*thread, group);
+                    (known.head, known.recent) = (None, Recent::default());
                 }
-                write_delete(thread, &group.at_end(), &mut group.out);
-                let known = self.change(thread, group);
-                (known.head, known.recent) = (None, Recent::default());
-                Ok(Change::Delete { thread })
+                Ok(Some(Change::Delete { threads }))
             }
+            Op::Scrub => self.scrub().map(|()| None),
         }
     }
 
@@ -160,7 +161,7 @@ impl Writer {
                 let parent = self.heads.get(&point.parent).filter(|known| known.group > self.readable_group);
                 parent.is_some_and(|known| known.head.is_some_and(|head| head.last_seq != point.seq))
             }),
-            Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } => true,
+            Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } | Op::Scrub => true,
             Op::Value { .. } => false,
         }
     }

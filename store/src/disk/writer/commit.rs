@@ -66,10 +66,12 @@ impl Committer {
                     }
                     Change::Blob { owner, hash, bytes } => active.blob(owner, hash, bytes),
                     Change::Value { name, value } => active.value(name, value),
-                    Change::Delete { thread } => {
-                        self.reader.tail.note_delete();
-                        active.delete(thread);
-                        self.sealer.forget_snapshots(thread);
+                    Change::Delete { threads } => {
+                        for thread in threads {
+                            self.reader.tail.note_delete();
+                            active.delete(thread);
+                            self.sealer.forget_snapshots(thread);
+                        }
                     }
                 }
                 answers.extend(answer.map(|answer| (answer, appended)));

@@ -52,6 +52,7 @@ const LINES: &[Line] = &[
     alike("export {quick} -o runs/quick.jsonl", (0, "exported")),
     alike("rerun runs/quick.jsonl", (0, "the same")),
     alike("rerun --check runs", (0, "1 the same")),
+    doing("backup copy", (0, "verify --data-dir copy")),
     alike("gc --status completed --dry-run", (0, "would go")),
     doing("run quick.yaml --input Ada --jsonl", (0, "\"status\":\"completed\"")),
     doing("run quick.yaml --input-json [1] --json", (0, "\"completed\"")),
@@ -252,7 +253,9 @@ fn a_token_that_allows_too_little_is_told_which_scope_it_takes() {
     }
     run(&operate, "run quick.yaml").ok();
     run(&operate, "export {quick} -o runs/quick.jsonl").ok();
-    for words in ["gc --status completed", "import runs/quick.jsonl", "run quick.yaml --workspace workspace"] {
+    for words in
+        ["gc --status completed", "backup copy", "import runs/quick.jsonl", "run quick.yaml --workspace workspace"]
+    {
         run(&operate, words).code(1).says("admin").silent();
     }
     assert!(GREETING.contains("Is that all?"));

@@ -56,5 +56,5 @@ impl Family {
 /// Money and tokens that nothing spends, and a few more rounds.
 fn more() -> crate::event::LimitRaised {
     let (tokens, cost_nanousd) = (Some(1 << 50), Some(1 << 50));
-    crate::event::LimitRaised { tokens, cost_nanousd, iterations: Some(5), allow_unpriced: true }
+    crate::event::LimitRaised { tokens, cost_nanousd, iterations: Some(5), allow_unpriced: true, by: None }
 }

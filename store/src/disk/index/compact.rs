@@ -1,0 +1,82 @@
+//! The index written anew: sled's file never becomes smaller, and keeps bytes of what was removed from it.
+
+use std::path::PathBuf;
+
+use super::Index;
+use crate::contract::Compacted;
+use crate::disk::files::failed;
+use crate::error::StoreError;
+
+/// The folder of the new database, beside that of the old one.
+pub(crate) const FRESH: &str = "index.new";
+
+/// How many rows are written at a time.
+const ROWS: usize = 256;
+
+impl Index {
+    /// Writes all rows to a new database and exchanges it with this one. Nothing may write to it meanwhile. After an
+    /// error this one is in use, unless it cannot be opened again.
+    pub(crate) fn compact(&self) -> Result<Compacted, StoreError> {
+        self.sync()?;
+        self.remove_fresh()?;
+        let exchanged = self.write_fresh().and_then(|()| self.exchange());
+        let removed = self.remove_fresh();
+        let compacted = exchanged?;
+        removed.map(|()| compacted)
+    }
+
+    fn write_fresh(&self) -> Result<(), StoreError> {
+        let path = self.fresh_folder();
+        self.files.make_dir(&path).map_err(|source| failed(&path, source))?;
+        let fresh = Self::open(&path, self.cache_bytes, self.files.clone())?;
+        let (from, to) = (self.current()?, fresh.current()?);
+        let copied = self.guarded(|| copy(&from.trees.db, &to.trees.db));
+        drop(to);
+        let synced = copied.and_then(|()| fresh.sync()).and_then(|()| self.files.sync_dir(&path));
+        let closed = fresh.close();
+        synced.and(closed)
+    }
+
+    fn exchange(&self) -> Result<Compacted, StoreError> {
+        let path = self.fresh_folder();
+        let io = |source| failed(&path, source);
+        let (before, after) = (self.bytes()?, self.files.bytes(&path.join("db")).map_err(io)?.unwrap_or_default());
+        self.files.exchange(&path, &self.dir).map_err(io)?;
+        if let Some(log) = self.dir.parent() {
+            self.files.sync_dir(log)?;
+        }
+        self.reopen()?;
+        Ok(Compacted { before, after })
+    }
+
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let path = self.file_path();
+        Ok(self.files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or_default())
+    }
+
+    fn fresh_folder(&self) -> PathBuf {
+        self.dir.with_file_name(FRESH)
+    }
+
+    /// Removes what an exchange left, or one that did not come so far.
+    fn remove_fresh(&self) -> Result<(), StoreError> {
+        let path = self.fresh_folder();
+        self.files.remove_folder(&path).map_err(|source| failed(&path, source))
+    }
+}
+
+fn copy(from: &sled::Db, to: &sled::Db) -> sled::Result<()> {
+    for name in from.tree_names() {
+        let (from, to) = (from.open_tree(&name)?, to.open_tree(&name)?);
+        let mut batch = sled::Batch::default();
+        for (n, row) in from.iter().enumerate() {
+            let (key, value) = row?;
+            batch.insert(key, value);
+            if n % ROWS == ROWS - 1 {
+                to.apply_batch(std::mem::take(&mut batch))?;
+            }
+        }
+        to.apply_batch(batch)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Room that is set aside while the disk has some, so that threads can be deleted once it has none: a delete is written
+//! to the log before it frees anything.
+
+use super::files::Files;
+
+const NAME: &str = "reserve";
+/// What a delete of many threads writes before the first room is free again: a piece of the journal, the chunks that
+/// other threads share, and segments of sled.
+const BYTES: u64 = 4 << 20;
+/// A disk with less room than this many times the reserve keeps it for records.
+const TIMES: u64 = 64;
+
+/// Sets the room aside, where there is plenty. That it cannot be had is no error.
+pub(super) fn keep(files: &Files) {
+    let path = files.folder().join(NAME);
+    let is_kept = files.bytes(&path).is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes >= BYTES));
+    if is_kept || files.free_bytes().is_none_or(|free| free < BYTES * TIMES) {
+        return;
+    }
+    let kept = files.open(&path).map_err(|error| error.to_string());
+    if let Err(error) = kept.and_then(|file| file.allocate(BYTES).map_err(|error| error.to_string())) {
+        tracing::debug!(%error, "no room is set aside for deletes on a full disk");
+    }
+}
+
+/// Gives the room back to the disk. Whether there was any.
+pub(super) fn spend(files: &Files) -> bool {
+    let is_spent = files.remove(&files.folder().join(NAME)).is_ok();
+    if is_spent {
+        tracing::info!("the room that was set aside for deletes on a full disk is used");
+    }
+    is_spent
+}
