@@ -205,7 +205,9 @@ fn collect(
     let mut collected = Collected::default();
     if let Some(limit) = retention.limit {
         collected.more = order.len() > limit;
-        order.truncate(limit);
+        for id in order.drain(limit.min(order.len())..) {
+            left += if retention.keep_bytes.is_some() { size(id)?.1 } else { 0 };
+        }
     }
     for (_, id) in candidates.iter().filter(|(_, id)| !going.contains(id)) {
         if runs.get(id).is_some_and(is_old) {

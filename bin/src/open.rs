@@ -92,11 +92,13 @@ impl<W: Write> Write for MarkedLog<W> {
 }
 
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
-pub(crate) fn log_to_stderr() {
-    // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters.
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG").unwrap_or_else(|_| {
-        tracing_subscriber::EnvFilter::new("error,audit=info,rethread::serve::webhook=warn,rmcp=off,actix_http=off")
-    });
+pub(crate) fn log_to_stderr(command: &str) {
+    // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters. What another command
+    // does it prints.
+    let audit = if command == "serve" { "audit=info," } else { "" };
+    let default = format!("error,{audit}rethread::serve::webhook=warn,rmcp=off,actix_http=off");
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| MarkedLog(std::io::stderr()))

@@ -179,9 +179,20 @@ fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
     }
     is_over.store(true, Ordering::SeqCst);
     writer.join().unwrap();
-    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("backup-")), "{names:?}");
+    let folders = || {
+        let entries = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        let mut names: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(folders(), ["index", "packs"]);
     store.close().unwrap();
+    // A backup that a user keeps in the folder of the log stays there; one that a killed process left does not.
+    fs::create_dir(dir.path().join("backup-monday")).unwrap();
+    fs::create_dir(dir.path().join(".index-of-a-backup-1")).unwrap();
+    drop(SledStore::open(dir.path(), Options::default()).unwrap());
+    assert_eq!(folders(), ["backup-monday", "index", "packs"]);
 }
 
 #[test]

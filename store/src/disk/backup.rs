@@ -17,8 +17,9 @@ use super::read::Reader;
 use super::recover::{FORMAT, INDEX, write_format};
 use crate::error::StoreError;
 
-/// The beginning of the names of the folders, in the folder of the log, that hold the copy of an index.
-pub(crate) const PREFIX: &str = "backup-";
+/// The beginning of the names of the folders, in the folder of the log, that hold the copy of an index. They are removed
+/// when the log is opened, so no user is to choose such a name.
+pub(crate) const PREFIX: &str = ".index-of-a-backup-";
 
 /// A copy of the log as it was at one moment, file by file. The log reuses no room of deleted threads as long as there
 /// is one.

@@ -220,11 +220,15 @@ impl Files {
         to_files.make_dir(to).map_err(|source| failed(to, source))?;
         for name in self.names(from).map_err(|source| failed(from, source))? {
             let (from, to) = (from.join(&name), to.join(&name));
-            if self.is_folder(&from).map_err(|source| failed(&from, source))? {
+            let mut file = match self.openat(&from, OFlags::RDONLY) {
+                // One of sled's notes, which it replaces by a newer one now and then.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|source| failed(&from, source))?,
+            };
+            if file.metadata().map_err(|source| failed(&from, source))?.is_dir() {
                 self.copy_folder(&from, to_files, &to)?;
                 continue;
             }
-            let mut file = self.openat(&from, OFlags::RDONLY).map_err(|source| failed(&from, source))?;
             let mut copy = to_files.open(&to)?.file;
             io::copy(&mut file, &mut copy).and_then(|_| copy.sync_all()).map_err(|source| failed(&to, source))?;
         }
