@@ -69,3 +69,17 @@ fn install(folder: &Path, packages: &[&str]) -> bool {
     command.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix", "."]).args(packages);
     command.current_dir(folder).output().is_ok_and(|output| output.status.success())
 }
+
+/// A scratch folder that an isolated command sees: not below `/tmp` and the like, of which it has its own. Beside the
+/// running test, or in the home folder where the checkout itself lies there.
+///
+/// # Panics
+///
+/// Where neither is a place for it.
+pub fn scratch_outside_tmp() -> tempfile::TempDir {
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let is_covered = |place: &PathBuf| ["/tmp", "/var/tmp", "/run", "/dev"].iter().any(|own| place.starts_with(own));
+    let place = std::iter::once(beside).chain(home).find(|place| !is_covered(place));
+    tempfile::tempdir_in(place.unwrap()).unwrap()
+}

@@ -334,7 +334,7 @@ async fn mcp_server_is_isolated_unless_its_configuration_says_otherwise() {
     if let Some(fault) = crate::Isolation::fault() {
         return rethread_tests::needs::skipped(fault);
     }
-    let elsewhere = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let elsewhere = rethread_tests::needs::scratch_outside_tmp();
     let made = elsewhere.path().join("made");
     for (isolation, expected) in [
         (json!(null), false),
@@ -344,7 +344,8 @@ async fn mcp_server_is_isolated_unless_its_configuration_says_otherwise() {
         (json!(false), true),
     ] {
         let f = Fixture::new([]);
-        let line = format!("touch {}; touch here; exec python3 {} stdio", made.display(), script().display());
+        std::fs::copy(script(), f.path("server.py")).unwrap();
+        let line = format!("touch {}; touch here; exec python3 server.py stdio", made.display());
         let more = json!({ "command": "sh", "args": ["-c", line], "cwd": f.path(""), "isolation": isolation });
         let server = process(&f, more);
         let r = rig_of(f, json!({ "s": server })).await;

@@ -33,7 +33,7 @@ async fn run(f: &Fixture, command: &str) -> String {
 
 /// A folder that commands see: not in the folder for temporary files.
 fn elsewhere() -> tempfile::TempDir {
-    tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap()
+    rethread_tests::needs::scratch_outside_tmp()
 }
 
 #[tokio::test]
