@@ -43,7 +43,11 @@ impl World {
         let arguments = [&[program.as_str()], arguments].concat();
         // Unless it is told otherwise, the server of memory writes beside its program, which it may not.
         let env = json!({ "MEMORY_FILE_PATH": folder.path().join("memory.jsonl") });
-        let server = json!({ "command": "node", "args": arguments, "env": env, "connect_timeout": 120 });
+        // A checkout below /tmp does not exist for an isolated server, which has a /tmp of its own, unless it is named.
+        let isolation = json!({ "writable": [env!("CARGO_TARGET_TMPDIR")] });
+        let server = json!({
+            "command": "node", "args": arguments, "env": env, "isolation": isolation, "connect_timeout": 120,
+        });
         let config = json!({ "mcpServers": { "it": server } });
         let registry = Registry::new();
         let workspace = Arc::new(Workspace::open(folder.path()).unwrap());
