@@ -80,6 +80,10 @@ class Load:
             try:
                 connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
                 work(connection)
+                if pause > 2:
+                    # The server closes a connection on which nothing comes for some seconds.
+                    connection.close()
+                    connection = None
             except (OSError, http.client.HTTPException) as error:
                 connection = None
                 if not self.over.is_set():
