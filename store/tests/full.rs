@@ -60,6 +60,31 @@ fn a_full_disk_refuses_and_then_goes_on() {
 }
 
 #[test]
+fn backup_of_a_log_whose_journal_failed_ends_with_an_error() {
+    /// A journal that takes nothing more, with an error that is not about room.
+    #[derive(Default)]
+    struct Broken(AtomicBool);
+    impl Watcher for Broken {
+        fn write(&self, path: &Path, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+            let is_journal = path.to_string_lossy().contains("journal");
+            if is_journal && self.0.load(Ordering::SeqCst) {
+                return Err(io::Error::other("the disk does not answer"));
+            }
+            Ok(())
+        }
+    }
+    let dir = scratch();
+    let broken = Arc::new(Broken::default());
+    let options = Options { watcher: Some(Arc::clone(&broken) as _), ..Options::default() };
+    let store = SledStore::open(dir.path(), options).unwrap();
+    put(&store, append(thread(1), 0, &["before"])).unwrap();
+    broken.0.store(true, Ordering::SeqCst);
+    assert!(put(&store, append(thread(1), 1, &["x"])).is_err());
+    assert!(matches!(store.backup(), Err(StoreError::Io { .. })));
+    assert!(matches!(store.compact(), Err(StoreError::Io { .. })));
+}
+
+#[test]
 fn what_a_failed_sync_left_behind_is_never_taken_for_a_record() {
     let dir = scratch();
     let full = Arc::new(Full::default());

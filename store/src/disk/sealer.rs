@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Seq, ThreadId};
@@ -29,6 +29,9 @@ const NICE: i32 = 10;
 
 /// How long to wait before a full disk, or a folder that was moved, is tried again.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// How long the writer, which looks up twice a second, may take to hand over what a caller waits for.
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// What the sealer is asked to do.
 pub(crate) enum Task {
@@ -93,11 +96,19 @@ impl Sealer {
 
     /// Waits until that life of the journal is in sled. The writer has to be nudged, so that it hands over what it has.
     ///
-    /// Errors: why it gets no further.
+    /// Errors: why it gets no further; `Io` when the writer, which may have failed, hands nothing over for some seconds.
     pub(crate) fn wait_for(&self, epoch: u64, nudge: impl Fn()) -> Result<(), StoreError> {
         self.wanted_epoch.fetch_max(epoch, Ordering::AcqRel);
         let mut state = self.state.lock();
+        let mut idle_since = Instant::now();
         while state.sealed_epoch < epoch {
+            if state.n_tasks > 0 {
+                idle_since = Instant::now();
+            } else if idle_since.elapsed() > HAND_OVER_MAX {
+                let what = "what is in the journal was not moved to its place: see whether the disk is full or failed";
+                let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what));
+                return Err(StoreError::Io { path: "journal".into(), source });
+            }
             if let Some(error) = state.failure.as_ref().or(state.obstacle.as_ref()) {
                 return Err(error.clone());
             }
