@@ -46,6 +46,15 @@ pub enum ArchiveError {
         /// What is missing.
         what: String,
     },
+    /// The process ended several times while this export was imported. Nothing of it was read now.
+    #[error(
+        "the export is refused, because the process ended {n} times while it was imported; export fewer threads at a time, \
+         give the process more memory, or raise limits.crashes_max to have it tried again"
+    )]
+    EndsProcess {
+        /// How often.
+        n: u32,
+    },
     /// The log has a thread with this id and other events.
     #[error("line {line}: the log has a thread {thread} already, with other events")]
     Differs {

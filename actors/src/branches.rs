@@ -13,12 +13,12 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
-use crate::bring::{ask, bring, bring_unasked, settle};
+use crate::deliver::{ask, deliver, deliver_unasked, settle};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::load;
 use crate::summary::branch_of;
-use crate::thread_actor::{Begin, BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Standing};
+use crate::thread_actor::{Begin, BranchReport, CheckOwnership, Pauses, ReportStatus, Standing, SyncPause};
 
 /// How many moments are kept at which threads fork off.
 const BASES_MAX: usize = 16;
@@ -31,7 +31,7 @@ pub(crate) const PAUSED_WITH_OWNER: &str = "the thread whose branch this is was 
 
 /// The moments at which branches fork off, folded once for all branches of a fork.
 #[derive(Default)]
-pub(crate) struct Bases {
+pub(crate) struct ForkBaseCache {
     recent: Mutex<Vec<Arc<Base>>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Wanted {
     pub(crate) workflow: Arc<Workflow>,
 }
 
-impl Bases {
+impl ForkBaseCache {
     /// Blocks when the moment is not among the recent ones.
     fn at(&self, inner: &Inner, key: (ThreadId, Seq)) -> Result<Arc<Base>, RuntimeError> {
         if let Some(base) = self.recent.lock().iter().find(|base| base.key == key) {
@@ -117,7 +117,7 @@ pub(crate) async fn ensure(inner: Arc<Inner>, wanted: Wanted) {
             }
             Ok(Found::Absent(base)) => match begin(&inner, &wanted, &base).await {
                 // Between the owner's wish and the beginning it may have changed its mind.
-                Ok(()) => return keep_to_owner(inner, owner, run.index, run.child, Pauses::default()).await,
+                Ok(()) => return reconcile_parent(inner, owner, run.index, run.child, Pauses::default()).await,
                 Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
                 Err(RuntimeError::Store(StoreError::Conflict { .. })) => {}
                 Err(RuntimeError::Store(error)) if error.is_temporary() => {
@@ -156,12 +156,12 @@ async fn give_up(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun, error: &R
     tracing::error!(thread = %owner, branch = %run.child, %error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };
-    bring_unasked(inner, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
+    deliver_unasked(inner, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
 /// Brings a branch back, so that it goes on and tells its owner where it stands.
 async fn have_it_say(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun) {
-    if let Err(error) = bring(inner, run.child, || SayWhereYouStand).await
+    if let Err(error) = deliver(inner, run.child, || ReportStatus).await
         && !inner.is_shutting_down()
     {
         tell_put_back(inner, owner, run.index, error).await;
@@ -172,7 +172,7 @@ async fn have_it_say(inner: &Arc<Inner>, owner: ThreadId, run: &BranchRun) {
 /// when its owner was away.
 pub(crate) async fn have_live_say(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId) {
     if let Some(actor) = inner.actor(child) {
-        if actor.send(SayWhereYouStand).await.is_ok() {
+        if actor.send(ReportStatus).await.is_ok() {
             return;
         }
         inner.forget(child, &actor);
@@ -191,7 +191,7 @@ pub(crate) struct End {
 /// Tells the owner of a branch of its end, and brings it back for that.
 pub(crate) async fn tell_end(inner: Arc<Inner>, owner: ThreadId, end: End) {
     let End { index, child, outcome, at } = end;
-    let told = bring(&inner, owner, || BranchReport::Ended { index, child, outcome: outcome.clone(), at }).await;
+    let told = deliver(&inner, owner, || BranchReport::Ended { index, child, outcome: outcome.clone(), at }).await;
     if let Err(error) = told
         && !inner.is_shutting_down()
     {
@@ -224,7 +224,7 @@ async fn tell_put_back(inner: &Arc<Inner>, mut owner: ThreadId, mut index: u32, 
             }
             inner.forget(owner, &actor);
         }
-        inner.activity.failed(owner, &error);
+        inner.waiters.failed(owner, &error);
         match owner_of(inner, owner).await {
             Some(next) => (owner, index) = next,
             None => return,
@@ -279,10 +279,10 @@ async fn tell_if_unfinished(inner: Arc<Inner>, child: ThreadId, input: Input) {
 /// A branch that came back asks whether it is still wanted, and paused as its owner is: its owner may have ended, or
 /// gone on without it, when nobody was there to tell it. An owner that is not in memory is not brought back for this:
 /// it would ask for its branches, and they for it, again and again.
-pub(crate) async fn keep_to_owner(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId, pauses: Pauses) {
+pub(crate) async fn reconcile_parent(inner: Arc<Inner>, owner: ThreadId, index: u32, child: ThreadId, pauses: Pauses) {
     while !inner.is_shutting_down() {
         let standing = match inner.actor(owner) {
-            Some(actor) => match actor.send(Owns { index, child }).await {
+            Some(actor) => match actor.send(CheckOwnership { index, child }).await {
                 Ok(standing) => standing,
                 Err(_) => {
                     inner.forget(owner, &actor);
@@ -300,7 +300,7 @@ pub(crate) async fn keep_to_owner(inner: Arc<Inner>, owner: ThreadId, index: u32
             Some(Standing::NotOwned) => return cancel(inner, child).await,
             Some(Standing::Owned { is_paused }) if pauses.differ_from(is_paused) => {
                 // Where it goes away again and again it asks anew when it is there.
-                drop(bring(&inner, child, || PauseLike { owner_is_paused: is_paused }).await);
+                drop(deliver(&inner, child, || SyncPause { owner_is_paused: is_paused }).await);
                 return;
             }
             Some(Standing::Owned { .. }) => return,

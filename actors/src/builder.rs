@@ -10,13 +10,11 @@ use rethread_events::principal::Principal;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
-use rethread_tools::mcp::McpConfig;
-use rethread_tools::{CommandOptions, ProcessOptions, Registry, Reserved, Skills, Tool, Workspaces};
+use rethread_tools::{Registry, Reserved, Tool, Workspaces};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::crashes::Crashes;
-use crate::equipment::{Equipment, Plan};
 use crate::error::StartError;
 use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
@@ -28,6 +26,7 @@ use crate::recovery;
 use crate::runtime::Runtime;
 use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
+use crate::tool_services::{Plan, ToolServices};
 
 /// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -98,7 +97,7 @@ impl Limits {
 /// Puts a [`Runtime`] together. See [`Runtime::builder`].
 #[must_use = "a builder does nothing until `start`"]
 pub struct RuntimeBuilder {
-    store: Where,
+    store: StoreConfig,
     profiles: Profiles,
     clients: BTreeMap<String, Arc<dyn Client>>,
     tools: Registry,
@@ -108,7 +107,7 @@ pub struct RuntimeBuilder {
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
     strategies: Strategies,
-    equipment: Plan,
+    pub(crate) tool_services: Plan,
     workspace_in_prompt: bool,
     content_in_spans: bool,
     monitors: Vec<Arc<dyn Monitor>>,
@@ -123,7 +122,7 @@ pub struct RuntimeBuilder {
     label: String,
 }
 
-enum Where {
+enum StoreConfig {
     Folder(PathBuf),
     Given(Arc<dyn Store>),
 }
@@ -131,7 +130,7 @@ enum Where {
 impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
-            store: Where::Folder(PathBuf::from(".rethread")),
+            store: StoreConfig::Folder(PathBuf::from(".rethread")),
             profiles: Profiles::empty(),
             clients: BTreeMap::new(),
             tools: Registry::new(),
@@ -141,7 +140,7 @@ impl RuntimeBuilder {
             handler: None,
             processors: Processors::default(),
             strategies: Strategies::default(),
-            equipment: Plan::default(),
+            tool_services: Plan::default(),
             workspace_in_prompt: true,
             content_in_spans: false,
             monitors: Vec::new(),
@@ -168,7 +167,7 @@ impl RuntimeBuilder {
 
     /// Keeps the log in this folder; `./.rethread` unless set.
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.store = Where::Folder(folder.into());
+        self.store = StoreConfig::Folder(folder.into());
         self
     }
 
@@ -179,7 +178,7 @@ impl RuntimeBuilder {
 
     /// Keeps the log in a store of the application's choice. The runtime closes it when it shuts down.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Where::Given(store);
+        self.store = StoreConfig::Given(store);
         self
     }
 
@@ -212,32 +211,6 @@ impl RuntimeBuilder {
     /// Tools of a registry that may go on changing, in place of all that were given before.
     pub fn tools(mut self, registry: Registry) -> Self {
         self.tools = registry;
-        self
-    }
-
-    /// Lets models run commands in the background: `start_process`, `read_process`, `list_processes`, `kill_process`.
-    /// A thread sees its own processes only, and they end with it: when it completes, fails or is cancelled, and when
-    /// the runtime shuts down. With [`RuntimeBuilder::data_dir`], what is left running by a runtime that was killed is
-    /// killed when the next one starts.
-    pub fn processes(mut self, commands: CommandOptions, options: ProcessOptions) -> Self {
-        self.equipment.processes = Some((commands, options));
-        self
-    }
-
-    /// Offers the tools of these MCP servers, named `server__tool`. [`RuntimeBuilder::start`] waits until they are
-    /// connected and listed, so that no thread misses them: at the latest until the slowest server's `connect_timeout`
-    /// is over. A server that fails stops nothing, see [`Runtime::mcp_reports`]. When a server changes its list, agent
-    /// loops that begin afterwards are offered the new one. What a server asks in the middle of a call is put to people
-    /// as an interaction (`INFORM_TOOL`).
-    pub fn mcp(mut self, config: McpConfig) -> Self {
-        self.equipment.mcp = Some(config);
-        self
-    }
-
-    /// Offers these skills by the tool `load_skill`; their names and descriptions stand in the instructions of every
-    /// model that is offered it. No skills, no tool.
-    pub fn skills(mut self, skills: Skills) -> Self {
-        self.equipment.skills = Some(skills);
         self
     }
 
@@ -387,8 +360,8 @@ impl RuntimeBuilder {
             None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
         };
         let reserved = match &self.store {
-            Where::Folder(folder) => self.reserved.place(folder),
-            Where::Given(_) => self.reserved,
+            StoreConfig::Folder(folder) => self.reserved.place(folder),
+            StoreConfig::Given(_) => self.reserved,
         };
         let workspaces = Workspaces::new(reserved);
         let workspace = workspaces.open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
@@ -399,11 +372,11 @@ impl RuntimeBuilder {
                 "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
             )));
         }
-        let mut equipment = self.equipment;
+        let mut tool_services = self.tool_services;
         let store: Arc<dyn Store> = match self.store {
-            Where::Given(store) => store,
-            Where::Folder(folder) => {
-                equipment.folder = Some(folder.join("processes"));
+            StoreConfig::Given(store) => store,
+            StoreConfig::Folder(folder) => {
+                tool_services.folder = Some(folder.join("processes"));
                 let options = Options { label: self.label, spend_reserve: self.deletes, ..Options::default() };
                 let open = move || match (self.salvage, self.observing && !self.deletes) {
                     (true, _) => SledStore::salvage(&folder, options),
@@ -441,7 +414,7 @@ impl RuntimeBuilder {
             if !inner.observing || inner.run_elsewhere {
                 inner.imported.read(&*inner.store)?;
             }
-            start_system(inner.clone(), equipment, self.arbiters, self.recover).await
+            start_system(inner.clone(), tool_services, self.arbiters, self.recover).await
         };
         match started.await {
             Ok(system) => Ok(Runtime::new(inner, system)),
@@ -475,7 +448,7 @@ pub(crate) struct OwnSystem {
 
 async fn start_system(
     inner: Arc<Inner>,
-    equipment: Plan,
+    tool_services: Plan,
     n_arbiters: usize,
     recover: bool,
 ) -> Result<OwnSystem, StartError> {
@@ -485,8 +458,8 @@ async fn start_system(
         let started: Result<_, StartError> = runner.block_on(async {
             // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
             // that none misses a tool.
-            let equipment = Equipment::start(equipment, &inner.tools, &inner.workspace).await?;
-            inner.set_equipment(equipment, tokio::runtime::Handle::current());
+            let tool_services = ToolServices::start(tool_services, &inner.tools, &inner.workspace).await?;
+            inner.set_equipment(tool_services, tokio::runtime::Handle::current());
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {
                 let arbiter = Arbiter::new().handle();

@@ -35,8 +35,14 @@ const FILE: &str = "running";
 /// Values of the log with this prefix, a thread and a class hold what was counted.
 const NAMES: &str = "crashes/";
 /// The most counts of threads that the log does not have: those that ended the process before their first event was
-/// durable.
+/// durable. As many counts of exports.
 const NOT_BEGUN_MAX: usize = 256;
+/// The most steps that are told apart in work that callers ask for.
+const ASKED_FOR_MAX: usize = 64;
+/// The first count of work that callers ask for: all deaths in it since the last one that nothing is known of.
+const ALL_STEPS: &str = "";
+/// The step of a count that cannot be read.
+const UNREADABLE: &str = "a step whose count cannot be read; limits.crashes_max: 0 runs it";
 
 /// How often the process ended in a step, since the step last completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +108,7 @@ impl Crashes {
         let file = if n_max == 0 { None } else { store.side_file(FILE)? };
         let Some(file) = file else { return Ok(Self::off()) };
         let (register, found) = Register::open(file).map_err(failed)?;
-        let mut counts = stored(&**store)?;
+        let mut counts = stored(&**store, n_max)?;
         forget_deleted(&**store, &mut counts)?;
         let written = count(&mut counts, &found).into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
         let register = match written {
@@ -111,8 +117,7 @@ impl Crashes {
             Err(error) => without_room(error),
         }?;
         for (key, step) in found.iter().map(|step| (step.key(), step)) {
-            let n = counts.get(&key).and_then(|counts| counts.iter().find(|count| count.step == step.what));
-            let n = n.map_or(0, |count| count.n);
+            let n = counts.get(&key).and_then(|counts| counts.iter().map(|count| count.n).max()).unwrap_or_default();
             tracing::warn!(thread = %step.thread, step = %step.what, n, "the last process ended in a step of the thread");
         }
         Ok(Arc::new(Self::new(register, n_max, Some(store.clone()), counts)))
@@ -156,13 +161,44 @@ impl Crashes {
         thread: ThreadId,
         fold: impl FnOnce() -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
+        self.counted(Step::fold(thread), fold).unwrap_or_else(|n| Err(RuntimeError::SetAside { thread, n }))
+    }
+
+    /// Does for a thread what a caller asks for, unless the process ended in that too often. Blocks.
+    ///
+    /// # Errors
+    /// `SetAside`, `EndsProcess`, and those of the work.
+    pub(crate) fn asked_for<T>(
+        self: &Arc<Self>,
+        step: Step,
+        work: impl FnOnce() -> Result<T, RuntimeError>,
+    ) -> Result<T, RuntimeError> {
+        let (thread, class) = step.key();
         if let Some(Count { n, .. }) = self.at_limit(thread, Class::Fold) {
             return Err(RuntimeError::SetAside { thread, n });
         }
-        let under_way = self.enter(|| Step::new(thread, Class::Fold, "the fold of its events".into(), 0));
-        let folded = fold();
+        let refused = |n| Err(RuntimeError::EndsProcess { thread, work: class.name(), n });
+        self.counted(step, work).unwrap_or_else(refused)
+    }
+
+    /// Does the work in this step. Blocks.
+    ///
+    /// # Errors
+    /// How often the process ended in it, when that is too often.
+    pub(crate) fn counted<T>(self: &Arc<Self>, step: Step, work: impl FnOnce() -> T) -> Result<T, u32> {
+        let (thread, class) = step.key();
+        if let Some(count) = self.at_limit(thread, class) {
+            return Err(count.n);
+        }
+        let under_way = self.enter(|| step);
+        let done = work();
         self.completed(under_way.and_then(Entered::over));
-        folded
+        Ok(done)
+    }
+
+    /// Whether steps are counted.
+    pub(crate) fn is_on(&self) -> bool {
+        self.register.is_some()
     }
 
     /// The step of a thread in which the process ended as often as may be.
@@ -210,7 +246,7 @@ impl Crashes {
         if counts.len() == n {
             return;
         }
-        let left = Some(counts.clone()).filter(|counts| !counts.is_empty());
+        let left = Some(counts.clone()).filter(|counts| counts.iter().any(|count| count.step != ALL_STEPS));
         if left.is_none() {
             all.remove(&key);
         }
@@ -258,21 +294,38 @@ fn without_room(error: StoreError) -> Result<Option<Register>, StoreError> {
 }
 
 /// Counts steps that were under way, each once, and names what changed. Other steps of the same class of the thread
-/// completed, or will not come again.
+/// completed, or will not come again, unless callers ask for them.
 fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
     let mut now = Counts::new();
     for step in found {
-        let counted = now.entry(step.key()).or_default();
-        if counted.iter().any(|count| count.step == step.what) {
+        let before = counts.get(&step.key()).map(Vec::as_slice).unwrap_or_default();
+        let counted = now.entry(step.key()).or_insert_with(|| match step.class.is_asked_for() {
+            true => once_more(before),
+            false => Vec::new(),
+        });
+        if counted.iter().any(|count| count.step == step.what) || counted.len() > ASKED_FOR_MAX {
             continue;
         }
-        let before = counts.get(&step.key()).into_iter().flatten().find(|count| count.step == step.what);
+        let before = before.iter().find(|count| count.step == step.what);
         let n = before.map_or(0, |count| count.n).saturating_add(1);
         counted.push(Count { step: step.what.clone(), seq: step.seq, n });
     }
     let changed = now.keys().copied().collect();
     counts.extend(now);
     changed
+}
+
+/// The counts of work that callers ask for, after another death in it. Which step ended the process is not known, so all
+/// of them stay until they complete.
+fn once_more(before: &[Count]) -> Vec<Count> {
+    let mut counts = match before {
+        [] => vec![Count { step: ALL_STEPS.into(), seq: 0, n: 0 }],
+        before => before.to_vec(),
+    };
+    if let Some(all) = counts.first_mut() {
+        all.n = all.n.saturating_add(1);
+    }
+    counts
 }
 
 fn name(key: Key) -> String {
@@ -289,21 +342,40 @@ fn write(store: &dyn Store, key: Key, counts: Option<&Vec<Count>>) -> Result<(),
     }
 }
 
-/// What is counted in the log. A value that cannot be read counts nothing.
-fn stored(store: &dyn Store) -> Result<Counts, StoreError> {
-    let read = |(name, value): (String, Vec<u8>)| {
-        let (thread, class) = name.strip_prefix(NAMES)?.split_once('/')?;
-        let class = Class::ALL.into_iter().find(|known| known.name() == class)?;
-        Some(((thread.parse().ok()?, class), serde_json::from_slice(&value).ok()?))
-    };
-    Ok(store.values(NAMES)?.into_iter().filter_map(read).collect())
+/// What is counted in the log. A count that cannot be read is at the limit; one of a class that is not known, or of no
+/// class, is that of the fold, without which nothing is done for the thread.
+fn stored(store: &dyn Store, n_max: u32) -> Result<Counts, StoreError> {
+    let mut counts = Counts::new();
+    for (name, value) in store.values(NAMES)? {
+        let (thread, class) = name[NAMES.len()..].split_once('/').unwrap_or((&name[NAMES.len()..], ""));
+        let Ok(thread) = thread.parse::<ThreadId>() else {
+            tracing::error!(name, "a count of deaths names no thread and is passed over");
+            continue;
+        };
+        let known = Class::ALL.into_iter().find(|known| known.name() == class);
+        let read = serde_json::from_slice::<Vec<Count>>(&value).ok().filter(|counts| !counts.is_empty());
+        let at_limit = || {
+            tracing::error!(%thread, class, "a count of deaths cannot be read: the work it counts is refused");
+            vec![Count { step: UNREADABLE.into(), seq: 0, n: n_max }]
+        };
+        match (known, read) {
+            (Some(class), Some(read)) => counts.insert((thread, class), read),
+            (class, _) => counts.insert((thread, class.unwrap_or(Class::Fold)), at_limit()),
+        };
+    }
+    Ok(counts)
 }
 
-/// Takes away the counts of threads that were deleted, and the oldest of those that never began.
+/// Takes away the counts of threads that were deleted, the oldest of those that never began, and what there is too much of
+/// exports.
 fn forget_deleted(store: &dyn Store, counts: &mut Counts) -> Result<(), StoreError> {
     let mut gone = Vec::new();
-    let mut not_begun = Vec::new();
+    let (mut not_begun, mut exports) = (Vec::new(), Vec::new());
     for (thread, class) in counts.keys().copied() {
+        if class == Class::Import {
+            exports.push((thread, class));
+            continue;
+        }
         match store.stream(thread) {
             Ok(_) => {}
             Err(StoreError::NotFound { .. }) if matches!(class, Class::Begin | Class::Run) => {
@@ -317,6 +389,7 @@ fn forget_deleted(store: &dyn Store, counts: &mut Counts) -> Result<(), StoreErr
     // Ids are in the order of time.
     not_begun.sort_unstable_by_key(|(thread, _)| *thread);
     gone.extend(not_begun.iter().take(not_begun.len().saturating_sub(NOT_BEGUN_MAX)));
+    gone.extend(exports.into_iter().skip(NOT_BEGUN_MAX));
     for key in gone {
         counts.remove(&key);
         match write(store, key, None) {

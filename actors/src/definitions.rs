@@ -1,10 +1,10 @@
 //! What the events of a thread name by hash: workflow definitions and tool catalogues. Kept as blobs of the store,
 //! each written once.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use dashmap::{DashMap, DashSet};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::State;
@@ -22,27 +22,140 @@ const VERSIONS_MAX: usize = 1_000;
 
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
-    workflows: DashMap<Hash, Arc<Workflow>>,
+    workflows: RwLock<HashMap<Hash, Arc<Workflow>>>,
     /// Catalogues of tools, and what was kept of profiles.
-    kept: DashSet<Hash>,
+    kept: RwLock<HashSet<Hash>>,
     /// Held while the list of a name's definitions is read and written: two at once would lose one of them.
     naming: Mutex<()>,
+    uses: Arc<Mutex<Uses>>,
+    /// Held by whoever removes definitions.
+    collecting: Mutex<()>,
+}
+
+/// Which definitions are in use before the log says so.
+#[derive(Default)]
+struct Uses {
+    /// Those that this process found or put under their names.
+    named: HashSet<Hash>,
+    /// How many starts, forks and imports that are under way need one.
+    held: HashMap<Hash, usize>,
+    /// Those that were held since a removal began; absent while there is none.
+    since: Option<HashSet<Hash>>,
+}
+
+/// A definition that is not removed until this is dropped.
+pub(crate) struct Held {
+    uses: Arc<Mutex<Uses>>,
+    hash: Hash,
+    is_begun: bool,
+}
+
+impl Held {
+    fn new(uses: &Arc<Mutex<Uses>>, hash: Hash) -> Self {
+        let mut all = uses.lock();
+        *all.held.entry(hash).or_default() += 1;
+        if let Some(since) = &mut all.since {
+            since.insert(hash);
+        }
+        drop(all);
+        Self { uses: uses.clone(), hash, is_begun: false }
+    }
+
+    /// A thread is being begun with it. From now on it is held until [`Held::over`], also where the caller stops waiting
+    /// for the thread.
+    pub(crate) fn begun(&mut self) {
+        self.is_begun = true;
+    }
+
+    /// The log has the thread, or refused it.
+    pub(crate) fn over(mut self) {
+        self.is_begun = false;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_begun {
+            return;
+        }
+        let mut uses = self.uses.lock();
+        if let Some(n) = uses.held.get_mut(&self.hash) {
+            *n -= 1;
+            if *n == 0 {
+                uses.held.remove(&self.hash);
+            }
+        }
+    }
+}
+
+/// A removal of definitions: it notes which ones are held from its begin to its end.
+pub(crate) struct Removal<'a> {
+    definitions: &'a Definitions,
+    _one: MutexGuard<'a, ()>,
+}
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        self.definitions.uses.lock().since = None;
+    }
+}
+
+impl Removal<'_> {
+    /// Removes these definitions, but for those that were held meanwhile. Their names and texts go with one durable write.
+    /// The threads that may refer to them are to be listed after the removal began. Blocks.
+    pub(crate) fn remove(self, unused: &BTreeSet<Hash>) -> Result<Vec<Hash>, StoreError> {
+        let Definitions { store, naming, workflows, uses, .. } = self.definitions;
+        let _naming = naming.lock();
+        let going: BTreeSet<Hash> = {
+            let mut uses = uses.lock();
+            let is_held = |hash: &Hash| uses.since.as_ref().is_none_or(|since| since.contains(hash));
+            let going: BTreeSet<Hash> = unused.iter().filter(|hash| !is_held(hash)).copied().collect();
+            // Whoever needs one from now on waits for the names, and finds that it has to be put again.
+            uses.named.retain(|hash| !going.contains(hash));
+            going
+        };
+        let mut names = Vec::new();
+        for (name, hashes) in store.values(NAMES)? {
+            let left: Vec<u8> =
+                hashes_of(&hashes).filter(|hash| !going.contains(hash)).flat_map(|hash| *hash.as_bytes()).collect();
+            if left.len() < hashes.len() {
+                names.push((name, Some(left).filter(|left| !left.is_empty())));
+            }
+        }
+        let going: Vec<Hash> = going.into_iter().collect();
+        store.release_blobs(&going, &names)?;
+        going.iter().for_each(|hash| drop(workflows.write().remove(hash)));
+        Ok(going)
+    }
+}
+
+/// The hashes in the value of a name, the newest last.
+pub(crate) fn hashes_of(value: &[u8]) -> impl DoubleEndedIterator<Item = Hash> {
+    value.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash))
 }
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, workflows: DashMap::new(), kept: DashSet::new(), naming: Mutex::new(()) }
+        Self {
+            store,
+            workflows: RwLock::default(),
+            kept: RwLock::default(),
+            naming: Mutex::new(()),
+            uses: Arc::default(),
+            collecting: Mutex::new(()),
+        }
     }
 
     /// Keeps a definition; durable when it returns. Blocks the first time.
-    pub(crate) fn keep(&self, workflow: &Arc<Workflow>) -> Result<(), StoreError> {
-        if self.workflows.contains_key(&workflow.hash()) {
-            return Ok(());
+    pub(crate) fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, StoreError> {
+        let hash = workflow.hash();
+        let held = Held::new(&self.uses, hash);
+        let _naming = self.naming.lock();
+        if self.uses.lock().named.contains(&hash) {
+            return Ok(held);
         }
         self.store.put_blob(None, workflow.json().as_bytes())?;
         let name = format!("{NAMES}{}", workflow.name());
-        let hash = workflow.hash();
-        let _naming = self.naming.lock();
         let mut hashes = self.store.value(&name)?.unwrap_or_default();
         if !hashes.chunks(32).any(|known| known == hash.as_bytes()) {
             if hashes.len() >= VERSIONS_MAX * 32 {
@@ -51,13 +164,30 @@ impl Definitions {
             hashes.extend_from_slice(hash.as_bytes());
             self.store.put_value(&name, &hashes)?;
         }
-        self.workflows.insert(hash, workflow.clone());
-        Ok(())
+        self.uses.lock().named.insert(hash);
+        self.workflows.write().insert(hash, workflow.clone());
+        Ok(held)
     }
 
-    /// Whether the definition is in memory, so that [`Definitions::keep`] will not block.
-    pub(crate) fn knows(&self, hash: Hash) -> bool {
-        self.workflows.contains_key(&hash)
+    /// Holds the definition, whether or not the log has it.
+    pub(crate) fn hold(&self, hash: Hash) -> Held {
+        Held::new(&self.uses, hash)
+    }
+
+    /// Holds the definition, where that needs no read of the log.
+    pub(crate) fn hold_known(&self, hash: Hash) -> Option<Held> {
+        let held = Held::new(&self.uses, hash);
+        let is_named = self.uses.lock().named.contains(&hash);
+        is_named.then_some(held)
+    }
+
+    /// Begins a removal. Waits for the one that is under way.
+    pub(crate) fn begin_removal(&self) -> Removal<'_> {
+        let one = self.collecting.lock();
+        let mut uses = self.uses.lock();
+        uses.since = Some(uses.held.keys().copied().collect());
+        drop(uses);
+        Removal { definitions: self, _one: one }
     }
 
     /// The definition that a thread runs on. Blocks the first time.
@@ -75,14 +205,14 @@ impl Definitions {
 
     /// The definition with this hash; `Store(NotFound)` when the log has none. Blocks the first time.
     pub(crate) fn with_hash(&self, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {
-        if let Some(known) = self.workflows.get(&hash) {
+        if let Some(known) = self.workflows.read().get(&hash) {
             return Ok(known.clone());
         }
         let bytes = self.store.blob(hash)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| RuntimeError::Workflow(Faults::one(Fault::new("", "the stored definition is not UTF-8"))))?;
         let workflow = Arc::new(Workflow::from_json(&text).map_err(RuntimeError::Workflow)?);
-        self.workflows.insert(hash, workflow.clone());
+        self.workflows.write().insert(hash, workflow.clone());
         Ok(workflow)
     }
 
@@ -97,10 +227,10 @@ impl Definitions {
 
     /// Keeps the catalogue that models are shown. Blocks the first time.
     pub(crate) fn keep_catalogue(&self, catalogue: &Catalogue) -> Result<Hash, StoreError> {
-        if !self.kept.contains(&catalogue.hash) {
+        if !self.kept.read().contains(&catalogue.hash) {
             let hash = self.store.put_blob(None, catalogue.json().as_bytes())?;
             debug_assert_eq!(hash, catalogue.hash, "a catalogue is named by the hash of its JSON");
-            self.kept.insert(catalogue.hash);
+            self.kept.write().insert(catalogue.hash);
         }
         Ok(catalogue.hash)
     }
@@ -108,9 +238,9 @@ impl Definitions {
     /// Keeps what is known of a model's profile. Blocks the first time.
     pub(crate) fn keep_profile(&self, json: &[u8]) -> Result<Hash, StoreError> {
         let hash = Hash::of(json);
-        if !self.kept.contains(&hash) {
+        if !self.kept.read().contains(&hash) {
             self.store.put_blob(None, json)?;
-            self.kept.insert(hash);
+            self.kept.write().insert(hash);
         }
         Ok(hash)
     }

@@ -103,6 +103,19 @@ pub enum RuntimeError {
         /// How often.
         n: u32,
     },
+    /// The process ended several times in some work for the thread: that work is refused, and other work is not.
+    #[error(
+        "thread {thread}: `{work}` is refused, because the process ended {n} times in it; raise limits.crashes_max to have \
+         it tried again"
+    )]
+    EndsProcess {
+        /// The thread.
+        thread: ThreadId,
+        /// Which work: `verify`, `rerun`, or `history` for a read of a past state.
+        work: &'static str,
+        /// How often.
+        n: u32,
+    },
     /// Too much at once: try again in a moment.
     #[error("{what}: {n} at once, the limit is {n_max}")]
     Busy {
@@ -168,6 +181,7 @@ pub enum StartError {
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
     /// The folder for records of background processes cannot be used.
+    #[cfg(feature = "commands")]
     #[error(transparent)]
     Processes(#[from] rethread_tools::ProcessesError),
     /// The workspace cannot be used.

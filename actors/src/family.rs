@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_events::thread::{Effect, Fan, Rejected, State, Status};
+use rethread_events::thread::{Effect, ForkState, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::{Store, StoreError, StreamInfo};
 
-use crate::crashes::Crashes;
+use crate::crashes::{Crashes, Step};
 use crate::error::RuntimeError;
 use crate::fork::fits;
 use crate::inner::Inner;
-use crate::load;
+use crate::load::{self, Loaded};
 use crate::recorded::RecordedEvent;
 
 /// How many records are read at a time.
@@ -36,38 +36,50 @@ pub(crate) struct Replacement {
 /// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
 pub(crate) fn replacements(
     store: &dyn Store,
+    crashes: &Arc<Crashes>,
     state: &State,
     cut: Position,
     moves_to: Option<&Workflow>,
 ) -> Result<Vec<Replacement>, RuntimeError> {
     let mut replaced = Vec::new();
-    collect(store, state, cut, moves_to, &mut Vec::new(), &mut replaced)?;
+    collect(store, crashes, state, cut, moves_to, &mut Vec::new(), &mut replaced)?;
     Ok(replaced)
 }
 
 fn collect(
     store: &dyn Store,
+    crashes: &Arc<Crashes>,
     state: &State,
     cut: Position,
     moves_to: Option<&Workflow>,
     path: &mut Vec<u32>,
     replaced: &mut Vec<Replacement>,
 ) -> Result<(), RuntimeError> {
-    for run in state.fan().into_iter().flat_map(Fan::running) {
+    for run in state.fan().into_iter().flat_map(ForkState::running) {
         path.push(run.index);
         let seq = last_before(store, run.child, cut)?;
         let by = ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq };
         replaced.push(Replacement { of: run.child, by });
         if let Some(seq) = seq {
-            let state = load::at(store, run.child, seq)?.state;
+            let state = past(store, crashes, run.child, seq)?.state;
             if let Some(workflow) = moves_to {
                 fits::check(&state, workflow).map_err(RuntimeError::Workflow)?;
             }
-            collect(store, &state, cut, moves_to, path, replaced)?;
+            collect(store, crashes, &state, cut, moves_to, path, replaced)?;
         }
         path.pop();
     }
     Ok(())
+}
+
+/// The state of a thread after event `seq`. Blocks.
+pub(crate) fn past(
+    store: &dyn Store,
+    crashes: &Arc<Crashes>,
+    thread: ThreadId,
+    seq: Seq,
+) -> Result<Loaded, RuntimeError> {
+    crashes.asked_for(Step::history(thread, seq), || load::at(store, thread, seq))
 }
 
 /// The last event of a thread's own that stands before a position; `None` when it had none. Costs as many reads as its
@@ -110,8 +122,13 @@ pub struct FamilyMember {
 
 /// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then; at its last event,
 /// where it stands now. Blocks.
-pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
-    let loaded = load::at(store, thread, seq)?;
+pub(crate) fn family_at(
+    store: &dyn Store,
+    crashes: &Arc<Crashes>,
+    thread: ThreadId,
+    seq: Seq,
+) -> Result<Vec<FamilyMember>, RuntimeError> {
+    let loaded = past(store, crashes, thread, seq)?;
     // Its last event is its present, in which its branches go on.
     let is_present = load::stream(store, thread)?.last_seq == seq;
     let cut = if is_present { store.next_position() } else { Position(loaded.last_position.0 + 1) };
@@ -124,7 +141,7 @@ pub(crate) fn family_at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result
             let (owner, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
             family.push(FamilyMember { thread: run.child, owner, name, seq });
             if let Some(seq) = seq {
-                states.push(load::at(store, run.child, seq)?.state);
+                states.push(past(store, crashes, run.child, seq)?.state);
             }
         }
     }

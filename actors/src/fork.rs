@@ -13,6 +13,7 @@ use rethread_events::thread::{Fork, State, Visit};
 use rethread_events::workflow::{Fault, Faults, NodeKind, Workflow};
 use tokio::sync::oneshot;
 
+use crate::definitions::Held;
 use crate::error::RuntimeError;
 use crate::family::replacements;
 use crate::inner::Inner;
@@ -89,9 +90,10 @@ impl ThreadHandle {
         let (cut, store) = (loaded.last_position, inner.store.clone());
         let parent = runtime.blocking(move || load::as_recorded(&*store, loaded.state)).await??;
         let mut changes = fork.changes;
+        let mut held = None;
         let workflow = match fork.workflow {
             Some(workflow) => {
-                runtime.keep(&workflow).await?;
+                held = Some(runtime.keep(&workflow).await?);
                 fits::check(&parent, &workflow).map_err(RuntimeError::Workflow)?;
                 changes.workflow = Some(workflow.reference());
                 workflow
@@ -125,7 +127,8 @@ impl ThreadHandle {
             let (inner, parent) = (inner.clone(), parent.clone());
             let moves_to = changes.workflow.is_some().then(|| workflow.clone());
             let find = move || {
-                let branches = replacements(&*inner.store, &parent, Position(cut.0 + 1), moves_to.as_deref())?;
+                let branches =
+                    replacements(&*inner.store, &inner.crashes, &parent, Position(cut.0 + 1), moves_to.as_deref())?;
                 let answers = answers::of_branches(&inner, of_branches, &branches, moves_to.as_ref())?;
                 Ok::<_, RuntimeError>((branches.into_iter().map(|branch| branch.by).collect(), answers))
             };
@@ -143,7 +146,10 @@ impl ThreadHandle {
         let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
         inner.begin(id, Begin::Fork { parent, fork: Box::new(begun), answers, workflow, trace: None, reply })?;
-        answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
+        held.iter_mut().for_each(Held::begun);
+        let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
+        held.into_iter().for_each(Held::over);
+        answered?;
         for answer in of_branches {
             answers::give(self, answer, begun_behind).await?;
         }

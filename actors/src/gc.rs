@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rethread_events::ids::{Seq, ThreadId, Time};
+use rethread_events::event::Event;
+use rethread_events::ids::{Hash, Seq, ThreadId, Time};
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
-use rethread_store::{Backup, Compacted, Store, StoreError};
+use rethread_store::{Backup, Compacted, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
+use crate::definitions::{NAMES, hashes_of};
 use crate::error::RuntimeError;
 use crate::family;
+use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
 use crate::summary::{PAGE, ThreadSummary, summary};
 
@@ -31,6 +34,8 @@ pub struct Retention {
     pub status: Vec<Status>,
     /// No more than so many threads with their branches; all of them unless set.
     pub limit: Option<usize>,
+    /// Also the newest definition of each workflow that no thread runs on, and with it perhaps the workflow itself.
+    pub definitions: bool,
     /// Only say what would go.
     pub dry_run: bool,
     /// Who deletes, for the audit log; [`RuntimeBuilder::principal`](crate::RuntimeBuilder::principal) unless set.
@@ -48,6 +53,8 @@ pub struct Collected {
     pub more: bool,
     /// Bytes of the events of all threads that stay; absent where nobody asked for a size.
     pub bytes_left: Option<u64>,
+    /// The hashes of the definitions that went.
+    pub definitions: Vec<Hash>,
 }
 
 /// A thread that went.
@@ -57,6 +64,8 @@ pub struct CollectedThread {
     pub summary: ThreadSummary,
     /// How many branches went with it.
     pub n_branches: u64,
+    /// The thread and its branches.
+    members: Vec<ThreadId>,
     /// How many events, those of its branches included.
     pub n_events: u64,
     /// Their bytes, before they were compressed.
@@ -68,12 +77,30 @@ impl Runtime {
     /// have not ended are never among them, nor what such a thread inherits from. Reads the events of all that may go, and
     /// of all there is when `keep_bytes` is given. Each thread that went is in the audit log, with the principal.
     ///
+    /// Then removes the definitions of workflows that no thread refers to, whether or not one ever ran on them. The newest
+    /// of each name stays, since threads can be started by the name, unless [`Retention::definitions`] is set. Costs a read
+    /// of one event for each thread that stays, and nothing where no definition may go. None is removed where that event of
+    /// a thread cannot be read, or while [`Collected::more`] is true.
+    ///
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
         let inner = self.inner().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.inner().principal.clone());
-        self.blocking(move || collect(&*inner.store, &inner.crashes, &retention, &by)).await?
+        let collect = move || {
+            let removal = inner.definitions.begin_removal();
+            let mut collected = collect(&*inner.store, &inner.crashes, &retention, &by)?;
+            if !collected.more {
+                let unused = unused(&*inner.store, &retention, &collected)?;
+                collected.definitions = match retention.dry_run {
+                    true => unused.into_iter().collect(),
+                    false if unused.is_empty() => Vec::new(),
+                    false => removal.remove(&unused)?,
+                };
+            }
+            Ok(collected)
+        };
+        self.blocking(collect).await?
     }
 
     /// As [`Store::compact`]: gives the room of deleted threads back to the disk.
@@ -92,6 +119,65 @@ impl Runtime {
     pub async fn backup(&self) -> Result<Backup, RuntimeError> {
         let store = self.store().clone();
         Ok(self.blocking(move || store.backup()).await??)
+    }
+}
+
+/// The definitions that may go and that no thread refers to which stays. Blocks.
+fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, RuntimeError> {
+    let mut unused: BTreeSet<Hash> =
+        collected.threads.iter().filter_map(|gone| Some(gone.summary.workflow.as_ref()?.hash)).collect();
+    for (_, hashes) in store.values(NAMES)? {
+        let mut hashes = hashes_of(&hashes).rev();
+        if let Some(newest) = hashes.next() {
+            match retention.definitions {
+                true => unused.insert(newest),
+                false => unused.remove(&newest),
+            };
+        }
+        unused.extend(hashes);
+    }
+    let going: BTreeSet<ThreadId> = match retention.dry_run {
+        true => collected.threads.iter().flat_map(|gone| gone.members.iter().copied()).collect(),
+        false => BTreeSet::new(),
+    };
+    let mut after = None;
+    while !unused.is_empty() {
+        let page = store.streams(after, &[], PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.thread);
+        for info in page.iter().filter(|info| !going.contains(&info.thread)) {
+            match first_refers_to(store, info) {
+                Ok(Some(hash)) => drop(unused.remove(&hash)),
+                Ok(None) | Err(RuntimeError::Store(StoreError::NotFound { .. })) => {}
+                Err(error) => {
+                    tracing::warn!(thread = %info.thread, %error, "no definition is removed: a thread may refer to it");
+                    return Ok(BTreeSet::new());
+                }
+            }
+        }
+    }
+    Ok(unused)
+}
+
+/// The definition that the first event of a thread's own refers to.
+fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>, RuntimeError> {
+    let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let Some(record) = store.read_stream(info.thread, first..first.next(), 1)?.pop() else {
+        return Err(RuntimeError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
+    };
+    match RecordedEvent::decode(record)?.event {
+        event @ (Event::ThreadStarted(_) | Event::ThreadForked(_)) => Ok(refers_to(&event)),
+        _ => Err(StoreError::Invalid("a thread does not begin with its start".into()).into()),
+    }
+}
+
+/// The definition that an event refers to. A fork that does not change it refers to none: the thread that it inherits from
+/// does, and stays as long.
+pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
+    match event {
+        Event::ThreadStarted(started) => Some(started.workflow.hash),
+        Event::ThreadForked(forked) => forked.changes.workflow.as_ref().map(|workflow| workflow.hash),
+        _ => None,
     }
 }
 
@@ -220,7 +306,8 @@ fn collect(
         let Some(run) = runs.get(&id) else { continue };
         let Some(first) = run.members.first() else { continue };
         let n_branches = run.members.len() as u64 - 1;
-        let gone = CollectedThread { summary: first.clone(), n_branches, n_events, bytes };
+        let members = run.members.iter().map(|member| member.thread_id).collect();
+        let gone = CollectedThread { summary: first.clone(), n_branches, members, n_events, bytes };
         if retention.dry_run {
             collected.threads.push(gone);
             continue;
@@ -293,3 +380,6 @@ fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), Run
     }
     Ok((n, bytes))
 }
+
+#[cfg(test)]
+mod tests;

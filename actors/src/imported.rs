@@ -1,24 +1,25 @@
 //! Threads that were imported before they had ended. They are copies: the thread itself may go on elsewhere. So they do
 //! not come back by themselves when a runtime starts, until somebody has had them go on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use dashmap::DashSet;
+use parking_lot::RwLock;
 use rethread_events::ids::ThreadId;
 use rethread_store::{Store, StoreError};
 
 /// Under this prefix and the id of a thread stands that it was imported and has not gone on since.
 const NAMES: &str = "imported/";
 
-/// Notes it; durable when it returns. Blocks.
-pub(crate) fn note(store: &dyn Store, thread: ThreadId) -> Result<(), StoreError> {
-    store.put_value(&format!("{NAMES}{thread}"), b"")
+/// The value that says so.
+pub(crate) fn noted(thread: ThreadId) -> (String, Vec<u8>) {
+    (format!("{NAMES}{thread}"), Vec::new())
 }
 
 /// Those of a log.
 #[derive(Default)]
 pub(crate) struct ImportedThreads {
-    threads: DashSet<ThreadId>,
+    threads: RwLock<HashSet<ThreadId>>,
 }
 
 impl ImportedThreads {
@@ -26,19 +27,19 @@ impl ImportedThreads {
     pub(crate) fn read(&self, store: &dyn Store) -> Result<(), StoreError> {
         for (name, _) in store.values(NAMES)? {
             if let Some(thread) = name.strip_prefix(NAMES).and_then(|id| id.parse().ok()) {
-                self.threads.insert(thread);
+                self.threads.write().insert(thread);
             }
         }
         Ok(())
     }
 
     pub(crate) fn has(&self, thread: ThreadId) -> bool {
-        self.threads.contains(&thread)
+        self.threads.read().contains(&thread)
     }
 
     /// The thread goes on here: from now on it is one of the log's own.
     pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) {
-        if self.threads.remove(&thread).is_none() {
+        if !self.threads.write().remove(&thread) {
             return;
         }
         let store = store.clone();

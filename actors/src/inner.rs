@@ -1,12 +1,14 @@
 //! What every part of one runtime shares.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::Addr;
 use actix_rt::ArbiterHandle;
-use dashmap::DashMap;
+use parking_lot::RwLock;
 use rethread_events::event::ModelChoice;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, Seq, ThreadId, Time, ToolName};
@@ -15,19 +17,16 @@ use rethread_events::message::ToolSpec;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{self, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
 use rethread_store::{Store, StoreError};
-use rethread_tools::mcp::ServerReport;
 use rethread_tools::{Catalogue, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::activity::Activity;
-use crate::branches::Bases;
+use crate::branches::ForkBaseCache;
 use crate::builder::Limits;
 use crate::counting::{Counting, at_most};
 use crate::crashes::Crashes;
 use crate::definitions::Definitions;
-use crate::equipment::Equipment;
 use crate::error::RuntimeError;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
@@ -41,9 +40,11 @@ use crate::processor::Processors;
 use crate::recovery::LOADS_MAX;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
-use crate::thread_actor::{Begin, Room, Start, ThreadActor};
+use crate::thread_actor::{Begin, MemoryBudget, Start, ThreadActor};
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
+use crate::tool_services::ToolServices;
+use crate::waiters::Waiters;
 
 /// The parts of one runtime.
 pub(crate) struct Inner {
@@ -58,17 +59,17 @@ pub(crate) struct Inner {
     pub(crate) strategies: Strategies,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) limits: Limits,
-    pub(crate) activity: Activity,
+    pub(crate) waiters: Waiters,
     pub(crate) outputs: Arc<Outputs>,
     /// What runs behind the tools; absent until it is started.
-    equipment: OnceLock<(Equipment, Handle)>,
+    tool_services: OnceLock<(ToolServices, Handle)>,
     pub(crate) monitors: Vec<Arc<Watching>>,
     /// Whether models are told in which folder their tools work.
     workspace_in_prompt: bool,
     /// Whether spans hold what was said.
     pub(crate) content_in_spans: bool,
     counting: Counting,
-    pub(crate) bases: Bases,
+    pub(crate) bases: ForkBaseCache,
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
     pub(crate) crashes: Arc<Crashes>,
@@ -82,12 +83,12 @@ pub(crate) struct Inner {
     /// Whether another process runs the threads.
     pub(crate) run_elsewhere: bool,
     /// For what the log has no room for.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<MemoryBudget>,
     /// How many model calls may run at once.
     pub(crate) model_calls: Arc<Semaphore>,
     /// How many threads may be folded at once of those that come back after a start.
     pub(crate) loads: Arc<Semaphore>,
-    live: DashMap<ThreadId, Live>,
+    live: RwLock<HashMap<ThreadId, Live>>,
     workspaces: Workspaces,
     slots: OnceCell<Vec<Slot>>,
     next_slot: AtomicUsize,
@@ -136,7 +137,7 @@ impl Inner {
         Arc::new(Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
-            equipment: OnceLock::new(),
+            tool_services: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
             content_in_spans: parts.content_in_spans,
             monitors: parts.monitors,
@@ -149,14 +150,14 @@ impl Inner {
             workspace: parts.workspace,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             loads: Arc::new(Semaphore::new(LOADS_MAX)),
-            room: Room::new(parts.limits.unwritten_bytes_max),
+            room: MemoryBudget::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
             observing: parts.observing,
             principal: parts.principal,
             run_elsewhere: parts.run_elsewhere,
-            activity: Activity::default(),
+            waiters: Waiters::default(),
             counting: Counting::default(),
-            bases: Bases::default(),
+            bases: ForkBaseCache::default(),
             kept_states: KeptStates::default(),
             snapshots,
             crashes: parts.crashes,
@@ -164,7 +165,7 @@ impl Inner {
             telling: TaskTracker::new(),
             counters: Counters::default(),
             timers: Timers::default(),
-            live: DashMap::new(),
+            live: RwLock::default(),
             workspaces: parts.workspaces,
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),
@@ -178,30 +179,31 @@ impl Inner {
     }
 
     /// What runs behind the tools, and the event loop that it runs on.
-    pub(crate) fn set_equipment(&self, equipment: Equipment, runs_on: Handle) {
+    pub(crate) fn set_equipment(&self, tool_services: ToolServices, runs_on: Handle) {
         // Called once, by the thread that started it.
-        let _ = self.equipment.set((equipment, runs_on));
+        let _ = self.tool_services.set((tool_services, runs_on));
     }
 
-    pub(crate) fn mcp_reports(&self) -> &[ServerReport] {
-        self.equipment.get().map_or(&[], |(equipment, _)| &equipment.reports)
+    #[cfg(feature = "mcp")]
+    pub(crate) fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
+        self.tool_services.get().map_or(&[], |(tool_services, _)| &tool_services.reports)
     }
 
     /// The thread has ended: what it left running ends.
     pub(crate) fn thread_ended(&self, id: ThreadId) {
-        if let Some((equipment, _)) = self.equipment.get() {
-            equipment.thread_ended(&id.to_string());
+        if let Some((tool_services, _)) = self.tool_services.get() {
+            tool_services.thread_ended(&id.to_string());
         }
     }
 
     /// Ends what runs behind the tools, at most in `wait`. Blocks.
     pub(crate) fn stop_equipment(self: &Arc<Self>, wait: Duration) {
-        let Some((_, runs_on)) = self.equipment.get() else { return };
+        let Some((_, runs_on)) = self.tool_services.get() else { return };
         let (sender, stopped) = std::sync::mpsc::channel();
         let inner = self.clone();
         runs_on.spawn(async move {
-            if let Some((equipment, _)) = inner.equipment.get() {
-                equipment.stop().await;
+            if let Some((tool_services, _)) = inner.tool_services.get() {
+                tool_services.stop().await;
             }
             let _ = sender.send(());
         });
@@ -243,10 +245,10 @@ impl Inner {
     /// Begins a new thread on an arbiter of its own choosing.
     pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
         self.room()?;
-        // The entry is locked while the actor is made: one that ends at once finds itself here and takes itself out.
-        match self.live.entry(id) {
-            dashmap::Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
-            dashmap::Entry::Vacant(vacant) => {
+        // Locked while the actor is made: one that ends at once finds itself here and takes itself out.
+        match self.live.write().entry(id) {
+            Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
+            Entry::Vacant(vacant) => {
                 vacant.insert(self.start_actor(id, Start::Begin(Box::new(begin)))?);
                 Ok(())
             }
@@ -264,15 +266,15 @@ impl Inner {
     }
 
     fn activate_with(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
-        // The entry is locked while the actor is made, so that a thread never has two.
-        match self.live.entry(id) {
-            dashmap::Entry::Occupied(live) if live.get().actor.connected() => Ok(live.get().clone()),
-            dashmap::Entry::Occupied(mut gone) => {
+        // Locked while the actor is made, so that a thread never has two.
+        match self.live.write().entry(id) {
+            Entry::Occupied(live) if live.get().actor.connected() => Ok(live.get().clone()),
+            Entry::Occupied(mut gone) => {
                 let live = self.start_actor(id, start)?;
                 gone.insert(live.clone());
                 Ok(live)
             }
-            dashmap::Entry::Vacant(vacant) => {
+            Entry::Vacant(vacant) => {
                 let live = self.start_actor(id, start)?;
                 vacant.insert(live.clone());
                 Ok(live)
@@ -292,7 +294,7 @@ impl Inner {
     }
 
     fn room(&self) -> Result<(), RuntimeError> {
-        let n = self.live.len();
+        let n = self.live.read().len();
         let n_max = self.limits.live_threads_max;
         if n >= n_max { Err(RuntimeError::Busy { what: "live threads", n, n_max }) } else { Ok(()) }
     }
@@ -305,27 +307,30 @@ impl Inner {
 
     /// Forgets the actor of a thread, if it is this one.
     pub(crate) fn forget(&self, id: ThreadId, addr: &Addr<ThreadActor>) {
-        self.live.remove_if(&id, |_, live| live.actor == *addr);
+        let mut live = self.live.write();
+        if live.get(&id).is_some_and(|live| live.actor == *addr) {
+            live.remove(&id);
+        }
     }
 
     /// All live actors.
     pub(crate) fn live(&self) -> Vec<(ThreadId, Addr<ThreadActor>)> {
-        self.live.iter().map(|entry| (*entry.key(), entry.value().actor.clone())).collect()
+        self.live.read().iter().map(|(id, live)| (*id, live.actor.clone())).collect()
     }
 
     /// How many threads are live.
     pub(crate) fn n_live(&self) -> usize {
-        self.live.len()
+        self.live.read().len()
     }
 
     /// The actor of a thread, if it is live.
     pub(crate) fn actor(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
-        self.live.get(&id).map(|live| live.actor.clone())
+        self.live.read().get(&id).map(|live| live.actor.clone())
     }
 
     /// Whether the thread is live.
     pub(crate) fn is_live(&self, id: ThreadId) -> bool {
-        self.live.contains_key(&id)
+        self.live.read().contains_key(&id)
     }
 
     /// The workspace of a thread: its own, or the runtime's. It is opened anew each time, so that none is kept longer
@@ -377,7 +382,7 @@ impl Tools for Inner {
     }
 
     fn instructions(&self, names: &[ToolName]) -> Option<String> {
-        self.equipment.get()?.0.instructions(names)
+        self.tool_services.get()?.0.instructions(names)
     }
 
     fn workspace(&self, own: Option<&str>) -> Option<String> {

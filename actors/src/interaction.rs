@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use rethread_events::bin::Ordered;
+use futures_util::future::BoxFuture;
+use rethread_events::codec::OrderedMap;
 use rethread_events::event::{AnswerType, AskedTool, OperationType};
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::json::Json;
@@ -13,7 +13,7 @@ use rethread_events::thread::{Input, Interaction, State};
 use rethread_store::Filter;
 use tokio_util::sync::CancellationToken;
 
-use crate::bring;
+use crate::deliver;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::subscription::Events;
@@ -105,8 +105,8 @@ impl InteractionContext {
     ///
     /// # Errors
     /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
-    pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
-        bring::ask(&self.inner, self.thread, Input::SetVariables(variables).by(Some(Principal::Handler)))
+    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), RuntimeError> {
+        deliver::ask(&self.inner, self.thread, Input::SetVariables(variables).by(Some(Principal::Handler)))
             .await
             .map(drop)
     }

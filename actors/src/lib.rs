@@ -25,21 +25,20 @@
 //! The runtime brings its own threads: it works inside `#[tokio::main]`, inside actix-web, and, with
 //! `futures::executor::block_on`, without any async runtime.
 
-mod activity;
 mod archive;
 mod bisect;
 mod branches;
-mod bring;
 mod builder;
 mod counting;
 mod crashes;
 mod definitions;
-mod equipment;
+mod deliver;
+mod waiters;
+// Without all features, parts of what all share have no use.
 mod error;
 mod family;
 mod fork;
 mod gc;
-mod go_on;
 mod imported;
 mod inbox;
 mod inner;
@@ -60,6 +59,7 @@ mod recorded;
 mod recovery;
 mod request_body;
 mod rerun;
+mod resume_tree;
 mod runtime;
 mod snapshot_writer;
 mod snapshots;
@@ -74,6 +74,8 @@ mod thread_page;
 mod timers;
 mod tool_asks;
 mod tool_executor;
+#[cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
+mod tool_services;
 mod verify;
 mod workflows;
 
@@ -93,17 +95,17 @@ pub use permit_waits::WaitingCall;
 pub use processor::ProcessorContext;
 pub use recorded::{RecordError, RecordedEvent};
 pub use request_body::RequestBody;
-pub use rerun::{Reran, rerun};
+pub use rerun::{RerunReport, rerun};
 pub use runtime::Runtime;
 pub use start_thread::StartThread;
 pub use strategy::{Strategy, StrategyContext};
 pub use subscription::{Events, ThreadEnd};
 pub use summary::{ThreadFilter, ThreadSummary};
 pub use thread_handle::ThreadHandle;
-pub use thread_page::{OfWhom, ThreadPage, ThreadQuery};
+pub use thread_page::{BranchFilter, ThreadPage, ThreadQuery};
 pub use workflows::WorkflowVersions;
 
-pub use rethread_events::bin::Ordered;
+pub use rethread_events::codec::OrderedMap;
 pub use rethread_events::event::{
     self, AnswerType, AskedTool, Decision, Event, ForkChanges, LimitRaised, OperationType,
 };

@@ -28,8 +28,6 @@ use crate::tool_executor::{contained, millis};
 const GATHER: Duration = Duration::from_millis(25);
 
 /// Calls a model once. The answer goes to the thread, unless the call was called off.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct CallModel {
     pub(crate) thread: Addr<ThreadActor>,
     pub(crate) id: ThreadId,
@@ -38,6 +36,10 @@ pub(crate) struct CallModel {
     pub(crate) cancel: CancellationToken,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
+}
+
+impl Message for CallModel {
+    type Result = ();
 }
 
 pub(crate) struct LlmExecutor {

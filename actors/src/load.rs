@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rethread_events::bin;
+use rethread_events::codec;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
@@ -164,7 +164,7 @@ fn from_snapshot(
         tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot is not of this stream and is passed over");
         return Ok(None);
     };
-    let state = match bin::decode::<State>(&snapshot.state) {
+    let state = match codec::decode::<State>(&snapshot.state) {
         Ok(state) if state.thread() == owner && state.next_seq() == snapshot.seq.next() => state,
         _ => {
             tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot cannot be read and is passed over");

@@ -12,7 +12,7 @@ use rethread_events::message::ToolSpec;
 use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
 use rethread_events::workflow::NamedModel;
 use rethread_llm::mock::{Mock, MockScript};
-use rethread_llm::profiles::RecordedProfile;
+use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
 use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
@@ -59,9 +59,7 @@ impl Models {
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
         let choice = &wanted.execution.model;
         let mut request = request_of(wanted, tools);
-        let configured = |error: rethread_llm::profiles::ProfileError| {
-            ExecutionError::new(ErrorKind::Configuration, error.to_string())
-        };
+        let configured = |error: ProfileError| ExecutionError::new(ErrorKind::Configuration, error.to_string());
         let client = match (&choice.profile, &choice.provider) {
             (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,
             (None, Some(provider)) => {
@@ -155,6 +153,17 @@ impl Models {
             }
             (None, None) => true,
         }
+    }
+
+    /// Why a model that a workflow names cannot be reached by this program; none when it can, as far as is known.
+    pub(crate) fn unavailable(&self, named: NamedModel<'_>) -> Option<String> {
+        let provider = match (named.profile, named.provider) {
+            (Some(profile), _) => self.profiles.get(profile.as_str()).ok()?.provider,
+            (None, Some(provider)) if self.own.contains_key(provider) => return None,
+            (None, provider) => provider?.parse().ok()?,
+        };
+        let feature = provider.missing_feature()?;
+        Some(ProfileError::NotCompiled { provider, feature }.to_string())
     }
 
     fn relayed(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {

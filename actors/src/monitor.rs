@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt};
 use rethread_events::event::{
     ContextSummarized, Event, LlmCallCompleted, LlmCallFailed, ToolExecutionCompleted, ToolExecutionFailed,
     ToolExecutionRequest,
@@ -188,10 +188,11 @@ impl Watching {
         // All of it, so that it is known how far the monitor is.
         let records = store.subscribe(from, Filter::default());
         let own = watching.clone();
+        let waiting = tokio::runtime::Builder::new_current_thread().build().map_err(StartError::Thread)?;
         let spawned = std::thread::Builder::new().name("rethread-monitor".into()).spawn(move || {
             let stop = own.stop.clone();
             let mut records = records.take_until(stop.cancelled_owned().boxed());
-            while let Some(record) = futures::executor::block_on(records.next()) {
+            while let Some(record) = waiting.block_on(records.next()) {
                 if own.stop.is_cancelled() {
                     return;
                 }

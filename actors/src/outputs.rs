@@ -1,11 +1,11 @@
 //! Whole outputs of tools, of which models see head and tail: kept as blobs that belong to their thread, and read back
 //! piece by piece.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
+use parking_lot::Mutex;
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, Seq, ThreadId};
@@ -24,12 +24,12 @@ const KNOWN_MAX: usize = 64;
 /// The outputs that were kept a moment ago: the log may not have the events that name them yet.
 pub(crate) struct Outputs {
     store: Arc<dyn Store>,
-    known: DashMap<ThreadId, VecDeque<Hash>>,
+    known: Mutex<HashMap<ThreadId, VecDeque<Hash>>>,
 }
 
 impl Outputs {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: DashMap::new() }
+        Self { store, known: Mutex::default() }
     }
 
     /// Keeps the whole of an output, if the model is to see less; durable when this answers. Where the log has no room
@@ -66,7 +66,8 @@ impl Outputs {
     }
 
     fn note(&self, thread: ThreadId, hash: Hash) {
-        let mut known = self.known.entry(thread).or_default();
+        let mut threads = self.known.lock();
+        let known = threads.entry(thread).or_default();
         known.push_back(hash);
         if known.len() > KNOWN_MAX {
             known.pop_front();
@@ -75,11 +76,11 @@ impl Outputs {
 
     /// The thread is at rest: what the log does not tell is of no interest any more.
     pub(crate) fn forget(&self, thread: ThreadId) {
-        self.known.remove(&thread);
+        self.known.lock().remove(&thread);
     }
 
     fn knows(&self, thread: ThreadId, hash: Hash) -> bool {
-        self.known.get(&thread).is_some_and(|known| known.contains(&hash))
+        self.known.lock().get(&thread).is_some_and(|known| known.contains(&hash))
     }
 }
 

@@ -9,9 +9,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use actix::Addr;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use rethread_events::bin::Ordered;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use rethread_events::codec::OrderedMap;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{NodeId, ThreadId};
 use rethread_events::json::Json;
@@ -36,7 +36,7 @@ pub struct ProcessorContext {
     /// The node that asks.
     pub node: NodeId,
     /// What the node tells it, expressions filled in.
-    pub config: Ordered<Json>,
+    pub config: OrderedMap<Json>,
     /// The conversation. [`rethread_events::event::ContextItem::Kept`] names its messages by their places in here.
     pub messages: Vec<Arc<Message>>,
     /// The state at this moment: variables, path, sums.

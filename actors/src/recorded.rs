@@ -34,7 +34,7 @@ pub enum RecordError {
     Event(#[from] EventError),
     /// The event cannot be stored.
     #[error(transparent)]
-    Stored(#[from] rethread_events::bin::StoredError),
+    Stored(#[from] rethread_events::codec::StoredError),
 }
 
 impl RecordedEvent {
@@ -126,7 +126,7 @@ pub(crate) fn new_record(
     event: &Event,
     at: Time,
     cause: Option<Cause>,
-) -> Result<NewRecord, rethread_events::bin::StoredError> {
+) -> Result<NewRecord, rethread_events::codec::StoredError> {
     let kind = event.event_type();
     Ok(NewRecord { kind: Kind(kind.code), version: kind.version, recorded_at: at, cause, payload: event.encode()? })
 }

@@ -8,6 +8,7 @@ use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use serde_json::Value;
 
 use crate::error::RuntimeError;
+use crate::family::past;
 use crate::inner::Inner;
 use crate::load;
 use crate::models::request_of;
@@ -61,7 +62,7 @@ struct Attempt {
 fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
     let none = |why: &str| RuntimeError::NoRequest { thread, call, why: why.to_owned() };
     let attempt = last_attempt(inner, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
-    let state = load::at(&*inner.store, thread, attempt.seq)?.state;
+    let state = past(&*inner.store, &inner.crashes, thread, attempt.seq)?.state;
     let wanted = state.model_request_of(call).ok_or_else(|| none("no call of a model is open there"))?;
     let mut request = request_of(&wanted, inner.catalogue_of(&wanted)?);
     if attempt.without_form {

@@ -12,6 +12,7 @@ use rethread_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
 use crate::archive::{self, ArchiveError};
+use crate::crashes::Step;
 use crate::definitions::Definitions;
 use crate::error::RuntimeError;
 use crate::family;
@@ -25,12 +26,12 @@ const PAGE: usize = 1_024;
 
 /// What came of threads that were run again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reran {
+pub struct RerunReport {
     /// Each thread: of a family the one that was named first, then its branches.
     pub threads: Vec<Rerunned>,
 }
 
-impl Reran {
+impl RerunReport {
     /// The first place where a thread parts from its log; `None` when all were reproduced.
     pub fn diverged(&self) -> Option<&Divergence> {
         self.threads.iter().find_map(|thread| thread.diverged.as_ref())
@@ -105,7 +106,7 @@ fn divergence_json(diverged: &Divergence) -> Value {
 ///
 /// # Errors
 /// When the export cannot be read, or lacks the definition of a thread. A thread that parts from its log is no error.
-pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<Reran, ArchiveError> {
+pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<RerunReport, ArchiveError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let definitions = Definitions::new(store.clone());
     let workflow = workflow.map(Arc::new);
@@ -114,7 +115,7 @@ pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<
     for thread in imported.threads {
         threads.push(again(&*store, &definitions, thread, workflow.clone(), None)?);
     }
-    Ok(Reran { threads })
+    Ok(RerunReport { threads })
 }
 
 impl ThreadHandle {
@@ -124,13 +125,15 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// When the log cannot be read, or a definition is not in it.
-    pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<Reran, RuntimeError> {
+    pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
         let work = move || {
             let store = &*inner.store;
             let (mut threads, mut todo) = (Vec::new(), vec![id]);
             while let Some(thread) = todo.pop() {
-                match again(store, &inner.definitions, thread, workflow.clone(), None) {
+                let step = Step::rerun(thread, workflow.as_ref().map(|workflow| workflow.hash()), None);
+                let rerun = || again(store, &inner.definitions, thread, workflow.clone(), None);
+                match inner.crashes.asked_for(step, rerun) {
                     Ok(done) => threads.push(done),
                     // A branch that never began.
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,
@@ -138,7 +141,7 @@ impl ThreadHandle {
                 }
                 todo.extend(family::all_branches(store, thread, store.next_position())?.into_iter().rev());
             }
-            Ok(Reran { threads })
+            Ok(RerunReport { threads })
         };
         self.runtime().blocking(work).await?
     }
@@ -147,10 +150,13 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// As [`ThreadHandle::rerun`], and when it has no such event.
-    pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<Reran, RuntimeError> {
+    pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
         let (inner, id) = (self.runtime().inner().clone(), self.id());
-        let work = move || again(&*inner.store, &inner.definitions, id, workflow, Some(last));
-        Ok(Reran { threads: vec![self.runtime().blocking(work).await??] })
+        let work = move || {
+            let step = Step::rerun(id, workflow.as_ref().map(|workflow| workflow.hash()), Some(last));
+            inner.crashes.asked_for(step, || again(&*inner.store, &inner.definitions, id, workflow, Some(last)))
+        };
+        Ok(RerunReport { threads: vec![self.runtime().blocking(work).await??] })
     }
 }
 
@@ -164,7 +170,7 @@ impl ThreadHandle {
         &self,
         from: Seq,
         workflow: Option<Arc<Workflow>>,
-    ) -> Result<(Reran, Option<Self>), RuntimeError> {
+    ) -> Result<(RerunReport, Option<Self>), RuntimeError> {
         let reran = self.rerun_to(from, workflow.clone()).await?;
         if reran.diverged().is_some() {
             return Ok((reran, None));

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, TryFutureExt as _};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 use rethread_llm::Profiles;
 use rethread_store::Store;
 use rethread_tools::Registry;
-use rethread_tools::mcp::ServerReport;
 use tokio::sync::watch;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
@@ -72,7 +71,8 @@ impl Runtime {
     }
 
     /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
-    pub fn mcp_reports(&self) -> &[ServerReport] {
+    #[cfg(feature = "mcp")]
+    pub fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
         self.inner().mcp_reports()
     }
 
@@ -188,7 +188,7 @@ fn stop(inner: &Arc<Inner>, own: OwnSystem) -> Result<(), RuntimeError> {
     inner.stop_equipment(EQUIPMENT_WAIT);
     own.system.stop();
     let _ = own.thread.join();
-    inner.activity.close();
+    inner.waiters.close();
     inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
     Ok(inner.store.close()?)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rethread_events::bin;
+use rethread_events::codec;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError};
@@ -101,7 +101,7 @@ impl SnapshotWriter {
 
     fn put(&self, state: &State, seq: Seq, hash: Hash, last: Seq) -> Result<(), StoreError> {
         let (thread, from) = (state.thread(), snapshots::begins(state));
-        let state = bin::encode(state).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let state = codec::encode(state).map_err(|error| StoreError::Invalid(error.to_string()))?;
         self.store.put_snapshot(thread, Snapshot { seq, hash, version: STATE_VERSION, state })?;
         let is_first = last <= from;
         self.thin_out(thread, |seqs| if is_first { vec![seq] } else { snapshots::thinned_out(seqs, from) })

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
 use rethread_events::thread::Thread;
-use rethread_events::workflow::{Fault, Faults, Surroundings, Workflow};
+use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::definitions::Held;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::runtime::Runtime;
@@ -51,21 +52,25 @@ impl Runtime {
     pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
         let mut faults = workflow.check(&self.surroundings());
         faults.extend(workflow.unpriced(|model| self.inner().models.is_priced(model)));
+        faults.extend(workflow.unavailable(|model| self.inner().models.unavailable(model)));
+        if !cfg!(feature = "tokens") {
+            faults.extend(workflow.counted_limits());
+        }
         faults
     }
 
     /// What workflows can use here.
-    pub fn surroundings(&self) -> Surroundings {
+    pub fn surroundings(&self) -> Env {
         let inner = self.inner();
         let tools = inner.tools.list();
-        Surroundings {
+        Env {
             tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
             schemas: tools.iter().map(|tool| (tool.name().to_owned(), tool.spec().parameters.clone())).collect(),
             profiles: inner.models.profiles(),
             providers: inner.models.providers(),
             processors: inner.processors.names().cloned().collect(),
             strategies: inner.strategies.names().cloned().collect(),
-            ..Surroundings::default()
+            ..Env::default()
         }
     }
 
@@ -86,27 +91,30 @@ impl Runtime {
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, RuntimeError> {
         let inner = self.inner();
         self.fits("an input", &start.input.0)?;
-        self.keep(&start.workflow).await?;
+        let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(Inner::new_thread_id);
         let started = Thread::started(&start.workflow, start.input, start.workspace, Inner::now());
         let (reply, answer) = oneshot::channel();
         inner.begin(id, Begin::New { workflow: start.workflow, started, reply })?;
-        answer.await.map_err(|_| RuntimeError::ActorStopped(id))??;
+        held.begun();
+        let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
+        held.over();
+        answered?;
         Ok(self.thread(id))
     }
 
     /// Keeps the definition in the log, once, after looking whether it can run here.
-    pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<(), RuntimeError> {
+    pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
         let inner = self.inner();
         let faults = self.check(workflow);
         if !faults.is_empty() {
             return Err(RuntimeError::Workflow(Faults(faults)));
         }
-        if !inner.definitions.knows(workflow.hash()) {
-            let (inner, workflow) = (inner.clone(), workflow.clone());
-            self.blocking(move || inner.definitions.keep(&workflow)).await??;
+        if let Some(held) = inner.definitions.hold_known(workflow.hash()) {
+            return Ok(held);
         }
-        Ok(())
+        let (inner, workflow) = (inner.clone(), workflow.clone());
+        Ok(self.blocking(move || inner.definitions.keep(&workflow)).await??)
     }
 
     pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), RuntimeError> {

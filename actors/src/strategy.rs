@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
-use futures::future::BoxFuture;
-use rethread_events::bin::Ordered;
+use futures_util::future::BoxFuture;
+use rethread_events::codec::OrderedMap;
 use rethread_events::event::{LlmExecutionRequest, LoopStrategy, StrategyDecision};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{NodeId, ThreadId};
@@ -34,7 +34,7 @@ pub struct StrategyContext {
     /// The node that asks.
     pub node: NodeId,
     /// What the node tells it, expressions filled in.
-    pub config: Ordered<Json>,
+    pub config: OrderedMap<Json>,
     /// What the node asked for: prompt, model, tools, limits.
     pub request: Arc<LlmExecutionRequest>,
     /// Where the loop is.
@@ -91,7 +91,7 @@ impl StrategyContext {
 /// fails, takes longer than the node allows (60 s unless it says so) or decides what cannot be done fails the node.
 ///
 /// ```
-/// use futures::future::{BoxFuture, FutureExt};
+/// use futures_util::future::{BoxFuture, FutureExt};
 /// use rethread::event::StrategyDecision;
 /// use rethread::{ExecutionError, Message, Role, Runtime, Strategy, StrategyContext, Turn};
 ///

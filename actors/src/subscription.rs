@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_store::{Filter, Kind, Record, StoreError, Subscription};
@@ -42,7 +42,7 @@ struct OneThread {
 impl Events {
     /// All that a subscription gives.
     pub(crate) fn of_log(mut records: Subscription) -> Self {
-        let batches = futures::stream::poll_fn(move |cx| records.poll_batch(cx));
+        let batches = futures_util::stream::poll_fn(move |cx| records.poll_batch(cx));
         let records = batches.map(|batch| batch.map_err(RuntimeError::from)).boxed();
         Self { records, ready: Vec::new().into_iter(), of_thread: None, ended: false }
     }
@@ -133,7 +133,7 @@ impl ThreadHandle {
     /// the event that ends the thread, also where `from` is behind it.
     pub fn events(&self, from: Seq) -> Events {
         let (runtime, id) = (self.runtime().clone(), self.id());
-        let records = futures::stream::once(async move {
+        let records = futures_util::stream::once(async move {
             let store = runtime.store().clone();
             let start = store.next_position();
             match runtime.blocking(move || load::stream(&*store, id)).await {
@@ -144,7 +144,7 @@ impl ThreadHandle {
                     let future = Events::of_log(runtime.store().subscribe(start, of_one(id))).records;
                     past(runtime, id, from..Seq(u64::MAX)).chain(future).boxed()
                 }
-                Ok(Err(error)) | Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+                Ok(Err(error)) | Err(error) => futures_util::stream::once(async { Err(error) }).boxed(),
             }
         });
         Events::of_thread(id, from, records.flatten().boxed())
@@ -178,7 +178,7 @@ fn past(runtime: Runtime, id: ThreadId, range: Range<Seq>) -> Records {
         runtime.begin_blocking(move || store.read_stream(id, from..range.end, PAGE))
     };
     let first = if range.start < range.end { Some(read(range.start)) } else { None };
-    let pages = futures::stream::unfold(first, move |page| {
+    let pages = futures_util::stream::unfold(first, move |page| {
         let read = read.clone();
         async move {
             match page?.await {

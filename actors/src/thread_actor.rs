@@ -17,19 +17,20 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::asking::AskForTool;
-pub(crate) use self::branches::{BranchReport, Owns, PauseLike, Pauses, SayWhereYouStand, Settle, Standing};
+pub(crate) use self::branches::{BranchReport, CheckOwnership, Pauses, ReportStatus, Settle, Standing, SyncPause};
 use self::live::Mode;
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 use crate::spans::Spans;
 
-pub(crate) use self::kept::{Room, call_of};
+pub(crate) use self::pending_inputs::{MemoryBudget, call_of};
 pub(crate) use self::perform::Asked;
 
 mod asking;
 mod branches;
-mod kept;
 mod live;
+mod machine;
+mod pending_inputs;
 mod perform;
 mod pump;
 mod question;
@@ -77,14 +78,16 @@ pub(crate) enum Start {
 pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
 
 /// Tells the thread something.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct Tell {
     input: Input,
     reply: Option<Reply>,
     /// The thread's own work that says it: what it says is void when it was called off, and nobody else has it, so
     /// that it is kept while the log has no room. Absent for whoever is outside, and told when there is no room.
     work: Option<CancellationToken>,
+}
+
+impl Message for Tell {
+    type Result = ();
 }
 
 impl Tell {
@@ -105,31 +108,41 @@ impl Tell {
 }
 
 /// Somebody waits for the thread, who may have come after it last said where it stands.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Look;
+pub(crate) struct CheckIdle;
+
+impl Message for CheckIdle {
+    type Result = ();
+}
 
 /// A call of the thread no longer waits for a permit: its deadline is known again.
-#[derive(Message)]
-#[rtype(result = "()")]
 struct PermitGranted;
 
+impl Message for PermitGranted {
+    type Result = ();
+}
+
 /// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct PutAway;
+struct Passivate;
+
+impl Message for Passivate {
+    type Result = ();
+}
 
 /// The thread takes its next step without an input. At most one is in the mailbox.
-#[derive(Message)]
-#[rtype(result = "()")]
 struct NextStep;
+
+impl Message for NextStep {
+    type Result = ();
+}
 
 /// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
 /// becomes durable.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct Halt {
     pub(crate) grace: Duration,
+}
+
+impl Message for Halt {
+    type Result = ();
 }
 
 pub(crate) struct ThreadActor {
@@ -175,7 +188,7 @@ impl Actor for ThreadActor {
                 self.mode = Mode::Away(kept);
                 self.load(ctx);
             }
-            mode @ (Mode::Live(_) | Mode::Gone) => self.mode = mode,
+            mode @ (Mode::Live(_) | Mode::Elsewhere(_) | Mode::Gone) => self.mode = mode,
         }
     }
 
@@ -196,10 +209,10 @@ impl Handler<Tell> for ThreadActor {
     }
 }
 
-impl Handler<Look> for ThreadActor {
+impl Handler<CheckIdle> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, _message: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _message: CheckIdle, ctx: &mut Context<Self>) {
         self.look(ctx);
     }
 }
@@ -223,10 +236,10 @@ impl Handler<PermitGranted> for ThreadActor {
     }
 }
 
-impl Handler<PutAway> for ThreadActor {
+impl Handler<Passivate> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, _message: PutAway, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
         self.put_away_or_stay(ctx);
     }
 }
@@ -242,7 +255,7 @@ impl Handler<Halt> for ThreadActor {
             }
             // There is no room for what it keeps: it is lost, as in a crash.
             Mode::Away(_) => actor.leave(ctx),
-            Mode::Beginning(_) | Mode::Gone => {}
+            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => {}
         });
         match &mut self.mode {
             Mode::Live(live) => {
@@ -253,7 +266,7 @@ impl Handler<Halt> for ThreadActor {
                 kept.halting = true;
                 self.load(ctx);
             }
-            Mode::Beginning(_) | Mode::Gone => {}
+            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => {}
         }
     }
 }

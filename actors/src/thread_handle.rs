@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rethread_events::bin::Ordered;
+use rethread_events::codec::OrderedMap;
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::{CallId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
@@ -11,8 +11,8 @@ use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
 
-use crate::activity::{Rest, Until};
-use crate::bring;
+use crate::crashes::Step;
+use crate::deliver;
 use crate::error::RuntimeError;
 use crate::family::{self, FamilyMember};
 use crate::inner::Inner;
@@ -20,7 +20,8 @@ use crate::load;
 use crate::outcome::Outcome;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
-use crate::thread_actor::Look;
+use crate::thread_actor::CheckIdle;
+use crate::waiters::{Rest, Until};
 
 /// The longest pause before a thread that left, and does not rest, is looked at once more.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -108,10 +109,10 @@ impl ThreadHandle {
         let inner = self.runtime.inner();
         let mut pauses = pauses();
         loop {
-            let waiting = inner.activity.wait(self.id, until);
+            let waiting = inner.waiters.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
             match inner.actor(self.id) {
-                Some(actor) if !inner.observing => actor.do_send(Look),
+                Some(actor) if !inner.observing => actor.do_send(CheckIdle),
                 _ => {
                     if let Some(outcome) = self.rests_in_log(until).await? {
                         return Ok(outcome);
@@ -158,10 +159,11 @@ impl ThreadHandle {
         let (inner, id) = (self.runtime.inner().clone(), self.id);
         self.runtime
             .blocking(move || {
-                inner.crashes.folding(id, || match seq {
-                    None => load::present_from(&*inner.store, id, &inner.kept_states),
-                    Some(seq) => load::at_from(&*inner.store, id, seq, &inner.kept_states),
-                })
+                let (crashes, store, kept) = (&inner.crashes, &*inner.store, &inner.kept_states);
+                match seq {
+                    None => crashes.folding(id, || load::present_from(store, id, kept)),
+                    Some(seq) => crashes.asked_for(Step::history(id, seq), || load::at_from(store, id, seq, kept)),
+                }
             })
             .await?
     }
@@ -210,8 +212,8 @@ impl ThreadHandle {
     /// consistent moment of all of them, since the log has one order. At its last event: as they are now. Costs a fold of
     /// each.
     pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
-        let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || family::family_at(&*store, id, seq)).await?
+        let (inner, id) = (self.runtime.inner().clone(), self.id);
+        self.runtime.blocking(move || family::family_at(&*inner.store, &inner.crashes, id, seq)).await?
     }
 
     /// The seq of a checkpoint.
@@ -226,7 +228,7 @@ impl ThreadHandle {
         if !inner.is_live(self.id) {
             self.info().await?;
         }
-        bring::ask(inner, self.id, input.by(Some(self.by.clone()))).await
+        deliver::ask(inner, self.id, input.by(Some(self.by.clone()))).await
     }
 
     /// Nothing new begins until [`ThreadHandle::resume`]. Returns when the branches have recorded the pause too.
@@ -268,7 +270,7 @@ impl ThreadHandle {
     }
 
     /// Sets variables.
-    pub async fn set_variables(&self, variables: Ordered<Json>) -> Result<(), RuntimeError> {
+    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), RuntimeError> {
         for value in variables.values() {
             self.runtime.fits("a variable", &value.0)?;
         }

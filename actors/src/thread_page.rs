@@ -20,7 +20,7 @@ const FIRST_WINDOW_MS: u64 = 1_000;
 
 /// Whose branches a list holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OfWhom {
+pub enum BranchFilter {
     /// Threads of all kinds.
     #[default]
     Any,
@@ -38,7 +38,7 @@ pub struct ThreadQuery {
     /// Only those that began on a workflow of this name.
     pub workflow: Option<String>,
     /// Whose branches.
-    pub branch_of: OfWhom,
+    pub branch_of: BranchFilter,
     /// Only those whose id was made at this time or later.
     pub since: Option<Time>,
     /// Only those whose id was made before this time.
@@ -109,9 +109,9 @@ fn page(
 
 fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
     let of_whom = match query.branch_of {
-        OfWhom::Any => true,
-        OfWhom::Nobody => summary.branch_of.is_none(),
-        OfWhom::Of(owner) => summary.branch_of.is_some_and(|(branch_of, _)| branch_of == owner),
+        BranchFilter::Any => true,
+        BranchFilter::Nobody => summary.branch_of.is_none(),
+        BranchFilter::Of(owner) => summary.branch_of.is_some_and(|(branch_of, _)| branch_of == owner),
     };
     let workflow = query.workflow.as_ref();
     is_one_of(summary.status, &query.status)

@@ -1,8 +1,8 @@
 //! Questions of tools that run: put to the thread, which records them and the answers, and brought back to the tool.
 
 use actix::Addr;
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::event::Decision;
 use rethread_events::fault::ExecutionError;
 use rethread_events::ids::CallId;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
-use futures::FutureExt;
+use futures_util::FutureExt;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::{Input, ToolRun};
@@ -24,8 +24,6 @@ use crate::thread_actor::{Tell, ThreadActor};
 use crate::tool_asks::ToolAsks;
 
 /// Runs a tool once. The answer goes to the thread, unless the call was called off.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct CallTool {
     pub(crate) thread: Addr<ThreadActor>,
     pub(crate) id: ThreadId,
@@ -34,6 +32,10 @@ pub(crate) struct CallTool {
     pub(crate) cancel: CancellationToken,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
+}
+
+impl Message for CallTool {
+    type Result = ();
 }
 
 pub(crate) struct ToolExecutor {

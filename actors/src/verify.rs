@@ -1,10 +1,13 @@
 //! The check of the whole log.
 
-use rethread_events::bin;
+use std::sync::Arc;
+
+use rethread_events::codec;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::STATE_VERSION;
 use rethread_store::{Damage, Store, StoreError, StreamInfo, Verification};
 
+use crate::crashes::{Crashes, Step};
 use crate::error::RuntimeError;
 use crate::load::{self, Loaded};
 use crate::runtime::Runtime;
@@ -14,17 +17,18 @@ const PAGE: usize = 512;
 
 impl Runtime {
     /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its
-    /// snapshots are their folds.
+    /// snapshots are their folds. A thread whose check ended the process several times is not checked again, and said so
+    /// as a fault.
     ///
     /// # Errors
     /// When the log cannot be read at all. What is wrong with single threads is in the answer.
     pub async fn verify(&self) -> Result<Verification, RuntimeError> {
-        let store = self.store().clone();
-        self.blocking(move || verify(&*store)).await?
+        let inner = self.inner().clone();
+        self.blocking(move || verify(&*inner.store, &inner.crashes)).await?
     }
 }
 
-fn verify(store: &dyn Store) -> Result<Verification, RuntimeError> {
+fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, RuntimeError> {
     let mut found = store.verify()?;
     let mut after = None;
     loop {
@@ -35,7 +39,7 @@ fn verify(store: &dyn Store) -> Result<Verification, RuntimeError> {
         after = Some(last.thread);
         for info in &page {
             let known = found.faults.iter().any(|fault| fault.thread == Some(info.thread));
-            if !known && let Some(fault) = check_stream(store, *info)? {
+            if !known && let Some(fault) = check_stream(store, crashes, *info)? {
                 found.faults.push(fault);
             }
         }
@@ -43,9 +47,21 @@ fn verify(store: &dyn Store) -> Result<Verification, RuntimeError> {
 }
 
 /// Checks a thread that was listed. It may be deleted at any time, and another may begin under its id, by an import.
-fn check_stream(store: &dyn Store, mut info: StreamInfo) -> Result<Option<Damage>, RuntimeError> {
+fn check_stream(
+    store: &dyn Store,
+    crashes: &Arc<Crashes>,
+    mut info: StreamInfo,
+) -> Result<Option<Damage>, RuntimeError> {
     loop {
-        let checked = check_fold(store, info.thread, info.last_seq);
+        let check = || check_fold(store, info.thread, info.last_seq);
+        let checked = match crashes.asked_for(Step::verify(info.thread), check) {
+            // Others are checked all the same.
+            Err(error @ (RuntimeError::EndsProcess { .. } | RuntimeError::SetAside { .. })) => {
+                let (thread, what) = (Some(info.thread), format!("not checked: {error}"));
+                return Ok(Some(Damage { thread, what, ..Damage::default() }));
+            }
+            checked => checked,
+        };
         if matches!(checked, Ok(None)) || is_still_there(store, &info)? {
             return checked;
         }
@@ -80,7 +96,7 @@ fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<D
             Err(error) => return as_damage(thread, error).map(Some),
         };
         // One of other records was written late, for a thread that was deleted and had this id: it is never used.
-        if snapshot.hash == loaded.last_hash && bin::encode(&loaded.state).ok().as_ref() != Some(&snapshot.state) {
+        if snapshot.hash == loaded.last_hash && codec::encode(&loaded.state).ok().as_ref() != Some(&snapshot.state) {
             let what = "the snapshot is not the fold of the events".into();
             return Ok(Some(Damage { thread: Some(thread), seq: Some(seq), what, ..Damage::default() }));
         }

@@ -6,7 +6,7 @@ use rethread_events::ids::Hash;
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
-use crate::definitions::NAMES;
+use crate::definitions::{NAMES, hashes_of};
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
 
@@ -26,14 +26,13 @@ impl WorkflowVersions {
     }
 
     fn of(name: &str, hashes: &[u8]) -> Self {
-        let hashes = hashes.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash)).collect();
-        Self { name: name.to_owned(), hashes }
+        Self { name: name.to_owned(), hashes: hashes_of(hashes).collect() }
     }
 }
 
 impl Runtime {
     /// Keeps a definition in the log, so that threads can be started by its name or hash; durable when it answers.
-    /// Says whether it is new there. Keeping the same one again changes nothing.
+    /// Says whether it is new there. Keeping the same one again changes nothing. [`Runtime::gc`] says how long it stays.
     ///
     /// # Errors
     /// `Workflow` when it needs a tool, profile or provider that is not here; the errors of the log.
@@ -41,7 +40,7 @@ impl Runtime {
         let workflow = workflow.into();
         let known = self.workflow_versions(workflow.name()).await?;
         let is_new = !known.is_some_and(|known| known.hashes.contains(&workflow.hash()));
-        self.keep(&workflow).await?;
+        drop(self.keep(&workflow).await?);
         Ok(is_new)
     }
 

@@ -116,7 +116,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             Err(error) if args.all => {
                 end_with_reader(&args, &error);
                 let failure = Failure::from(error);
-                let message = output::tame_lines(&failure.message);
+                let message = output::sanitize_lines(&failure.message);
                 output::say(&format!("{}: thread {thread}: {message}", output::red("error")));
                 damaged.push(failure.code);
             }

@@ -50,7 +50,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
         output::say(&output::cyan(format!("[{branch}] asks:")));
     }
     let request = &question.request;
-    let prompt = output::tame_lines(request.prompt.as_deref().unwrap_or("Your answer"));
+    let prompt = output::sanitize_lines(request.prompt.as_deref().unwrap_or("Your answer"));
     let approval = match request.operation_type {
         OperationType::RelayModel => return relay(&prompt).await,
         OperationType::ApproveTool => true,
@@ -68,7 +68,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
             "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; nothing leaves it for later",
         ));
     } else if request.operation_type == OperationType::InformTool {
-        output::say(&output::dim(output::tame_lines(&form_of(question))));
+        output::say(&output::dim(output::sanitize_lines(&form_of(question))));
     } else if let Some(answer) = &request.answer {
         hint = format!(" ({})", output::tame(&answer.expected(), PROMPT_CHARS_MAX));
     } else if let Some(choices) = choices(question) {
@@ -147,7 +147,7 @@ pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question)
     let who = if branch.is_empty() { String::new() } else { format!(", branch {branch}") };
     let prompt = question.request.prompt.as_deref().unwrap_or_default();
     let prompt =
-        if question.is_approval() { output::tame_lines(prompt) } else { output::tame(prompt, PROMPT_CHARS_MAX) };
+        if question.is_approval() { output::sanitize_lines(prompt) } else { output::tame(prompt, PROMPT_CHARS_MAX) };
     output::say(&format!("waiting for a person{who}: {prompt}"));
     output::say(&format!("answer it:  {}", how_to_answer(question)));
 }

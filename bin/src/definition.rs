@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::exit::{Failure, INVALID, NOT_FOUND};
-use crate::kit::{ALLOWED_BY, Known, MoreArgs};
 use crate::open::OpenArgs;
 use crate::output;
+use crate::toolset::{ALLOWED_BY, Known, MoreArgs};
 
 /// Where the format of workflow files is told about.
 pub(crate) const FORMAT_HELP: &str = "\
@@ -83,7 +83,7 @@ impl File {
             return Ok(self.workflow);
         }
         for fault in &mut faults.0 {
-            for (tool, option) in crate::kit::ALLOWED_BY {
+            for (tool, option) in crate::toolset::ALLOWED_BY {
                 if fault.message.ends_with(&format!("tool `{tool}`")) {
                     fault.hint = Some(format!("allow it with {option}"));
                 }
@@ -176,7 +176,7 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
             }
             Err(faults) => {
                 for fault in &faults.0 {
-                    output::say(&output::tame_lines(&format!("{name}:{fault}")));
+                    output::say(&output::sanitize_lines(&format!("{name}:{fault}")));
                 }
             }
         }

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{FAILED, Failure};
-use crate::kit::{self, MoreArgs};
 use crate::open::OpenArgs;
+use crate::toolset::{self, MoreArgs};
 use crate::{output, remote};
 
 /// How long a provider may take to answer.
@@ -168,7 +168,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
 
 /// Whether each MCP server connects and lists its tools.
 async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
-    let config = match kit::servers(open, &args.more) {
+    let config = match toolset::servers(open, &args.more) {
         Ok(config) => config,
         Err(failure) => return vec![Check::new("MCP servers", Status::Error, failure.message)],
     };
@@ -178,7 +178,7 @@ async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
         return config.servers.iter().map(|server| skipped(&server.name)).collect();
     }
     let registry = Registry::new();
-    let workspace = match kit::workspace_of(open, None, &args.more) {
+    let workspace = match toolset::workspace_of(open, None, &args.more) {
         Ok(workspace) => workspace,
         Err(failure) => return vec![Check::new("MCP servers", Status::Error, failure.message)],
     };
@@ -296,6 +296,6 @@ fn isolation() -> Check {
     match Isolation::fault() {
         None => Check::new(NAME, Status::Ok, "commands and MCP servers run isolated, by bubblewrap"),
         Some(fault) => Check::new(NAME, Status::Warning, format!("commands and MCP servers are not isolated: {fault}"))
-            .advise(kit::ISOLATE),
+            .advise(toolset::ISOLATE),
     }
 }

@@ -113,7 +113,7 @@ pub(crate) async fn drive(
                     None => asks.by(Principal::Terminal).respond(id, answer).await.map_err(Failure::from),
                 };
                 if let Err(failure) = answered {
-                    output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+                    output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
                 }
             }
             // A tool does not wait for another day.
@@ -248,7 +248,7 @@ pub(crate) async fn finish(
         output::print_text(&text.as_str().map_or_else(|| format!("{text:#}"), str::to_owned))?;
     }
     if let Some(error) = &outcome.error {
-        let message = output::tame_lines(&error.message);
+        let message = output::sanitize_lines(&error.message);
         output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
     }
     if !open.talks() {
@@ -262,7 +262,7 @@ pub(crate) async fn finish(
     }
     if outcome.status == Status::Paused {
         match outcome.state.pause_reason() {
-            Some(reason) => output::say(&format!("paused: {}", output::tame_lines(reason))),
+            Some(reason) => output::say(&format!("paused: {}", output::sanitize_lines(reason))),
             None => output::say(&format!("paused; go on with: rethread resume {id}")),
         }
     }

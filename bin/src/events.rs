@@ -195,7 +195,7 @@ fn line(event: &RecordedEvent, what: &str) -> String {
         .to_owned()
 }
 
-/// The heart of an event in a few words; `""` where the name says it all.
+/// The core of an event in a few words; `""` where the name says it all.
 pub(crate) fn summary(event: &Event) -> String {
     let said = what_happened(event);
     match event.by() {

@@ -59,7 +59,7 @@ impl Failure {
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if !failure.is_silent {
-        output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&failure.message)));
+        output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
     }
     if let Some(advice) = failure.advice {
         output::say(advice);
@@ -107,7 +107,10 @@ impl From<RuntimeError> for Failure {
             | RuntimeError::NoInteraction(_) => NOT_FOUND,
             RuntimeError::Workflow(_) | RuntimeError::NoDefinition { .. } => INVALID,
             RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
-            RuntimeError::Rejected { .. } | RuntimeError::ForkAtEnd { .. } => CONFLICT,
+            RuntimeError::Rejected { .. }
+            | RuntimeError::ForkAtEnd { .. }
+            | RuntimeError::SetAside { .. }
+            | RuntimeError::EndsProcess { .. } => CONFLICT,
             RuntimeError::Store(error) => of_store(error),
             _ => FAILED,
         };
@@ -137,7 +140,9 @@ impl From<ArchiveError> for Failure {
             }
             ArchiveError::Runtime(error) => error.into(),
             ArchiveError::Differs { .. } => Self::new(CONFLICT, chain(&error)),
-            ArchiveError::Line { .. } | ArchiveError::Incomplete { .. } => Self::new(INVALID, chain(&error)),
+            ArchiveError::Line { .. } | ArchiveError::Incomplete { .. } | ArchiveError::EndsProcess { .. } => {
+                Self::new(INVALID, chain(&error))
+            }
             _ => Self::other(chain(&error)),
         }
     }

@@ -15,10 +15,10 @@ use serde_json::json;
 
 use crate::drive::{self, Form};
 use crate::exit::{Failure, INVALID, NOT_FOUND};
-use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
+use crate::toolset::ToolArgs;
 use crate::{definition, interrupt, output};
 
 /// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.

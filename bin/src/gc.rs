@@ -13,7 +13,7 @@ use crate::remote::Client;
 use crate::{output, threads};
 
 /// Delete threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
-/// from.
+/// from. Definitions of workflows that no thread runs on go too, but for the newest of each name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +30,9 @@ pub(crate) struct GcArgs {
     /// Besides, the oldest, until the events of the rest take at most so many bytes, uncompressed: `500M`, `2G`
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     keep_bytes: Option<u64>,
+    /// Also the newest definition of each workflow that no thread runs on; older ones go without this
+    #[arg(long)]
+    definitions: bool,
     /// Write the index anew afterwards: it gives back its room, and the bytes of deleted texts are gone from it
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
@@ -116,6 +119,11 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
         if let Some(left) = collected["bytes_left"].as_u64() {
             output::say(&format!("{} are left", size(left)));
         }
+        let n_definitions = collected["definitions"].as_array().map_or(0, Vec::len);
+        if n_definitions > 0 {
+            let what = output::count(n_definitions, "definition", "definitions");
+            output::say(&format!("{what} of workflows {done}: no thread runs on them"));
+        }
         let n_kept = collected["kept_for_heirs"].as_array().map_or(0, Vec::len);
         if n_kept > 0 {
             output::say(&format!("{n_kept} more stay, because forks that stay inherit from them"));
@@ -135,6 +143,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
         "ended_before": args.older_than,
         "keep_bytes": args.keep_bytes,
         "status": args.status,
+        "definitions": args.definitions,
     });
     let mut collected = json!({ "deleted": [] });
     loop {
@@ -143,7 +152,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
             all.append(more);
         }
         let is_last = !some["more"].as_bool().unwrap_or_default();
-        for name in ["kept_for_heirs", "bytes_left"] {
+        for name in ["kept_for_heirs", "bytes_left", "definitions"] {
             collected[name] = some[name].take();
         }
         if is_last {
@@ -166,6 +175,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         keep_bytes: args.keep_bytes,
         status: args.status.clone(),
         limit: None,
+        definitions: args.definitions,
         dry_run: args.dry_run,
         by: None,
     };
@@ -197,6 +207,7 @@ pub(crate) fn to_json(collected: &Collected) -> Value {
         "kept_for_heirs": collected.inherited,
         "more": collected.more,
         "bytes_left": collected.bytes_left,
+        "definitions": collected.definitions,
     })
 }
 

@@ -95,7 +95,11 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
     let mut code = ExitCode::SUCCESS;
     for (thread, error) in inbox.unreadable {
         let failure = Failure::from(error);
-        output::say(&format!("{}: thread {thread}: {}", output::red("error"), output::tame_lines(&failure.message)));
+        output::say(&format!(
+            "{}: thread {thread}: {}",
+            output::red("error"),
+            output::sanitize_lines(&failure.message)
+        ));
         code = ExitCode::from(failure.code);
     }
     Ok(code)
@@ -115,7 +119,9 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
     let prompt = request.prompt.as_deref().unwrap_or_default();
     let prompt = match request.operation_type {
         // To be carried elsewhere, or to be approved: whole, line by line.
-        OperationType::RelayModel | OperationType::ApproveTool => output::tame_lines(prompt).replace('\n', "\n    "),
+        OperationType::RelayModel | OperationType::ApproveTool => {
+            output::sanitize_lines(prompt).replace('\n', "\n    ")
+        }
         _ => output::tame(prompt, PROMPT_CHARS_MAX),
     };
     let expected = request.answer.as_ref().map(|answer| output::tame(&answer.expected(), PROMPT_CHARS_MAX));

@@ -1,5 +1,8 @@
 //! The rethread command line. Data goes to stdout, talk to stderr.
 
+// What stays may be of use to the server only.
+#![cfg_attr(not(feature = "server"), allow(dead_code))]
+
 mod archive;
 mod ask;
 mod backup;
@@ -22,7 +25,6 @@ mod graph;
 mod inbox;
 mod init;
 mod interrupt;
-mod kit;
 mod limits;
 mod live;
 mod llm;
@@ -34,12 +36,18 @@ mod replay;
 mod rerun;
 mod resume;
 mod run;
+#[cfg(feature = "server")]
+mod serve;
+#[cfg(not(feature = "server"))]
+#[path = "serve_absent.rs"]
 mod serve;
 mod status_line;
 mod step;
 mod threads;
+#[cfg(feature = "server")]
 mod token;
 mod tools;
+mod toolset;
 mod tree;
 
 use std::process::ExitCode;
@@ -49,6 +57,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::exit::Failure;
 use crate::open::OpenArgs;
 use crate::remote::Client;
+#[cfg(not(feature = "server"))]
+use crate::serve as token;
 
 /// Runs LLM agents as event-sourced threads: they survive a crash at any instant, replay to any moment and fork from
 /// any moment.
@@ -67,7 +77,7 @@ Exit codes:
   4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
   8 paused at a limit
   130 interrupted (the thread stays as it is: `rethread resume` goes on)
-  141 nobody reads what a run prints (as 130)
+  141 stdout was closed (as 130)
 
 Example:
   rethread run docs/examples/hello.yaml --input Ada";
@@ -145,7 +155,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    keep_to_oneself();
+    make_undumpable();
     let matches = Cli::command().get_matches();
     let command = matches.subcommand_name().unwrap_or_default();
     let parsed = || {
@@ -183,7 +193,7 @@ fn main() -> ExitCode {
 
 /// The environment and the memory of this process hold keys of providers, and what a tool starts has the same user:
 /// without this it could read both (`/proc/PID/environ`, `/proc/PID/mem`). Nor is a core dump written.
-fn keep_to_oneself() {
+fn make_undumpable() {
     #[cfg(target_os = "linux")]
     {
         // Where it cannot be had, all else works.

@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use crate::commands;
 use crate::exit::{self, DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::kit::{self, MoreArgs, Programs, ToolArgs};
 use crate::limits;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
 use crate::serve::webhook;
+use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
 
 /// The configuration file, where none is named.
 pub(crate) const CONFIG: &str = "rethread.toml";
@@ -166,7 +166,7 @@ impl OpenArgs {
         let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
         let profiles = Profiles::from_file(file)
             .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), exit::chain(&error))))?;
-        kit::configs(self, &[])?;
+        toolset::configs(self, &[])?;
         webhook::check(file)?;
         limits::read(file)?;
         commands::read(file)?;
@@ -184,9 +184,12 @@ impl OpenArgs {
     }
 
     fn builder(&self) -> RuntimeBuilder {
+        // Without a file of settings that can be read, the limit is the usual one.
+        let crashes_max = self.limits().map_or(Limits::default().crashes_max, |limits| limits.crashes_max);
         Runtime::builder()
             .data_dir(&self.data_dir)
             .label(format!("rethread {}", self.command))
+            .limits(|limits| limits.crashes_max = crashes_max)
             .recover(false)
             .principal(Principal::Command)
     }
@@ -272,7 +275,7 @@ impl OpenArgs {
         match self.look().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
                 let left = self.builder().arbiters(1).salvage().start().await?;
-                let why = output::tame_lines(&failure.message);
+                let why = output::sanitize_lines(&failure.message);
                 output::say(&format!("{}: {why}; what follows is what can still be read", output::red("error")));
                 Ok(left)
             }
@@ -320,11 +323,11 @@ impl OpenArgs {
             let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
             let limits = self.limits()?;
             let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
-            kit::equip(self, build(builder), args)
+            toolset::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;
         *self.equipped.lock().await = Some(runtime.clone());
-        kit::tell(runtime.mcp_reports());
+        toolset::tell(runtime.mcp_reports());
         Ok(runtime)
     }
 

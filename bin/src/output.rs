@@ -168,7 +168,7 @@ pub(crate) fn tame_indented(text: &str, chars_max: usize) -> String {
 }
 
 /// Text from outside for a terminal, line by line, with visible marks for hidden characters.
-pub(crate) fn tame_lines(text: &str) -> String {
+pub(crate) fn sanitize_lines(text: &str) -> String {
     marked(text).into_owned()
 }
 

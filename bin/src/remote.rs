@@ -7,7 +7,10 @@ mod socket;
 mod store;
 mod tell;
 
-pub(crate) use self::client::{Client, TOKEN, without_user};
+#[cfg(feature = "server")]
+pub(crate) use self::client::TOKEN;
+pub(crate) use self::client::{Client, without_user};
 pub(crate) use self::find::{find, find_command, holder_of};
+#[cfg(feature = "server")]
 pub(crate) use self::socket::Socket;
 pub(crate) use self::store::RemoteStore;

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rethread::{Reran, Seq, Workflow};
+use rethread::{RerunReport, Seq, Workflow};
 use rethread_events::event::Event;
 use serde_json::json;
 
 use crate::drive::Form;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::kit::ToolArgs;
 use crate::open::{self, OpenArgs};
+use crate::toolset::ToolArgs;
 use crate::{definition, events, output};
 
 /// Run a thread again with the recorded answers of models, tools and people, and say which event is the first that
@@ -78,7 +78,7 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
     live::go_on(open, &args, Seq(from), what, workflow).await
 }
 
-fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<Reran, Failure> {
+fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<RerunReport, Failure> {
     let open = File::open(file).map_err(|error| Failure::new(NOT_FOUND, format!("{}: {error}", file.display())))?;
     let reran = rethread::rerun(BufReader::new(open), workflow).map_err(|error| {
         let failure = Failure::from(error);
@@ -90,7 +90,7 @@ fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<Reran, Failure> 
     Ok(reran)
 }
 
-fn report(reran: &Reran, form: Form) -> Result<ExitCode, Failure> {
+fn report(reran: &RerunReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json || form.jsonl {
         output::print_json(&reran.to_json())?;
     } else {
@@ -99,7 +99,7 @@ fn report(reran: &Reran, form: Form) -> Result<ExitCode, Failure> {
     Ok(if reran.diverged().is_some() { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS })
 }
 
-fn in_words(reran: &Reran) -> String {
+fn in_words(reran: &RerunReport) -> String {
     let Some(diverged) = reran.diverged() else {
         let decided: u64 = reran.threads.iter().map(|thread| thread.n_decided).sum();
         let n = reran.threads.len();
@@ -124,7 +124,7 @@ fn in_words(reran: &Reran) -> String {
 struct Checked {
     name: String,
     took: Duration,
-    came: Result<Reran, Failure>,
+    came: Result<RerunReport, Failure>,
 }
 
 fn check(

@@ -10,11 +10,11 @@ use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
 use crate::family;
 use crate::interrupt::{self, interrupted};
-use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::toolset::ToolArgs;
 
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
@@ -132,7 +132,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                output::say(&format!("{}: {}", output::red("error"), output::tame_lines(&error.message)));
+                output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&error.message)));
                 failure = Some(error.code);
             }
         }
@@ -157,7 +157,7 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
 async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
     match server {
         Some(server) => Ok(server.resume(thread.id(), raised).await?),
-        None => Ok(thread.go_on(raised.clone()).await?),
+        None => Ok(thread.resume_tree(raised.clone()).await?),
     }
 }
 

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
-use crate::kit::ToolArgs;
 use crate::live::Story;
 use crate::open::OpenArgs;
 use crate::remote::Client;
+use crate::toolset::ToolArgs;
 use crate::{definition, interrupt};
 
 /// The largest input, in bytes.

@@ -53,10 +53,10 @@ use self::server::{Server, Settings};
 use self::tokens::Tokens;
 use crate::exit::{Failure, INVALID};
 use crate::interrupt::{self, interrupted};
-use crate::kit::{Programs, ToolArgs};
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::TOKEN;
+use crate::toolset::{Programs, ToolArgs};
 
 /// How long a stop waits for answers that are being written.
 const STOP_MAX_S: u64 = 10;

@@ -192,7 +192,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| {
         // What stands below a line is shown whole.
-        let value = if name.is_empty() { output::tame_lines(&value) } else { output::tame(&value, 600) };
+        let value = if name.is_empty() { output::sanitize_lines(&value) } else { output::tame(&value, 600) };
         lines.push(format!("{name:<12}{value}"));
     };
     line("thread", state.thread().to_string());

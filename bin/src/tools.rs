@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::{FAILED, Failure, INTERRUPTED, NOT_FOUND};
 use crate::interrupt::{self, interrupted};
-use crate::kit::{self, ALLOWED_BY, Kit, MoreArgs};
 use crate::open::OpenArgs;
 use crate::output;
 use crate::remote::Client;
+use crate::toolset::{self, ALLOWED_BY, MoreArgs, Toolset};
 
 /// How much of a description is shown in the list.
 const DESCRIPTION_CHARS_MAX: usize = 100;
@@ -77,7 +77,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
     let tools = match open.named_server() {
         Some(server) => offered(server, &args.more).await?,
         None => {
-            let kit = Kit::of_everything(open, None, &args.more).await?;
+            let kit = Toolset::of_everything(open, None, &args.more).await?;
             let tools = kit.registry.list();
             kit.stop().await;
             tools.iter().map(described).collect()
@@ -145,9 +145,9 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
     let arguments: Value = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
     let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
-    let workspace = kit::workspace_of(open, Some(&folder), &args.more)?;
+    let workspace = toolset::workspace_of(open, Some(&folder), &args.more)?;
     interrupt::catch();
-    let kit = Kit::of_everything(open, Some(&folder), &args.more).await?;
+    let kit = Toolset::of_everything(open, Some(&folder), &args.more).await?;
     let cancel = CancellationToken::new();
     let mut cx = ToolContext::new(workspace).cancel(cancel.clone());
     if open.talks() {

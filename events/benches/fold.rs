@@ -11,9 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, ThreadId, Time, ToolName};
 use rethread_events::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
-use rethread_events::thread::{
-    Effect, Input, ModelAnswer, NoPeople, NoWaits, State, Surroundings, Thread, ToolFacts, Tools,
-};
+use rethread_events::thread::{Effect, Env, Input, ModelAnswer, NoPeople, NoWaits, State, Thread, ToolFacts, Tools};
 use rethread_events::tool::{PersonRole, Recovery};
 use rethread_events::workflow;
 
@@ -53,7 +51,7 @@ nodes:
     llm: {provider: mock, model: scripted, user_prompt: '{{ input }}', tool_mode: auto, max_iterations: 100000}
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
-    let around = Surroundings { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople, permits: &NoWaits };
+    let around = Env { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople, permits: &NoWaits };
     let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now);
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([1; 16]), workflow, started, &around).unwrap();
     while let Some(effect) = thread.effects().into_iter().next() {
@@ -134,13 +132,15 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 
     let state = fold(&recorded);
-    let bytes = rethread_events::bin::encode(&state).unwrap();
+    let bytes = rethread_events::codec::encode(&state).unwrap();
     let mut group = criterion.benchmark_group("snapshot");
     group.sample_size(20).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(1));
     group.throughput(Throughput::Bytes(bytes.len() as u64));
-    group.bench_function("encode", |bencher| bencher.iter(|| rethread_events::bin::encode(black_box(&state)).unwrap()));
+    group.bench_function("encode", |bencher| {
+        bencher.iter(|| rethread_events::codec::encode(black_box(&state)).unwrap())
+    });
     group.bench_function("decode", |bencher| {
-        bencher.iter(|| rethread_events::bin::decode::<State>(black_box(&bytes)).unwrap());
+        bencher.iter(|| rethread_events::codec::decode::<State>(black_box(&bytes)).unwrap());
     });
     group.finish();
 }

@@ -2,6 +2,8 @@
 //! not there, and with a limit on the work one evaluation may take.
 
 mod condition;
+mod cost;
+mod folding;
 mod limits;
 mod meter;
 pub(crate) mod names;
@@ -21,6 +23,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
 use crate::json::Json;
 pub(crate) use condition::{ValueKind, check_condition};
+pub(crate) use cost::is_cheap;
 use limits::Limited;
 pub use limits::RESULT_BYTES_MAX;
 use meter::{Program, metered};
@@ -153,6 +156,13 @@ fn check_limits(source: &str, is_expression: bool) -> Result<(), ExpressionError
         return Err(ExpressionError::of(message, source));
     }
     let checked = nesting::check_source(source, is_expression, ENVIRONMENT.syntax());
+    // Few sources multiply, and only those are parsed for the check.
+    let checked =
+        checked.and_then(
+            |multiplies| {
+                if multiplies { folding::check(source, is_expression, ENVIRONMENT.syntax()) } else { Ok(()) }
+            },
+        );
     checked.map_err(|what| ExpressionError::of(what, source))
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -103,8 +104,13 @@ fn serialize_hex<const N: usize, S: serde::Serializer>(bytes: [u8; N], serialize
     use serde::ser::Error;
     let mut buffer = [0; 64];
     let text = buffer.get_mut(..2 * N).ok_or_else(|| S::Error::custom("more than 32 bytes"))?;
-    hex::encode_to_slice(bytes, text).map_err(S::Error::custom)?;
-    serializer.serialize_str(std::str::from_utf8(text).map_err(S::Error::custom)?)
+    serializer.serialize_str(HEXLOWER.encode_mut_str(&bytes, text))
+}
+
+/// Reads exactly as many bytes as `into` has, of either case.
+fn from_hex(text: &str, into: &mut [u8]) -> Option<()> {
+    (text.len() == 2 * into.len()).then(|| HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), into).ok()).flatten()?;
+    Some(())
 }
 
 /// One event, worldwide. A UUIDv7 that follows from when and where the event was recorded ([`EventId::derive`]),
@@ -169,7 +175,7 @@ impl From<ThreadId> for TraceId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -183,7 +189,7 @@ impl FromStr for TraceId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let mut bytes = [0; 16];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| IdError::new("trace id", "32 hexadecimal digits", text))?;
+        from_hex(text, &mut bytes).ok_or_else(|| IdError::new("trace id", "32 hexadecimal digits", text))?;
         Ok(Self(bytes))
     }
 }
@@ -329,13 +335,13 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(&self.0[..6]))
+        f.write_str(&HEXLOWER.encode(&self.0[..6]))
     }
 }
 
@@ -343,7 +349,7 @@ impl FromStr for Hash {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let mut bytes = [0; 32];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| IdError::new("hash", "64 hexadecimal digits", text))?;
+        from_hex(text, &mut bytes).ok_or_else(|| IdError::new("hash", "64 hexadecimal digits", text))?;
         Ok(Self(bytes))
     }
 }

@@ -1,4 +1,4 @@
-//! What the heart knows of a tool.
+//! What the core knows of a tool.
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::message::FinishReason;
 
 use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo, TryEvent};

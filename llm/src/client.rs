@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use rethread_events::thread::PermitObserver;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;

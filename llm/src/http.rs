@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
 use crate::client::{CallContext, Client, Health, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::keys::KeySource;
+pub use crate::profile::HttpLimits;
 use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
@@ -20,37 +20,6 @@ use crate::wire::Wire;
 
 mod attempt;
 pub(crate) mod reading;
-
-/// Limits of one attempt. Times are in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HttpLimits {
-    /// From the request to the head of the answer. Models may think for minutes before they begin.
-    pub first_byte_ms: u64,
-    /// Between two pieces of an answer.
-    pub idle_ms: u64,
-    /// The whole attempt.
-    pub try_ms: u64,
-    /// The largest answer, in bytes.
-    pub answer_bytes_max: usize,
-    /// The largest event of a stream, in bytes.
-    pub event_bytes_max: usize,
-    /// The largest request body, in bytes.
-    pub request_bytes_max: usize,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        Self {
-            first_byte_ms: 600_000,
-            idle_ms: 180_000,
-            try_ms: 900_000,
-            answer_bytes_max: 64 << 20,
-            event_bytes_max: 16 << 20,
-            request_bytes_max: 64 << 20,
-        }
-    }
-}
 
 /// An HTTP client for providers, to be shared by everything in a process: it holds the connections.
 ///

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::json::Json;
 use rethread_events::message::{FinishReason, Part, Reasoning, Role, ToolCall, UnitPrices, Usage};
 use serde_json::Value;

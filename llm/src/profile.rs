@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::answers::CacheLimits;
-use crate::http::HttpLimits;
 use crate::limit::RateLimits;
 use crate::mock::MockScript;
 use crate::provider::Provider;
@@ -109,6 +108,37 @@ pub struct Profile {
     /// A file with the script of a mock, YAML or JSON; a relative path is taken from the current folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script_file: Option<PathBuf>,
+}
+
+/// Limits of one attempt. Times are in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpLimits {
+    /// From the request to the head of the answer. Models may think for minutes before they begin.
+    pub first_byte_ms: u64,
+    /// Between two pieces of an answer.
+    pub idle_ms: u64,
+    /// The whole attempt.
+    pub try_ms: u64,
+    /// The largest answer, in bytes.
+    pub answer_bytes_max: usize,
+    /// The largest event of a stream, in bytes.
+    pub event_bytes_max: usize,
+    /// The largest request body, in bytes.
+    pub request_bytes_max: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            first_byte_ms: 600_000,
+            idle_ms: 180_000,
+            try_ms: 900_000,
+            answer_bytes_max: 64 << 20,
+            event_bytes_max: 16 << 20,
+            request_bytes_max: 64 << 20,
+        }
+    }
 }
 
 /// Where and how long answers are kept.

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::answers::{AnswerStore, StoreError};
@@ -21,11 +19,20 @@ use crate::request::Request;
 use crate::retry::{RetryStats, Retrying};
 
 pub(crate) mod check;
+#[cfg(feature = "toml")]
+mod file;
 mod layered;
 mod make;
 mod recorded;
+#[cfg(feature = "http")]
+mod remote;
+// Without any provider that is reached over HTTP.
+#[cfg(not(feature = "http"))]
+#[path = "profiles/absent.rs"]
+mod remote;
 
-pub use check::config_fault;
+#[cfg(feature = "toml")]
+pub use file::config_fault;
 pub use layered::Totals;
 pub use recorded::RecordedProfile;
 
@@ -66,6 +73,14 @@ pub enum ProfileError {
         /// Where a key is looked for.
         variables: String,
     },
+    /// The provider is not in this program.
+    #[error("provider `{provider}` is not compiled in: enable the feature `{feature}`")]
+    NotCompiled {
+        /// The provider.
+        provider: Provider,
+        /// The feature of this crate, and of `rethread`, that it needs.
+        feature: &'static str,
+    },
     /// A value that cannot be used.
     #[error("profile `{profile}`: {field} {why}")]
     Value {
@@ -102,6 +117,12 @@ pub enum ProfileError {
     Http(#[source] Box<LlmError>),
 }
 
+impl ProfileError {
+    fn not_compiled(provider: Provider) -> Self {
+        Self::NotCompiled { provider, feature: provider.feature().unwrap_or("http") }
+    }
+}
+
 /// Reads a variable of the environment.
 type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
@@ -111,7 +132,7 @@ pub struct Profiles {
     profiles: BTreeMap<String, Profile>,
     default: Option<String>,
     env: Box<Env>,
-    http: OnceLock<reqwest::Client>,
+    http: remote::Connections,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
     /// The same without their fallbacks.
     alone: Mutex<HashMap<String, Arc<dyn Client>>>,
@@ -121,26 +142,6 @@ pub struct Profiles {
     cache_folder: Option<PathBuf>,
     relay: Option<Arc<dyn Relay>>,
     table: Arc<PriceTable>,
-}
-
-/// A `rethread.toml`: the part that is read here, and the names of the tables that belong to others.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    default_profile: Option<String>,
-    #[serde(default)]
-    profiles: BTreeMap<String, Profile>,
-    #[serde(default, rename = "mcpServers")]
-    _mcp_servers: IgnoredAny,
-    #[serde(default, rename = "mcp_servers")]
-    _mcp_servers_too: IgnoredAny,
-    #[serde(default, rename = "webhooks")]
-    _webhooks: IgnoredAny,
-    #[serde(default, rename = "limits")]
-    _limits: IgnoredAny,
-    #[serde(default, rename = "commands")]
-    _commands: IgnoredAny,
 }
 
 impl Profiles {
@@ -155,7 +156,7 @@ impl Profiles {
             profiles,
             default,
             env: Box::new(|name| std::env::var(name).ok()),
-            http: OnceLock::new(),
+            http: remote::Connections::default(),
             clients: Mutex::default(),
             alone: Mutex::default(),
             retrying: Mutex::default(),
@@ -165,33 +166,6 @@ impl Profiles {
             relay: None,
             table: PriceTable::built_in(),
         }
-    }
-
-    /// The profiles of a `rethread.toml`.
-    ///
-    /// # Errors
-    /// [`ProfileError::Syntax`] with the line and column, also for a key or a table that is not known;
-    /// [`ProfileError::Value`] for a number that cannot be meant; [`ProfileError::Unknown`] for a fallback or default
-    /// that does not exist.
-    pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
-        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(config_fault(text, &e)))?;
-        for (name, profile) in &file.profiles {
-            check::numbers(name, profile)?;
-        }
-        let profiles = Self::new(file.profiles, file.default_profile);
-        let named = profiles.profiles.values().flat_map(|p| &p.fallback).chain(&profiles.default);
-        for name in named {
-            profiles.get(name)?;
-        }
-        Ok(profiles)
-    }
-
-    /// The profiles of a file.
-    ///
-    /// # Errors
-    /// As [`Profiles::from_toml`], and [`ProfileError::File`].
-    pub fn from_file(path: &Path) -> Result<Self, ProfileError> {
-        Self::from_toml(&read_small(path)?)
     }
 
     /// Reads variables from `env` instead of the environment of the process.
@@ -232,7 +206,7 @@ impl Profiles {
         let profile = self.get(name)?;
         let mut request = request.clone();
         profile.apply(&mut request);
-        make::body(profile, &self.base_url(profile), &self.table, &request)
+        remote::body(profile, &self.base_url(profile), &self.table, &request)
     }
 
     /// What the attempts of a profile came to so far; none when it was never used.
@@ -260,8 +234,7 @@ impl Profiles {
 
     fn has_price(&self, profile: &Profile, model: Option<&str>) -> bool {
         let listed = || {
-            let base = url::Url::parse(&self.base_url(profile)).ok();
-            let list = prices::list_of(profile.provider, base.as_ref().and_then(|url| url.host_str()))?;
+            let list = prices::list_of(profile.provider, remote::host_of(&self.base_url(profile)).as_deref())?;
             self.table.unit_prices(list, model.unwrap_or(&profile.model), 0)
         };
         profile.provider == Provider::Mock || profile.prices.or_else(listed).is_some()

@@ -52,6 +52,27 @@ impl Provider {
         }
     }
 
+    /// The feature of this crate that the provider needs; none for those that are always there.
+    pub const fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => Some("openai"),
+            Self::Anthropic => Some("anthropic"),
+            Self::Gemini => Some("gemini"),
+            Self::Mock | Self::Human => None,
+        }
+    }
+
+    /// Returns the feature that is missing for this provider; none when it can be used.
+    pub const fn missing_feature(self) -> Option<&'static str> {
+        let is_there = match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => cfg!(feature = "openai"),
+            Self::Anthropic => cfg!(feature = "anthropic"),
+            Self::Gemini => cfg!(feature = "gemini"),
+            Self::Mock | Self::Human => true,
+        };
+        if is_there { None } else { self.feature() }
+    }
+
     /// The base URL of the provider itself, as its official client libraries mean it.
     pub const fn base_url(self) -> Option<&'static str> {
         match self {

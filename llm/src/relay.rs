@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::json::Json;
 use rethread_events::message::{FinishReason, Part, Role, ToolCall, ToolChoice, Usage};
 use serde::Deserialize;

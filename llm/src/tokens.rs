@@ -3,6 +3,9 @@
 //! Text is counted exactly as OpenAI's models read it (encodings `cl100k_base` and `o200k_base` by way of
 //! `tiktoken-rs`); what looks like a special token counts as plain text. For other providers' models the figure is
 //! an estimate. Where a provider has reported its own figures, those are preferred ([`usage_or_count`]).
+//!
+//! Without the feature `tokens` every byte counts as a token, which is never too few: limits that rest on counts hold, and
+//! are reached earlier.
 
 use std::sync::Arc;
 

@@ -1,21 +1,25 @@
-//! How each provider says things: one file or folder per protocol, behind two traits.
+//! How each provider says things: one file or folder per protocol, behind the traits of [`protocol`].
 
+#[cfg(feature = "anthropic")]
 pub(crate) mod anthropic;
 pub(crate) mod draft;
+#[cfg(feature = "http")]
 pub(crate) mod fault;
+#[cfg(feature = "gemini")]
 pub(crate) mod gemini;
+#[cfg(feature = "http")]
 pub(crate) mod json;
+#[cfg(feature = "openai")]
 pub(crate) mod openai_chat;
+#[cfg(feature = "openai")]
 pub(crate) mod openai_responses;
+#[cfg(feature = "http")]
+mod protocol;
 
-use reqwest::header::HeaderMap;
-use serde_json::{Map, Value};
+#[cfg(feature = "http")]
+pub(crate) use protocol::*;
 
-use crate::client::{Listener, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
-use crate::request::Request;
-use crate::response::Response;
-use crate::sse::Event;
 
 /// What an answer is read with, besides its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -34,89 +38,6 @@ impl AnswerContext {
 
     pub(crate) fn interrupted(self) -> LlmError {
         LlmError::new(ErrorKind::StreamInterrupted, self.provider, "the stream ended before the answer did")
-    }
-}
-
-/// One protocol: where a request goes, what it looks like there, how its answer reads.
-pub(crate) trait Wire: Send + Sync {
-    /// The path that is added to the base URL, and the query.
-    fn call_path(&self, request: &Request) -> String;
-
-    /// What the protocol wants in the head of every request besides the key.
-    fn headers(&self, headers: &mut HeaderMap) {
-        let _ = headers;
-    }
-
-    /// The body of a call.
-    fn body(&self, request: &Request) -> Result<Value, LlmError>;
-
-    /// Reads a whole answer.
-    fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError>;
-
-    /// Where an answer that is not ready yet can be asked for again; none when it is ready.
-    fn unfinished(&self, body: &Value) -> Option<Background> {
-        let _ = body;
-        None
-    }
-
-    /// Begins to read an answer in pieces.
-    fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler>;
-
-    /// The path of the list of models.
-    fn models_path(&self) -> &'static str;
-
-    /// Reads the list of models, and the query that asks for its next page.
-    fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>);
-}
-
-/// An answer that the provider writes in the background.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Background {
-    /// The path to GET it from.
-    pub(crate) poll: String,
-    /// The path to POST to, so that it is not written any further.
-    pub(crate) cancel: String,
-}
-
-/// How far a stream has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// More must come.
-    More,
-    /// The answer is whole, but figures may follow.
-    Ending,
-    /// Nothing follows that matters.
-    Done,
-}
-
-/// An answer that is coming in.
-pub(crate) trait Assembler: Send {
-    /// Takes the next event.
-    fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
-
-    /// Whether the figures that were asked for have come, so that a connection that breaks after the end of the
-    /// answer costs nothing.
-    fn has_figures(&self) -> bool {
-        true
-    }
-
-    /// The stream ended.
-    fn finish(self: Box<Self>) -> Result<Response, LlmError>;
-}
-
-/// Merges a request's `extra` into a body: objects are merged, the list `tools` is appended to, anything else
-/// replaces.
-pub(crate) fn merge_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
-    for (key, value) in extra {
-        match (body.get_mut(key), value) {
-            (Some(Value::Object(into)), Value::Object(from)) => merge_extra(into, from),
-            (Some(Value::Array(into)), Value::Array(from)) if key == "tools" => {
-                into.extend(from.iter().cloned());
-            }
-            _ => {
-                body.insert(key.clone(), value.clone());
-            }
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use crate::disk::Backup;
@@ -55,6 +55,21 @@ pub struct Appended {
     pub hash: Hash,
     /// How many records the same flush made durable, for statistics.
     pub group: u32,
+}
+
+/// What [`Store::import_with`] writes.
+#[derive(Debug, Clone)]
+pub struct Import {
+    /// Where the stream forked off, if it did.
+    pub fork_of: Option<ForkPoint>,
+    /// The state of the stream after the records.
+    pub tag: Tag,
+    /// All records of the stream's own, in order.
+    pub records: Vec<Record>,
+    /// Blobs that the stream names.
+    pub blobs: Vec<Vec<u8>>,
+    /// Values to be kept under names.
+    pub values: Vec<(String, Vec<u8>)>,
 }
 
 /// What is known of a stream without reading it.
@@ -148,6 +163,11 @@ pub trait Store: Send + Sync + 'static {
     /// The bytes with this hash; `NotFound` when nobody names them.
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
+    /// Takes the claims of the store itself (`None`) to these blobs away, and sets these values, or removes them: all of it
+    /// or nothing, also after a crash. Blobs that nobody else names are gone. Durable when it returns. A
+    /// [`Store::put_blob`] of the same bytes at the same time may find the old claim: the caller keeps them apart.
+    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError>;
+
     /// Keeps a snapshot beside the stream's others, in place of one at the same seq. A cache: not durable at once, may
     /// be lost. `NotFound` when there is no such stream.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
@@ -194,7 +214,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the
     /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
-    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError>;
+    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
+        self.import_with(Import { fork_of, tag, records, blobs: Vec::new(), values: Vec::new() })
+    }
+
+    /// The same together with blobs, which the stream names, and values: all of it or nothing, also after a crash.
+    ///
+    /// Errors: as [`Store::import`]; `TooLarge` when the payloads and blobs together are over the limit of an import.
+    fn import_with(&self, import: Import) -> Result<Appended, StoreError>;
 
     /// Reads everything and says what is wrong with it, stream by stream.
     fn verify(&self) -> Result<Verification, StoreError>;

@@ -11,8 +11,8 @@
 mod answer;
 mod backup;
 mod cache;
-mod care;
 mod chunk;
+mod damage_policy;
 mod files;
 mod frame;
 mod index;
@@ -30,6 +30,7 @@ mod read;
 mod rebuild;
 mod recover;
 mod reserve;
+mod scratch;
 mod seal;
 mod sealer;
 mod store;
@@ -54,7 +55,7 @@ pub use rebuild::TAG_LOST;
 
 use answer::Answerer;
 use cache::Cache;
-use care::Care;
+use damage_policy::DamagePolicy;
 use files::{Files, Root};
 use journal::Journal;
 use lock::Lock;
@@ -145,7 +146,7 @@ impl SledStore {
         } else {
             reserve::keep(&files);
         }
-        let found = recover::recover(dir, options.index_cache_bytes, &files, &mut Care::Strict)?;
+        let found = recover::recover(dir, options.index_cache_bytes, &files, &mut DamagePolicy::Strict)?;
         let reader = Arc::new(Reader {
             tail: found.tail,
             index: found.index,
@@ -214,11 +215,11 @@ impl SledStore {
         check_there(dir)?;
         let mut root = Root::open(dir)?;
         let lock = lock_to_read(&mut root, &options.label)?;
-        let mut care = Care::Salvage(Vec::new());
+        let mut care = DamagePolicy::Salvage(Vec::new());
         let files = Files::new(options.watcher.clone(), root).only_read();
         let found = recover::recover(files.folder(), options.index_cache_bytes, &files, &mut care)?;
         let mut mended = found.mended;
-        if let Care::Salvage(damages) = care {
+        if let DamagePolicy::Salvage(damages) = care {
             mended.extend(damages);
         }
         let why = mended.first().cloned().unwrap_or_else(|| Damage {
@@ -246,7 +247,7 @@ impl SledStore {
         let mut root = Root::open(dir)?;
         let lock = lock_to_read(&mut root, &options.label)?;
         let files = Files::new(options.watcher.clone(), root).only_read();
-        let found = recover::recover(files.folder(), options.index_cache_bytes, &files, &mut Care::Strict)?;
+        let found = recover::recover(files.folder(), options.index_cache_bytes, &files, &mut DamagePolicy::Strict)?;
         let refusal = StoreError::ReadOnly { path: dir.into(), why };
         Ok(Self::reading(&files, options, found, lock, refusal))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures_util::StreamExt as _;
 use rethread_events::ids::{Position, ThreadId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -60,7 +60,7 @@ pub(crate) fn follow<S: Source>(
     filter: Filter,
 ) -> Subscription {
     let follower = Follower { source, progress, filter, next: from, ahead: None, ended: false };
-    Subscription::new(futures::stream::unfold(follower, step).boxed())
+    Subscription::new(futures_util::stream::unfold(follower, step).boxed())
 }
 
 async fn step<S: Source>(mut follower: Follower<S>) -> Option<(Result<Vec<Record>, StoreError>, Follower<S>)> {

@@ -17,7 +17,9 @@ mod subscription;
 pub mod testing;
 mod wire;
 
-pub use contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+pub use contract::{
+    Append, Appended, Compacted, Filter, ForkPoint, Import, Snapshot, Store, StreamInfo, Tag, Verification,
+};
 pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use memory::MemoryStore;

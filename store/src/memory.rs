@@ -2,16 +2,15 @@
 
 mod log;
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
-use crate::contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::disk::Backup;
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
@@ -19,7 +18,7 @@ use crate::follow::{Progress, Source, follow};
 use crate::plan;
 use crate::record::Record;
 use crate::subscription::Subscription;
-use log::{Blob, Log, State};
+use log::{Log, State};
 
 /// The log in memory. Keeps the contract of [`Store`], except that nothing outlives the process: durable means
 /// applied. An append is applied within the call.
@@ -75,7 +74,7 @@ impl Store for MemoryStore {
             })
         });
         match answer {
-            Ok(appended) => futures::future::ready(Ok(appended)).boxed(),
+            Ok(appended) => futures_util::future::ready(Ok(appended)).boxed(),
             Err(error) => {
                 let refusal = self.fences.raise(thread, error);
                 async move { Err(refusal.into_error()) }.boxed()
@@ -123,10 +122,27 @@ impl Store for MemoryStore {
         plan::payload_fits(bytes.len())?;
         let hash = Hash::of(bytes);
         self.write(|state| {
-            let blob =
-                state.blobs.entry(hash).or_insert_with(|| Blob { bytes: bytes.to_vec(), owners: BTreeSet::new() });
-            blob.owners.insert(owner);
+            state.name_blob(owner, hash, bytes);
             Ok(hash)
+        })
+    }
+
+    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        plan::values_size(values)?;
+        self.write(|state| {
+            for (name, value) in values {
+                match value {
+                    Some(value) => drop(state.values.insert(name.clone(), value.clone())),
+                    None => drop(state.values.remove(name)),
+                }
+            }
+            for hash in hashes {
+                if let Some(blob) = state.blobs.get_mut(hash) {
+                    blob.owners.remove(&None);
+                }
+            }
+            state.blobs.retain(|_, blob| !blob.owners.is_empty());
+            Ok(())
         })
     }
 
@@ -208,7 +224,9 @@ impl Store for MemoryStore {
         })
     }
 
-    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
+    fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
+        plan::import_size(&import)?;
+        let Import { fork_of, tag, records, blobs, values } = import;
         let Some(first) = records.first() else {
             return Err(plan::nothing());
         };
@@ -217,7 +235,12 @@ impl Store for MemoryStore {
             let head = state.streams.get(&thread).map(|stream| stream.head);
             let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
             let before = state.hash_before(thread, expected, fork_of, head)?;
-            state.add(&plan::import(fork_of, before, tag, records)?)
+            let appended = state.add(&plan::import(fork_of, before, tag, records)?)?;
+            for bytes in blobs {
+                state.name_blob(Some(thread), Hash::of(&bytes), &bytes);
+            }
+            state.values.extend(values);
+            Ok(appended)
         })
     }
 

@@ -8,7 +8,7 @@ use rethread_events::ids::{Seq, ThreadId};
 
 pub(crate) use addition::{Addition, Item, Recent, import};
 
-use crate::contract::ForkPoint;
+use crate::contract::{ForkPoint, Import};
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::record::{Cause, NewRecord};
@@ -62,6 +62,27 @@ pub(crate) fn append_fits(bytes: usize) -> Result<(), StoreError> {
 
 pub(crate) fn import_fits(bytes: usize) -> Result<(), StoreError> {
     fits("an import", bytes, IMPORT_BYTES_MAX)
+}
+
+/// The bytes of an import, when each part of it and all of it fit.
+pub(crate) fn import_size(import: &Import) -> Result<usize, StoreError> {
+    import.blobs.iter().try_for_each(|blob| payload_fits(blob.len()))?;
+    import.values.iter().try_for_each(|(name, value)| value_fits(name, value))?;
+    let values: usize = import.values.iter().map(|(name, value)| name.len() + value.len() + 128).sum();
+    let blobs: usize = import.blobs.iter().map(|blob| blob.len() + 128).sum();
+    let bytes = import.records.iter().map(|record| record.payload.len() + 32).sum::<usize>() + blobs + values;
+    import_fits(bytes).map(|()| bytes)
+}
+
+/// The bytes of values that are set or removed, when each of them fits.
+pub(crate) fn values_size(values: &[(String, Option<Vec<u8>>)]) -> Result<usize, StoreError> {
+    let mut bytes = 0;
+    for (name, value) in values {
+        let value = value.as_deref().unwrap_or_default();
+        value_fits(name, value)?;
+        bytes += name.len() + value.len() + 128;
+    }
+    Ok(bytes)
 }
 
 pub(crate) fn value_fits(name: &str, value: &[u8]) -> Result<(), StoreError> {

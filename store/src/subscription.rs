@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt as _};
 
 use crate::error::StoreError;
 use crate::record::Record;

@@ -5,7 +5,7 @@
 use std::mem::discriminant;
 
 use proptest::prelude::*;
-use rethread_events::ids::{Position, Seq};
+use rethread_events::ids::{Hash, Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, thread};
 use rethread_store::{Append, MemoryStore, Options, SledStore, Store, StoreError, Tag};
 
@@ -39,6 +39,9 @@ enum Step {
         owner: Option<u64>,
         byte: u8,
     },
+    Release {
+        byte: u8,
+    },
     Close,
     Kill,
 }
@@ -61,6 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => id.clone().prop_map(|thread| Step::Move { thread }),
         1 => (0..3_u8, any::<Option<u8>>()).prop_map(|(name, value)| Step::Value { name, value }),
         1 => (prop::option::of(id), 0..3_u8).prop_map(|(owner, byte)| Step::Blob { owner, byte }),
+        1 => (0..3_u8).prop_map(|byte| Step::Release { byte }),
         1 => Just(Step::Close),
         1 => Just(Step::Kill),
     ]
@@ -96,6 +100,9 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
             let owner = owner.map(thread).filter(|owner| store.stream(*owner).is_ok());
             store.put_blob(owner, &[*byte; 50_000]).map(|_| None)
         }
+        Step::Release { byte } => {
+            store.release_blobs(&[Hash::of(&[*byte; 50_000])], &[(byte.to_string(), Some(vec![*byte]))]).map(|()| None)
+        }
         Step::Close | Step::Kill => Ok(None),
     }
 }
@@ -116,6 +123,10 @@ fn assert_same(model: &dyn Store, store: &dyn Store) {
         );
     }
     assert_eq!(store.values("").unwrap(), model.values("").unwrap());
+    for byte in 0..3 {
+        let hash = Hash::of(&[byte; 50_000]);
+        assert_eq!(store.blob(hash).ok(), model.blob(hash).ok());
+    }
     assert_eq!(store.verify().unwrap().faults, []);
 }
 

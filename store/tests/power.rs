@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_store::testing::{PowerCut, Random, append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::{Import, Options, SledStore, Store, StoreError, Tag, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
     Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
@@ -154,6 +154,121 @@ fn what_an_ended_process_did_not_sync_is_synced_before_its_journal_is_written_ov
     assert_eq!(texts(&after, thread(1)), ["one", "two"]);
     assert_eq!(texts(&after, thread(2)), ["other"]);
     assert_eq!(after.verify().unwrap().faults, []);
+}
+
+/// Cuts the power before each sync of the journal while it is on, with more and more of what was written on the disk.
+#[derive(Default)]
+struct BeforeSync {
+    power: PowerCut,
+    dir: PathBuf,
+    /// How many sectors reached the disk, in each cut.
+    sectors: Mutex<Vec<usize>>,
+    left: Mutex<Vec<tempfile::TempDir>>,
+}
+
+impl Watcher for BeforeSync {
+    fn write(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.power.write(path, offset, bytes)
+    }
+
+    fn resize(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.power.resize(path, bytes)
+    }
+
+    fn before_sync(&self, path: &Path) -> io::Result<()> {
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("journal")) {
+            for sectors in std::mem::take(&mut *self.sectors.lock().unwrap()) {
+                let (left, mut n) = (scratch(), 0..sectors);
+                self.power.cut(&self.dir, left.path(), || n.next().is_some())?;
+                self.left.lock().unwrap().push(left);
+            }
+        }
+        Ok(())
+    }
+
+    fn synced(&self, path: &Path) {
+        self.power.synced(path);
+    }
+}
+
+/// What each cut during the second piece of work left, of a log on which the first was done.
+fn cut_during(
+    first: impl FnOnce(&dyn Store),
+    sectors: Vec<usize>,
+    second: impl FnOnce(&dyn Store),
+) -> Vec<tempfile::TempDir> {
+    let dir = scratch();
+    let watcher = Arc::new(BeforeSync { dir: dir.path().into(), ..BeforeSync::default() });
+    let watched = Options { watcher: Some(watcher.clone()), ..Options::default() };
+    let store = SledStore::open(dir.path(), watched).unwrap();
+    first(&store);
+    *watcher.sectors.lock().unwrap() = sectors;
+    second(&store);
+    std::mem::take(&mut *watcher.left.lock().unwrap())
+}
+
+#[test]
+fn import_that_a_power_cut_interrupts_is_whole_or_not_there() {
+    let records = {
+        let dir = scratch();
+        let store = SledStore::open(dir.path(), Options::default()).unwrap();
+        let texts: Vec<String> = (0..5).map(|n| n.to_string().repeat(2 << 20)).collect();
+        put(&store, append(thread(1), 0, &texts.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
+        store.read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap()
+    };
+    // The blobs, and three frames of records, of which the first two have 4 MiB each.
+    let sectors = (0..29).map(|n| n * 1_000).chain([usize::MAX]).collect();
+    let import = Import {
+        fork_of: None,
+        tag: Tag(0),
+        records,
+        blobs: vec![vec![1; 600_000]],
+        values: vec![("imported".to_owned(), b"yes".to_vec())],
+    };
+    let before = |store: &dyn Store| {
+        put(store, append(thread(2), 0, &["other"])).unwrap();
+    };
+    let mut found = Vec::new();
+    for left in cut_during(before, sectors, |store| store.import_with(import).map(drop).unwrap()) {
+        let store = SledStore::open(left.path(), options(None)).unwrap();
+        let n = store.read_stream(thread(1), Seq(0)..Seq(9), 9).map_or(0, |records| records.len());
+        let blob = store.blob(Hash::of(&[1; 600_000])).is_ok();
+        found.push((n, blob, store.value("imported").unwrap().is_some()));
+        put(&store, append(thread(2), 1, &["goes on"])).unwrap();
+        drop(store);
+        let store = SledStore::open(left.path(), options(None)).unwrap();
+        assert_eq!(texts(&store, thread(2)), ["other", "goes on"]);
+        assert_eq!(store.verify().unwrap().faults, []);
+    }
+    assert_eq!(found.len(), 30);
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, [(0, false, false), (5, true, true)]);
+}
+
+#[test]
+fn release_that_a_power_cut_interrupts_is_whole_or_not_there() {
+    let hashes: Vec<Hash> = (0..40_u8).map(|byte| Hash::of(&[byte; 100])).collect();
+    let before = |store: &dyn Store| {
+        for byte in 0..40_u8 {
+            store.put_blob(None, &[byte; 100]).unwrap();
+        }
+        store.put_value("names", b"before").unwrap();
+    };
+    let release =
+        |store: &dyn Store| store.release_blobs(&hashes, &[("names".to_owned(), Some(b"after".to_vec()))]).unwrap();
+    // What reached the disk may begin with pages of the index.
+    let sectors: Vec<usize> = (0..300).step_by(3).chain([usize::MAX]).collect();
+    let mut found = Vec::new();
+    for left in cut_during(before, sectors.clone(), release) {
+        let store = SledStore::open(left.path(), options(None)).unwrap();
+        let n = hashes.iter().filter(|hash| store.blob(**hash).is_ok()).count();
+        found.push((n, store.value("names").unwrap().unwrap()));
+    }
+    assert_eq!(found.len(), sectors.len());
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, [(0, b"after".to_vec()), (40, b"before".to_vec())]);
 }
 
 /// Cuts the power at every single write and sync, those of making the log and of moving records into sled included.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use rethread_events::fault::ExecutionError;
 use rethread_events::json::Json;
 use tokio_util::sync::CancellationToken;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures_util::FutureExt;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::tool::Recovery;
 use serde_json::Value;

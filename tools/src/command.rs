@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use tokio::process::Child;
 
 pub(crate) use isolation::Launch;
-#[cfg(target_os = "linux")]
 pub(crate) use isolation::Sandbox;
 pub use isolation::{CommandLimits, Isolation, IsolationMode};
 pub use rules::{CommandRules, PatternError};

@@ -39,31 +39,42 @@
 //!
 //! [`ExecutionError`]: rethread_events::fault::ExecutionError
 
+// What stays may be of use to left-out parts only. All features together leave nothing unused.
+#![cfg_attr(not(all(feature = "files", feature = "mcp", feature = "sandbox")), allow(dead_code))]
+
 mod ask;
 pub mod built_in;
 mod call;
+#[cfg(feature = "commands")]
 mod command;
 mod context;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 mod output;
+#[cfg(feature = "commands")]
 mod process;
 mod progress;
 mod registry;
 mod schema;
+#[cfg(feature = "files")]
 mod skills;
 mod tool;
+#[cfg(feature = "files")]
 mod walk;
 mod workspace;
 
 pub use ask::{AskPerson, Question, Reply};
 pub use built_in::{OutputPart, OutputStore};
+#[cfg(feature = "commands")]
 pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
 pub use context::{BeginWork, ToolContext};
 pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
+#[cfg(feature = "commands")]
 pub use process::{ProcessInfo, ProcessOptions, Processes, ProcessesError};
 pub use progress::Progress;
 pub use registry::{Catalogue, RegisterError, Registry, UnknownTools};
 pub use schema::{SchemaError, schema_of};
+#[cfg(feature = "files")]
 pub use skills::{SkillFault, Skills};
 pub use tool::{Tool, ToolOptions};
 pub use workspace::{Reserved, Resolved, Workspace, WorkspaceError, Workspaces};

@@ -10,7 +10,7 @@ mod server;
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures_util::future::join_all;
 
 pub use config::{McpConfig, McpConfigError, McpServerConfig, McpTransport};
 pub use names::prefix;

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, ToolName};
 use rethread_events::message::ToolSpec;
@@ -24,7 +23,8 @@ const N_CATALOGUES_MAX: usize = 256;
 /// How many names the error for an unknown tool lists.
 const N_NAMES_SHOWN_MAX: usize = 40;
 
-/// The tools of a process. Cheap to clone, and every clone is the same registry. Reading takes no lock.
+/// The tools of a process. Cheap to clone, and every clone is the same registry. Readers do not wait for each
+/// other.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Shared>);
 
@@ -40,7 +40,8 @@ impl WeakRegistry {
 
 #[derive(Debug, Default)]
 struct Shared {
-    list: ArcSwap<List>,
+    /// Locked for as long as it takes to copy or to replace the pointer.
+    list: RwLock<Arc<List>>,
     /// Held while the list is replaced.
     writing: Mutex<()>,
 }
@@ -49,7 +50,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct List {
     tools: BTreeMap<ToolName, Arc<Registered>>,
-    catalogues: ArcSwap<HashMap<Box<[ToolName]>, Arc<Catalogue>>>,
+    catalogues: RwLock<HashMap<Box<[ToolName]>, Arc<Catalogue>>>,
 }
 
 /// A tool that cannot be registered.
@@ -128,6 +129,10 @@ impl Registry {
         WeakRegistry(Arc::downgrade(&self.0))
     }
 
+    fn now(&self) -> Arc<List> {
+        Arc::clone(&self.0.list.read())
+    }
+
     /// Adds a tool. Costs the compiling of its schema and a copy of the list.
     pub fn register(&self, tool: Tool) -> Result<(), RegisterError> {
         self.insert(tool, false)
@@ -149,7 +154,7 @@ impl Registry {
         let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
 
         let _writing = self.0.writing.lock();
-        let mut tools = self.0.list.load().tools.clone();
+        let mut tools = self.now().tools.clone();
         if !may_replace && tools.contains_key(&name) {
             return Err(RegisterError::Taken { name: name.to_string() });
         }
@@ -157,27 +162,27 @@ impl Registry {
             return Err(RegisterError::Full { name: name.to_string() });
         }
         tools.insert(name, Arc::new(tool));
-        self.0.list.store(Arc::new(List { tools, ..List::default() }));
+        *self.0.list.write() = Arc::new(List { tools, ..List::default() });
         Ok(())
     }
 
     /// Takes a tool out and hands it back. Calls of it that are running end as they began.
     pub fn unregister(&self, name: &str) -> Option<Tool> {
         let _writing = self.0.writing.lock();
-        let mut tools = self.0.list.load().tools.clone();
+        let mut tools = self.now().tools.clone();
         let removed = tools.remove(name)?;
-        self.0.list.store(Arc::new(List { tools, ..List::default() }));
+        *self.0.list.write() = Arc::new(List { tools, ..List::default() });
         Some(removed.tool.clone())
     }
 
     /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<Tool> {
-        self.0.list.load().tools.get(name).map(|registered| registered.tool.clone())
+        self.now().tools.get(name).map(|registered| registered.tool.clone())
     }
 
     /// All tools, sorted by name.
     pub fn list(&self) -> Vec<Tool> {
-        self.0.list.load().tools.values().map(|registered| registered.tool.clone()).collect()
+        self.now().tools.values().map(|registered| registered.tool.clone()).collect()
     }
 
     /// These tools as a model sees them, in whatever order and how often they are named. Kept until the registry
@@ -186,8 +191,8 @@ impl Registry {
         let mut names = names.to_vec();
         names.sort_unstable();
         names.dedup();
-        let list = self.0.list.load();
-        if let Some(known) = list.catalogues.load().get(names.as_slice()) {
+        let list = self.now();
+        if let Some(known) = list.catalogues.read().get(names.as_slice()) {
             return Ok(Arc::clone(known));
         }
 
@@ -203,11 +208,12 @@ impl Registry {
             return Err(UnknownTools { names: unknown });
         }
         let catalogue = Arc::new(Catalogue::new(specs));
-        list.catalogues.rcu(|known| {
-            let mut known = if known.len() < N_CATALOGUES_MAX { (**known).clone() } else { HashMap::new() };
-            known.insert(names.clone().into(), Arc::clone(&catalogue));
-            known
-        });
+        let mut known = list.catalogues.write();
+        if known.len() >= N_CATALOGUES_MAX {
+            known.clear();
+        }
+        known.insert(names.into(), Arc::clone(&catalogue));
+        drop(known);
         Ok(catalogue)
     }
 
@@ -229,7 +235,7 @@ impl Registry {
         arguments: Value,
         cx: ToolContext,
     ) -> impl Future<Output = Answer> + Send + 'static + use<> {
-        let found = match self.0.list.load().tools.get(name) {
+        let found = match self.now().tools.get(name) {
             Some(registered) => Ok(Arc::clone(registered)),
             None => Err(self.unknown(name)),
         };
@@ -237,7 +243,7 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> ExecutionError {
-        let list = self.0.list.load();
+        let list = self.now();
         let mut known: Vec<_> = list.tools.keys().take(N_NAMES_SHOWN_MAX).map(ToolName::as_str).collect();
         if list.tools.len() > N_NAMES_SHOWN_MAX {
             known.push("…");

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;

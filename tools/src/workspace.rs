@@ -18,7 +18,7 @@ mod write;
 
 pub(crate) use reserved::Inside;
 pub use reserved::Reserved;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "sandbox", target_os = "linux"))]
 pub(crate) use reserved::without_links;
 pub use turns::Workspaces;
 
@@ -194,7 +194,7 @@ impl Workspace {
 
     /// All that is reserved, wherever it lies, as it was given; of names that are reserved in any folder those in the
     /// workspace's own.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "sandbox", target_os = "linux"))]
     pub(crate) fn reserved_places(&self) -> Vec<PathBuf> {
         self.reserved.all(&self.root)
     }

@@ -1,23 +1,29 @@
 //! Threads back into a log.
 
-use std::io::{BufRead, Seek};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read as _, Seek, SeekFrom};
 use std::sync::Arc;
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::thread::State;
 use rethread_events::workflow::Workflow;
-use rethread_store::{ForkPoint, Record, Store, StoreError, Tag};
+use rethread_store::{ForkPoint, IMPORT_BYTES_MAX, Import, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
 use super::ArchiveError;
 use super::trailer::{check_complete, each_line, is_trailer};
-use crate::definitions::Definitions;
+use crate::crashes::Step;
+use crate::definitions::{Definitions, Held};
 use crate::error::RuntimeError;
+use crate::gc::refers_to;
 use crate::imported;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
+
+/// How much of an export is hashed at a time.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -36,32 +42,57 @@ impl Runtime {
     /// thread that had not ended is a copy, and waits until somebody tells it something or waits for it.
     ///
     /// # Errors
-    /// With the number of the line. `Incomplete`: nothing was imported. Otherwise the threads before the line are in the
-    /// log, the one it belongs to is not.
+    /// With the number of the line. `Incomplete`, `EndsProcess`: nothing was imported. Otherwise the threads before the
+    /// line are in the log, the one it belongs to is not. The same where the process ends meanwhile: each thread is there
+    /// whole, with its outputs, or not at all, and the same import goes on from there.
     pub async fn import(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ArchiveError> {
-        self.imported(move |store, definitions| import(store, definitions, from)).await
+        self.imported(from, |store, definitions, from| import(store, definitions, from)).await
     }
 
     /// The same without the check: for an export of a version that wrote no trailer, or for what is left of a file.
     ///
     /// # Errors
     /// As [`Runtime::import`].
-    pub async fn import_incomplete(&self, from: impl BufRead + Send + 'static) -> Result<Imported, ArchiveError> {
-        self.imported(move |store, definitions| Importer::new(store, definitions).read(from)).await
+    pub async fn import_incomplete(
+        &self,
+        from: impl BufRead + Seek + Send + 'static,
+    ) -> Result<Imported, ArchiveError> {
+        self.imported(from, |store, definitions, from| Importer::new(store, definitions).read(from)).await
     }
 
-    async fn imported(
+    async fn imported<R: BufRead + Seek + Send + 'static>(
         &self,
-        import: impl FnOnce(&dyn Store, &Definitions) -> Result<Imported, ArchiveError> + Send + 'static,
+        mut from: R,
+        import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ArchiveError> + Send + 'static,
     ) -> Result<Imported, ArchiveError> {
         let inner = self.inner().clone();
         self.blocking(move || {
-            let imported = import(&*inner.store, &inner.definitions);
+            let (crashes, store) = (&inner.crashes, &*inner.store);
+            let export = if crashes.is_on() { hash_of(&mut from)? } else { Hash::ZERO };
+            let import = || import(store, &inner.definitions, from);
+            let imported =
+                crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ArchiveError::EndsProcess { n }));
             inner.imported.read(&*inner.store).map_err(RuntimeError::from)?;
             imported
         })
         .await?
     }
+}
+
+/// The hash of what is left to read, a small piece at a time: this much ends no process. Leaves the reader where it was.
+fn hash_of(from: &mut (impl BufRead + Seek)) -> io::Result<Hash> {
+    let start = from.stream_position()?;
+    let (mut hash, mut piece) = (Hash::ZERO, Vec::with_capacity(PIECE_BYTES + 32));
+    loop {
+        piece.clear();
+        piece.extend_from_slice(hash.as_bytes());
+        if io::Read::take(&mut *from, PIECE_BYTES as u64).read_to_end(&mut piece)? == 0 {
+            break;
+        }
+        hash = Hash::of(&piece);
+    }
+    from.seek(SeekFrom::Start(start))?;
+    Ok(hash)
 }
 
 /// The same into a log without a runtime. Blocks.
@@ -94,12 +125,26 @@ struct Importer<'a> {
     definitions: &'a Definitions,
     line: u64,
     stream: Vec<Record>,
+    /// Outputs of tools, until the events of their threads are written.
+    outputs: BTreeMap<ThreadId, Vec<Vec<u8>>>,
+    output_bytes: usize,
+    /// Definitions that events may refer to which are not written yet.
+    held: Vec<Held>,
     done: Imported,
 }
 
 impl<'a> Importer<'a> {
     fn new(store: &'a dyn Store, definitions: &'a Definitions) -> Self {
-        Self { store, definitions, line: 0, stream: Vec::new(), done: Imported::default() }
+        Self {
+            store,
+            definitions,
+            line: 0,
+            stream: Vec::new(),
+            outputs: BTreeMap::new(),
+            output_bytes: 0,
+            held: Vec::new(),
+            done: Imported::default(),
+        }
     }
 
     fn read(mut self, mut from: impl BufRead) -> Result<Imported, ArchiveError> {
@@ -108,6 +153,14 @@ impl<'a> Importer<'a> {
             if is_trailer(line) { Ok(()) } else { self.take(line) }
         })?;
         self.write_stream()?;
+        // Those of threads that are in the log and were not read again; others belong to nothing.
+        for (thread, outputs) in std::mem::take(&mut self.outputs) {
+            match self.store.stream(thread) {
+                Ok(_) => self.keep_outputs(thread, outputs)?,
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(RuntimeError::from(error).into()),
+            }
+        }
         Ok(self.done)
     }
 
@@ -132,24 +185,41 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn keep_workflow(&self, value: &Value) -> Result<(), ArchiveError> {
+    fn keep_workflow(&mut self, value: &Value) -> Result<(), ArchiveError> {
         let workflow = Workflow::from_json(&value["definition"].to_string()).map_err(|faults| self.wrong(faults))?;
         if value["hash"].as_str() != Some(&workflow.hash().to_string()) {
             return Err(self.wrong(format!("the definition has the hash {}, not {}", workflow.hash(), value["hash"])));
         }
-        Ok(self.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?)
+        self.held.push(self.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?);
+        Ok(())
     }
 
-    fn keep_blob(&self, value: &Value) -> Result<(), ArchiveError> {
+    fn keep_blob(&mut self, value: &Value) -> Result<(), ArchiveError> {
         let text = value["text"].as_str().ok_or_else(|| self.wrong("a blob without `text`"))?;
         if value["hash"].as_str() != Some(&Hash::of(text.as_bytes()).to_string()) {
             return Err(self.wrong("the blob does not have the hash it says"));
         }
-        let owner = match &value["thread_id"] {
-            Value::Null => None,
-            id => Some(serde_json::from_value(id.clone()).map_err(|error| self.wrong(error))?),
+        let owner: ThreadId = match &value["thread_id"] {
+            Value::Null => {
+                self.store.put_blob(None, text.as_bytes()).map_err(RuntimeError::from)?;
+                return Ok(());
+            }
+            id => serde_json::from_value(id.clone()).map_err(|error| self.wrong(error))?,
         };
-        self.store.put_blob(owner, text.as_bytes()).map_err(RuntimeError::from)?;
+        self.output_bytes += text.len();
+        if self.output_bytes > IMPORT_BYTES_MAX {
+            return Err(
+                self.wrong(format!("more than {IMPORT_BYTES_MAX} bytes of outputs before the events of their threads"))
+            );
+        }
+        self.outputs.entry(owner).or_default().push(text.as_bytes().to_vec());
+        Ok(())
+    }
+
+    fn keep_outputs(&self, thread: ThreadId, outputs: Vec<Vec<u8>>) -> Result<(), ArchiveError> {
+        for output in outputs {
+            self.store.put_blob(Some(thread), &output).map_err(RuntimeError::from)?;
+        }
         Ok(())
     }
 
@@ -161,12 +231,15 @@ impl<'a> Importer<'a> {
         };
         let thread = first.thread;
         let store = self.store;
+        let outputs = self.outputs.remove(&thread).unwrap_or_default();
+        self.output_bytes -= outputs.iter().map(Vec::len).sum::<usize>();
         match store.stream(thread) {
             Ok(_) => {
                 let there = store.read_stream(thread, last.seq..last.seq.next(), 1).map_err(RuntimeError::from)?;
                 if there.first().is_none_or(|there| there.hash != last.hash) {
                     return Err(ArchiveError::Differs { line: self.line, thread });
                 }
+                self.keep_outputs(thread, outputs)?;
                 self.done.known.push(thread);
                 return Ok(());
             }
@@ -174,6 +247,7 @@ impl<'a> Importer<'a> {
             Err(error) => return Err(RuntimeError::from(error).into()),
         }
         let first_event = RecordedEvent::decode(first.clone())?.event;
+        self.held.extend(refers_to(&first_event).map(|hash| self.definitions.hold(hash)));
         let (fork_of, mut state) = match &first_event {
             Event::ThreadForked(forked) => {
                 let point = ForkPoint { parent: forked.parent, seq: forked.seq };
@@ -190,11 +264,10 @@ impl<'a> Importer<'a> {
             state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
         }
         let n_events = records.len() as u64;
-        if !state.status().is_ended() {
-            imported::note(store, thread).map_err(RuntimeError::from)?;
-        }
+        let values = if state.status().is_ended() { Vec::new() } else { vec![imported::noted(thread)] };
         let tag = Tag(state.status().code());
-        store.import(fork_of, tag, records).map_err(RuntimeError::from)?;
+        let import = Import { fork_of, tag, records, blobs: outputs, values };
+        store.import_with(import).map_err(RuntimeError::from)?;
         self.done.threads.push(thread);
         self.done.n_events += n_events;
         Ok(())

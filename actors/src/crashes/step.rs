@@ -1,6 +1,6 @@
 //! What is under way.
 
-use rethread_events::ids::{CallId, Seq, ThreadId};
+use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
 use rethread_events::thread::{Input, State, ToolRun};
 use rethread_events::tool::Recovery;
 
@@ -20,10 +20,28 @@ pub(crate) enum Class {
     Run,
     /// Its state is written.
     Snapshot,
+    /// Its events and snapshots are checked.
+    Verify,
+    /// It is run again with its recorded answers.
+    Rerun,
+    /// One of its past states is read.
+    History,
+    /// An export is imported. The id is that of the export.
+    Import,
 }
 
 impl Class {
-    pub(super) const ALL: [Self; 4] = [Self::Fold, Self::Begin, Self::Run, Self::Snapshot];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Fold, Self::Begin, Self::Run, Self::Snapshot, Self::Verify, Self::Rerun, Self::History, Self::Import];
+
+    /// Whether it is done when a caller asks for it, each time perhaps for another step. Then a death in one step leaves
+    /// the deaths in others counted, and they are counted together.
+    pub(super) const fn is_asked_for(self) -> bool {
+        match self {
+            Self::Fold | Self::Begin | Self::Run | Self::Snapshot => false,
+            Self::Verify | Self::Rerun | Self::History | Self::Import => true,
+        }
+    }
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -31,6 +49,10 @@ impl Class {
             Self::Begin => "begin",
             Self::Run => "run",
             Self::Snapshot => "snapshot",
+            Self::Verify => "verify",
+            Self::Rerun => "rerun",
+            Self::History => "history",
+            Self::Import => "import",
         }
     }
 
@@ -40,6 +62,10 @@ impl Class {
             Self::Begin => 2,
             Self::Run => 3,
             Self::Snapshot => 4,
+            Self::Verify => 5,
+            Self::Rerun => 6,
+            Self::History => 7,
+            Self::Import => 8,
         }
     }
 }
@@ -95,6 +121,31 @@ impl Step {
 
     pub(crate) fn snapshot(thread: ThreadId, seq: Seq) -> Self {
         Self::new(thread, Class::Snapshot, "the snapshot of its state".into(), seq.0)
+    }
+
+    pub(crate) fn fold(thread: ThreadId) -> Self {
+        Self::new(thread, Class::Fold, "the fold of its events".into(), 0)
+    }
+
+    pub(crate) fn verify(thread: ThreadId) -> Self {
+        Self::new(thread, Class::Verify, "its verification".into(), 0)
+    }
+
+    pub(crate) fn history(thread: ThreadId, seq: Seq) -> Self {
+        Self::new(thread, Class::History, format!("its state after seq {seq}"), seq.0)
+    }
+
+    /// On the definition with that hash, or the one that it ran on, up to that event or the last.
+    pub(crate) fn rerun(thread: ThreadId, workflow: Option<Hash>, last: Option<Seq>) -> Self {
+        let on = workflow.map(|hash| format!(" on {hash:?}")).unwrap_or_default();
+        let to = last.map(|last| format!(" to seq {last}")).unwrap_or_default();
+        Self::new(thread, Class::Rerun, format!("its rerun{on}{to}"), 0)
+    }
+
+    /// The first bytes of the export's hash stand for a thread.
+    pub(crate) fn import(export: Hash) -> Self {
+        let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *export.as_bytes();
+        Self::new(ThreadId::from_bytes(id), Class::Import, "the import of an export".into(), 0)
     }
 }
 

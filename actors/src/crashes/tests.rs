@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use rethread_events::ids::{CallId, Seq};
 use rethread_events::thread::Status;
 use rethread_store::{Options, SledStore};
@@ -112,6 +112,66 @@ fn a_death_in_another_step_begins_a_new_count() {
 }
 
 #[test]
+fn deaths_in_different_steps_that_callers_ask_for_count_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Exports need not be in the log.
+    let past = |seq: u64| Step::new(thread(1), Class::Import, format!("part {seq}"), 0);
+    let at_limit = || life(folder, 3, |_, crashes| crashes.at_limit(thread(1), Class::Import).map(|count| count.n));
+    let completes = |seq| life(folder, 3, |_, crashes| crashes.completed(Some(past(seq))));
+    // Both are under way in one death.
+    dies(folder, &[past(5), past(6)]);
+    dies(folder, &[past(7)]);
+    completes(4);
+    assert_eq!(at_limit(), None);
+    dies(folder, &[past(5)]);
+    assert_eq!(at_limit(), Some(3));
+    for seq in [5, 6] {
+        completes(seq);
+        assert_eq!(at_limit(), Some(3), "part 7 has not completed");
+    }
+    completes(7);
+    assert_eq!((at_limit(), counted(folder)), (None, vec![]));
+    for _ in 0..3 {
+        dies(folder, &(0..100).map(past).collect::<Vec<_>>());
+    }
+    assert_eq!(at_limit(), Some(3));
+    assert!(counted(folder).len() <= 66, "what is noted is bounded");
+}
+
+#[test]
+fn count_that_cannot_be_read_refuses_what_it_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        for n in 1..=4 {
+            ask(&runtime, n).await;
+        }
+        runtime.shutdown().await.unwrap();
+    });
+    life(folder, 3, |store, _| {
+        store.put_value(&format!("crashes/{}/history", thread(1)), b"[").unwrap();
+        store.put_value(&format!("crashes/{}/run", thread(2)), b"[]").unwrap();
+        store.put_value(&format!("crashes/{}/later", thread(3)), b"[]").unwrap();
+        store.put_value("crashes/nothing", b"").unwrap();
+    });
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        let error = runtime.thread(thread(1)).state_at(Seq(1)).await.unwrap_err();
+        assert!(matches!(error, RuntimeError::EndsProcess { work: "history", n: 3, .. }), "{error}");
+        assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+        let outcome = runtime.thread(thread(2)).outcome().await.unwrap();
+        let error = outcome.state.error().unwrap();
+        assert!(error.message.contains("a step whose count cannot be read"), "{error:?}");
+        let error = runtime.thread(thread(3)).state().await.unwrap_err();
+        assert!(matches!(error, RuntimeError::SetAside { n: 3, .. }), "{error}");
+        assert_eq!(runtime.thread(thread(4)).at_rest().await.unwrap().status, Status::Waiting);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
 fn a_process_that_ends_between_steps_counts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     life(folder.path(), 3, |_, crashes| {
@@ -196,6 +256,119 @@ fn thread_whose_fold_ends_the_process_is_set_aside_and_others_are_not() {
     });
 }
 
+/// Work that callers ask for ends the process three times for thread 1: it is refused for that thread, until the limit is
+/// raised and it completes, and done for others.
+async fn is_refused<T>(
+    folder: &Path,
+    name: &str,
+    step: Step,
+    work: impl AsyncFn(&Runtime, u8) -> Result<T, RuntimeError>,
+) {
+    for _ in 0..3 {
+        dies(folder, std::slice::from_ref(&step));
+    }
+    let runtime = start(folder, 3).await;
+    let error = work(&runtime, 1).await.err().unwrap();
+    let is_named = |work: &str, id| work == name && id == thread(1);
+    assert!(matches!(&error, RuntimeError::EndsProcess { work, thread, n: 3 } if is_named(work, *thread)), "{error}");
+    work(&runtime, 2).await.unwrap();
+    assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+    runtime.shutdown().await.unwrap();
+    let runtime = start(folder, 4).await;
+    work(&runtime, 1).await.unwrap();
+    runtime.shutdown().await.unwrap();
+    assert_eq!(counted(folder), []);
+}
+
+#[test]
+fn rerun_and_past_states_that_end_the_process_are_refused_for_their_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        ask(&runtime, 2).await;
+        runtime.shutdown().await.unwrap();
+        let past = || Step::history(thread(1), Seq(1));
+        is_refused(folder, "history", past(), async |runtime, n| runtime.thread(thread(n)).state_at(Seq(1)).await)
+            .await;
+        is_refused(folder, "history", past(), async |runtime, n| runtime.thread(thread(n)).family_at(Seq(1)).await)
+            .await;
+        let rerun = Step::rerun(thread(1), None, None);
+        is_refused(folder, "rerun", rerun, async |runtime, n| runtime.thread(thread(n)).rerun(None).await).await;
+        let rerun = Step::rerun(thread(1), None, Some(Seq(1)));
+        let again = async |runtime: &Runtime, n| runtime.thread(thread(n)).rerun_to(Seq(1), None).await;
+        is_refused(folder, "rerun", rerun, again).await;
+    });
+}
+
+#[test]
+fn verification_that_ends_the_process_is_not_done_for_its_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        for n in 1..=3 {
+            ask(&runtime, n).await;
+        }
+        runtime.shutdown().await.unwrap();
+        for _ in 0..3 {
+            dies(folder, &[Step::verify(thread(1))]);
+            dies(folder, &[Step::fold(thread(2))]);
+        }
+        let runtime = start(folder, 3).await;
+        let found = runtime.verify().await.unwrap();
+        let faults: Vec<_> = found.faults.iter().map(|fault| (fault.thread, fault.what.as_str())).collect();
+        let verify =
+            format!("not checked: thread {}: `verify` is refused, because the process ended 3 times", thread(1));
+        let aside = format!("not checked: thread {} is set aside", thread(2));
+        assert!(
+            matches!(&faults[..], [(Some(one), why), (Some(two), what)]
+                if *one == thread(1) && why.starts_with(&verify) && *two == thread(2) && what.starts_with(&aside)),
+            "{faults:?}"
+        );
+        assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
+        runtime.shutdown().await.unwrap();
+        let runtime = start(folder, 4).await;
+        assert_eq!(runtime.verify().await.unwrap().faults, []);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn past_of_a_family_whose_branch_ends_the_process_names_the_branch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let asks = "user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Well?', variables: [{variable_name: said, expression: '{{ input }}'}]}";
+    let body = format!("body: {{nodes: [{{id: ask, {asks}}}]}}");
+    let nodes = format!("nodes: [{{id: all, parallel: {{for_each: \"['a']\", as: word, {body}}}}}]");
+    let workflow = format!("{{version: '1', name: family, {nodes}}}");
+    block_on(async {
+        let runtime = start(folder, 3).await;
+        let workflow = crate::parse_workflow(workflow.as_bytes()).unwrap();
+        let owner = runtime.start_thread(workflow, "input").await.unwrap();
+        owner.at_rest().await.unwrap();
+        // After which the branch has begun.
+        owner.checkpoint("later").await.unwrap();
+        let last = owner.state().await.unwrap().last_seq().unwrap();
+        let family = owner.family_at(last).await.unwrap();
+        let (owner, branch) = (owner.id(), family[1].clone());
+        runtime.shutdown().await.unwrap();
+        for _ in 0..3 {
+            dies(folder, &[Step::history(branch.thread, branch.seq.unwrap())]);
+        }
+        let runtime = start(folder, 3).await;
+        let fork = ForkRequest { at: Some(last), paused: true, ..ForkRequest::default() };
+        let family = runtime.thread(owner).family_at(last).await.err().unwrap();
+        let fork = runtime.thread(owner).fork(fork).await.err().unwrap();
+        for error in [family, fork] {
+            assert!(matches!(error, RuntimeError::EndsProcess { thread, .. } if thread == branch.thread), "{error}");
+        }
+        runtime.thread(owner).state_at(last).await.unwrap();
+        runtime.shutdown().await.unwrap();
+    });
+}
+
 #[test]
 fn thread_that_ends_the_process_as_it_begins_begins_as_failed() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +409,7 @@ impl UserInteractionHandler for Yes {
         &self,
         _request: crate::InteractionRequest,
         _cx: crate::InteractionContext,
-    ) -> futures::future::BoxFuture<'static, Result<crate::Json, String>> {
+    ) -> futures_util::future::BoxFuture<'static, Result<crate::Json, String>> {
         async { Ok("yes".into()) }.boxed()
     }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures_util::StreamExt;
 use rethread_events::ids::Position;
-use rethread_events::thread::{Input, NoWaits, Rejected, Surroundings, Thread};
+use rethread_events::thread::{Env, Input, NoWaits, Rejected, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::Filter;
 
 use super::ForkAnswer;
 use crate::error::RuntimeError;
-use crate::family::Replacement;
+use crate::family::{Replacement, past};
 use crate::inner::Inner;
-use crate::load;
 use crate::thread_handle::ThreadHandle;
 
 /// How long the thread that takes the place of a branch may take to begin.
@@ -40,13 +39,14 @@ pub(super) fn of_branches(
             let why = "a branch begins when the fork runs: answer its question then";
             return Err(RuntimeError::rejected(thread, Rejected::Invalid(why.into())));
         }
-        let state = load::at(&*inner.store, thread, seq)?.state;
+        let state = past(&*inner.store, &inner.crashes, thread, seq)?.state;
         let workflow = match moves_to {
             Some(workflow) => workflow.clone(),
             None => inner.definitions.of(thread, &state)?,
         };
-        let around = Surroundings { now: Inner::now(), tools: inner, models: inner, permits: &NoWaits };
-        let tried = Thread::resume(state, workflow).note(Input::Respond { interaction, data: data.clone() }, &around);
+        let around = Env { now: Inner::now(), tools: inner, models: inner, permits: &NoWaits };
+        let tried =
+            Thread::resume(state, workflow).record_only(Input::Respond { interaction, data: data.clone() }, &around);
         tried.map_err(|error| RuntimeError::of_step(thread, error))?;
         given.push(ForkAnswer { thread: branch.by.child, interaction, answer: data });
     }

@@ -2,7 +2,7 @@
 
 use rethread_events::event::{Branches, OperationType};
 use rethread_events::ids::NodeId;
-use rethread_events::thread::{Fan, Frame, LoopFrame, Phase, State, SubFrame, Work};
+use rethread_events::thread::{ForkState, Frame, LoopFrame, Phase, State, SubFrame, Work};
 use rethread_events::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 
 /// What to do about a node that is missing or different.
@@ -141,7 +141,7 @@ fn check_node(does: &str, node: &NodeId, kind: Option<&str>, graph: &Graph, faul
 }
 
 /// A fork in progress: where its branches end, and where they begin.
-fn check_fan(fan: &Fan, graph: &Graph, faults: &mut Vec<Fault>) {
+fn check_fan(fan: &ForkState, graph: &Graph, faults: &mut Vec<Fault>) {
     let plan = &fan.plan;
     let (node, join) = (&plan.node, &plan.join);
     match graph.node(node).map(|node| node.kind()) {

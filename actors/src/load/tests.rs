@@ -44,7 +44,7 @@ fn folded(store: &dyn Store, thread: ThreadId, seq: u64) -> Loaded {
 
 fn snapshot(store: &dyn Store, of: ThreadId, seq: u64) -> Snapshot {
     let Loaded { state, last_hash, .. } = folded(store, of, seq);
-    Snapshot { seq: Seq(seq), hash: last_hash, version: STATE_VERSION, state: bin::encode(&state).unwrap() }
+    Snapshot { seq: Seq(seq), hash: last_hash, version: STATE_VERSION, state: codec::encode(&state).unwrap() }
 }
 
 fn with_snapshots() -> MemoryStore {

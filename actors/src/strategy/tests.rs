@@ -1,4 +1,4 @@
-use futures::FutureExt;
+use futures_util::FutureExt;
 use rethread_events::thread::Status;
 
 use super::*;

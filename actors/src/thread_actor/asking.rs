@@ -10,18 +10,20 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ThreadActor;
-use super::kept::Waiting;
 use super::live::Mode;
+use super::pending_inputs::Waiting;
 use crate::tool_asks::Told;
 
 /// A tool that runs asks a person. Answers with the question's id once the machine has it; `answer` hears what becomes of
 /// it when that is durable, and nothing when the thread cannot say any more.
-#[derive(Message)]
-#[rtype(result = "Option<CallId>")]
 pub(crate) struct AskForTool {
     pub(crate) input: Input,
     pub(crate) cancel: CancellationToken,
     pub(crate) answer: oneshot::Sender<Told>,
+}
+
+impl Message for AskForTool {
+    type Result = Option<CallId>;
 }
 
 /// Who waits for which answer.

@@ -1,21 +1,19 @@
 //! What the actor of a thread does about the branches that it owns, and about the thread whose branch it is.
 
 use actix::prelude::*;
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared, join_all};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, join_all};
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{BranchOutcome, Effect, Fan, Input, State};
+use rethread_events::thread::{BranchOutcome, Effect, ForkState, Input, State};
 
-use super::kept::Waiting;
 use super::live::{Live, Mode};
+use super::pending_inputs::Waiting;
 use super::{Reply, Tell, ThreadActor};
 use crate::branches::{self, End, Wanted};
 use crate::error::RuntimeError;
 
 /// What the owner of a branch is told of it.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) enum BranchReport {
     /// It ended, with this event of the log.
     Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
@@ -27,12 +25,18 @@ pub(crate) enum BranchReport {
     PutBack { index: u32, error: RuntimeError },
 }
 
+impl Message for BranchReport {
+    type Result = ();
+}
+
 /// Asks a thread whether a branch is its own still. No answer means that it cannot say now.
-#[derive(Message)]
-#[rtype(result = "Option<Standing>")]
-pub(crate) struct Owns {
+pub(crate) struct CheckOwnership {
     pub(crate) index: u32,
     pub(crate) child: ThreadId,
+}
+
+impl Message for CheckOwnership {
+    type Result = Option<Standing>;
 }
 
 /// How a branch stands with the thread whose branch it is.
@@ -69,22 +73,28 @@ impl Pauses {
 }
 
 /// Has a branch tell its owner where it stands, whether or not it told so before.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct SayWhereYouStand;
+pub(crate) struct ReportStatus;
+
+impl Message for ReportStatus {
+    type Result = ();
+}
 
 /// Brings the pause of a branch in line with its owner's.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct PauseLike {
+pub(crate) struct SyncPause {
     pub(crate) owner_is_paused: bool,
+}
+
+impl Message for SyncPause {
+    type Result = ();
 }
 
 /// Replies when everything that the thread decided so far is durable, and its branches have recorded what follows for
 /// them from it.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct Settle(pub(crate) Reply);
+
+impl Message for Settle {
+    type Result = ();
+}
 
 /// Completes when branches have recorded what events of their parent mean for them.
 pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
@@ -151,7 +161,7 @@ impl ThreadActor {
         let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(inner.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
         if let Some(paused) = follows.paused {
-            let running = live.thread.state().fan().into_iter().flat_map(Fan::running);
+            let running = live.thread.state().fan().into_iter().flat_map(ForkState::running);
             follow.extend(running.map(|run| branches::pause(inner.clone(), run.child, paused).boxed()));
         }
         if follow.is_empty() {
@@ -186,7 +196,7 @@ impl ThreadActor {
             && !state.is_ended()
         {
             let pauses = Pauses::of(state);
-            actix_rt::spawn(branches::keep_to_owner(self.inner.clone(), owner, index, self.id, pauses));
+            actix_rt::spawn(branches::reconcile_parent(self.inner.clone(), owner, index, self.id, pauses));
         }
     }
 
@@ -209,7 +219,7 @@ impl ThreadActor {
         };
         if live.branches.remove(&index) && live.thread.state().fan().is_some_and(|fan| fan.run(index).is_some()) {
             live.resting.remove(&index);
-            self.inner.activity.failed(self.id, &error);
+            self.inner.waiters.failed(self.id, &error);
             actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error));
         }
     }
@@ -246,7 +256,7 @@ impl ThreadActor {
 
     /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
     /// nobody takes the owner for one whose branches all rest.
-    pub(super) fn stirs(&mut self) {
+    pub(super) fn notify_running(&mut self) {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
@@ -297,10 +307,10 @@ impl Handler<BranchReport> for ThreadActor {
     }
 }
 
-impl Handler<Owns> for ThreadActor {
+impl Handler<CheckOwnership> for ThreadActor {
     type Result = Option<Standing>;
 
-    fn handle(&mut self, Owns { index, child }: Owns, ctx: &mut Context<Self>) -> Option<Standing> {
+    fn handle(&mut self, CheckOwnership { index, child }: CheckOwnership, ctx: &mut Context<Self>) -> Option<Standing> {
         let Mode::Live(live) = &self.mode else {
             return None;
         };
@@ -346,10 +356,10 @@ impl Handler<Settle> for ThreadActor {
     }
 }
 
-impl Handler<SayWhereYouStand> for ThreadActor {
+impl Handler<ReportStatus> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, _message: SayWhereYouStand, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _message: ReportStatus, ctx: &mut Context<Self>) {
         if let Mode::Live(live) = &mut self.mode {
             live.told_rests = None;
         }
@@ -357,10 +367,10 @@ impl Handler<SayWhereYouStand> for ThreadActor {
     }
 }
 
-impl Handler<PauseLike> for ThreadActor {
+impl Handler<SyncPause> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, message: PauseLike, ctx: &mut Context<Self>) {
+    fn handle(&mut self, message: SyncPause, ctx: &mut Context<Self>) {
         let Mode::Live(live) = &self.mode else {
             return;
         };

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use actix::prelude::*;
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
-use rethread_events::thread::Thread;
+use rethread_events::thread::{Input, Thread};
 
 use super::asking::Asking;
 use super::branches::BranchesFollow;
-use super::kept::{Kept, Said};
+use super::pending_inputs::{Kept, Said, Waiting, bytes_of};
 use super::{Begin, Reply};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
@@ -22,6 +22,8 @@ pub(super) enum Mode {
     /// folded.
     Away(Box<Kept>),
     Live(Box<Live>),
+    /// Its machine takes a step on a blocking thread. The actor handles nothing meanwhile.
+    Elsewhere(Box<Elsewhere>),
     /// Stopping: whoever writes to it meanwhile writes to its successor.
     Gone,
 }
@@ -69,7 +71,20 @@ pub(super) struct Live {
     /// Whether a [`NextStep`](super::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
     pub(super) halting: bool,
+    /// The bytes of all that was read and appended to come to its state, an upper bound of what a step reads of it.
+    pub(super) bytes: usize,
 }
+
+/// A thread whose machine is elsewhere.
+pub(super) struct Elsewhere {
+    /// With a machine without a state in the place of its own.
+    pub(super) live: Box<Live>,
+    /// The inputs of the next steps, and whether they come from the thread's own work.
+    pub(super) next: VecDeque<(Waiting, bool)>,
+}
+
+/// The most bytes that a step on the event loop may read.
+pub(super) const STEP_READS_MAX: usize = 64 << 10;
 
 /// An append whose answer has not come yet.
 pub(super) struct UnderWay {
@@ -114,6 +129,7 @@ impl Live {
             stirred: false,
             step_is_asked_for: false,
             halting: false,
+            bytes: 0,
         }
     }
 
@@ -126,6 +142,17 @@ impl Live {
     /// The time for this thread: never before that of its last event.
     pub(super) fn now(&self) -> Time {
         self.thread.state().time_at(Inner::now())
+    }
+
+    /// Returns whether a step may take long: it evaluates expressions that are not cheap, or reads much.
+    pub(super) fn takes_long(&self) -> bool {
+        let replaced = &self.thread.state().changes().prompts;
+        !self.thread.workflow().is_cheap() || !replaced.is_empty() || self.bytes > STEP_READS_MAX
+    }
+
+    /// As [`Live::takes_long`], for the step that this input leads to.
+    pub(super) fn takes_long_with(&self, input: &Input) -> bool {
+        self.takes_long() || self.bytes + bytes_of(input) > STEP_READS_MAX
     }
 
     /// Keeps a snapshot of what is durable; a state with events under way is not.

@@ -7,8 +7,8 @@ use rethread_events::ids::Seq;
 use rethread_store::StoreError;
 
 use super::ThreadActor;
-use super::kept::{Kept, Said, Waiting};
 use super::live::Mode;
+use super::pending_inputs::{Kept, Said, Waiting};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
 
@@ -121,12 +121,12 @@ impl ThreadActor {
         let (fresh, asking) = match &mut self.mode {
             Mode::Live(live) => (live.fresh, live.under_way.drain(..).flat_map(|append| append.replies).collect()),
             Mode::Away(kept) => (false, kept.take_asking()),
-            Mode::Beginning(_) | Mode::Gone => (false, Vec::new()),
+            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => (false, Vec::new()),
         };
         self.go(ctx);
         if fresh {
             // It never began. Whoever took it for the thread of that id looks into the log.
-            self.inner.activity.left(self.id, true);
+            self.inner.waiters.left(self.id, true);
         } else {
             self.give_back(error);
         }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
-use rethread_events::thread::{Surroundings, Wait};
+use rethread_events::thread::{Env, Wait};
 
 use super::live::Mode;
-use super::{NextStep, PutAway, ThreadActor};
-use crate::activity::Rest;
+use super::{NextStep, Passivate, ThreadActor};
 use crate::snapshots;
+use crate::waiters::Rest;
 
 impl ThreadActor {
     /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
@@ -18,13 +18,12 @@ impl ThreadActor {
             return;
         };
         let now = live.now();
-        let wait = live.thread.waits_for(&Surroundings {
-            now,
-            tools: &*self.inner,
-            models: &*self.inner,
-            permits: &live.running,
-        });
-        if wait == Wait::Itself && !live.halting && !self.inner.observing {
+        let around = Env { now, tools: &*self.inner, models: &*self.inner, permits: &live.running };
+        let goes_on = !self.inner.observing && !live.halting;
+        // What it waits for would take long to find out here; a step finds out as well.
+        let takes_step = goes_on && !live.thread.is_settled() && live.takes_long();
+        let wait = if takes_step { Wait::Itself } else { live.thread.waits_for(&around) };
+        if wait == Wait::Itself && goes_on {
             // One that goes on and on by itself has always something under way, and a state with that is none to keep:
             // now and then it waits until all of it is durable.
             if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
@@ -59,11 +58,11 @@ impl ThreadActor {
         };
         if rests {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
-            self.inner.activity.at_rest(self.id, rest, ended);
+            self.inner.waiters.at_rest(self.id, rest, ended);
         }
         if (ended || live.running.is_empty()) && !live.stirred {
             // It was brought back for somebody, whose message is handled first.
-            return ctx.notify(PutAway);
+            return ctx.notify(Passivate);
         }
         if ended || live.halting && live.running.is_empty() {
             return self.put_away(ctx);
@@ -107,7 +106,7 @@ impl ThreadActor {
         self.inner.outputs.forget(self.id);
         self.go(ctx);
         // Behind the going: who asks later finds nobody here and looks into the log.
-        self.inner.activity.left(self.id, ended);
+        self.inner.waiters.left(self.id, ended);
     }
 
     pub(super) fn go(&mut self, ctx: &mut Context<Self>) {

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use rethread_events::event::Event;
-use rethread_events::ids::{CallId, Hash, Position, Seq};
+use rethread_events::fault::ExecutionError;
+use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time, TraceId};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
-use rethread_events::thread::{Fork, Input, NoWaits, StepError, Surroundings, Thread};
+use rethread_events::thread::{Env, Fork, Input, NoWaits, StepError, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
 use super::asking;
-use super::kept::{Kept, Waiting};
-use super::live::{Live, Mode};
+use super::live::{Live, Mode, STEP_READS_MAX};
+use super::pending_inputs::{Kept, Waiting, json_bytes};
 use super::step::Batch;
-use super::{Begin, ThreadActor};
+use super::{Begin, Reply, ThreadActor};
 use crate::crashes::{Class, Entered, Step};
 use crate::error::RuntimeError;
 use crate::inner::Inner;
@@ -24,53 +25,54 @@ use crate::load::{self, Loaded};
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
         let clock = Inner::now();
-        let now = match &begin {
-            Begin::New { .. } => clock,
-            Begin::Fork { parent, .. } => parent.time_at(clock),
+        let (now, point, takes_long) = match &begin {
+            Begin::New { workflow, started, .. } => {
+                let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
+                (clock, None, !workflow.is_cheap() || reads() > STEP_READS_MAX)
+            }
+            // How large its state is, is not known.
+            Begin::Fork { parent, .. } => {
+                self.spans.is_at(parent);
+                let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
+                (parent.time_at(clock), point, true)
+            }
         };
-        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &NoWaits };
         // A call that may be repeated may end the process before the log has the thread.
         let at_limit = |class| self.inner.crashes.at_limit(self.id, class);
         let crashed = at_limit(Class::Begin).or_else(|| at_limit(Class::Run)).map(|count| count.error());
         let is_given_up = crashed.is_some();
-        let under_way = self.inner.crashes.enter(|| Step::begin(self.id, begin.from()));
-        let (made, fork_of, trace, reply) = match begin {
-            Begin::New { workflow, started, reply } => {
-                let made = match crashed {
-                    Some(error) => Thread::begin_crashed(self.id, workflow, started, error, &around),
-                    None => Thread::begin(self.id, workflow, started, &around),
-                };
-                let made = made.map_err(RuntimeError::from);
-                (made, None, None, reply)
-            }
-            Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
-                self.spans.is_at(&parent);
-                let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
-                let answers = if crashed.is_some() { Vec::new() } else { answers };
-                let fork = Box::new(Fork { crashed, ..*fork });
-                let by = fork.by.clone();
-                let made = Thread::fork(self.id, &parent, *fork, workflow, &around).map_err(RuntimeError::from);
-                let made = made.and_then(|(thread, events)| {
-                    let goes_on = !self.inner.observing;
-                    answered((thread, events), answers, by.as_ref(), goes_on, &around)
-                        .map_err(|error| RuntimeError::of_step(parent.thread(), error))
-                });
-                (made, point, trace, reply)
-            }
+        let (inner, id) = (self.inner.clone(), self.id);
+        let make = move || {
+            let under_way = inner.crashes.enter(|| Step::begin(id, begin.from()));
+            let begun = begun(&inner, id, begin, crashed, now);
+            (begun, under_way.and_then(Entered::over).filter(|_| !is_given_up))
         };
-        let step = under_way.and_then(Entered::over).filter(|_| !is_given_up);
-        let (thread, events) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                let _ = reply.send(Err(error));
-                return self.leave(ctx);
-            }
+        let then = move |actor: &mut Self, (begun, step): (Begun, Option<Step>), ctx: &mut Context<Self>| {
+            let Begun { made, trace, reply } = begun;
+            let (thread, events) = match made {
+                Ok(made) => made,
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                    return actor.leave(ctx);
+                }
+            };
+            let expected = point.map_or(Seq(0), |point| point.seq.next());
+            let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
+            // What a fork inherits may be large.
+            let bytes = if point.is_some() { STEP_READS_MAX } else { 0 };
+            actor.mode = Mode::Live(Box::new(Live { fresh: true, bytes, ..live }));
+            let (reply, said) = (Some(reply), None);
+            actor.append(Batch { events, now, cause: None, fork_of: point, trace, reply, said, step }, ctx);
+            actor.pump(ctx);
         };
-        let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
-        let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
-        self.mode = Mode::Live(Box::new(Live { fresh: true, ..live }));
-        self.append(Batch { events, now, cause: None, fork_of, trace, reply: Some(reply), said: None, step }, ctx);
-        self.pump(ctx);
+        if !takes_long {
+            return then(self, make(), ctx);
+        }
+        ctx.wait(actix_rt::task::spawn_blocking(make).into_actor(self).map(move |made, actor, ctx| match made {
+            Ok(made) => then(actor, made, ctx),
+            // It panicked, or the runtime stops: the caller's reply went with it.
+            Err(_) => actor.leave(ctx),
+        }));
     }
 
     /// Folds the thread from the log, if it is not there.
@@ -110,44 +112,86 @@ impl ThreadActor {
         self.inner.timers.clear(self.id);
         let next = loaded.state.next_seq();
         self.spans.is_at(&loaded.state);
-        let mut thread = Thread::resume(loaded.state, workflow);
+        let thread = Thread::resume(loaded.state, workflow);
         let clock = Inner::now();
         let now = thread.state().time_at(clock);
-        let around = Surroundings { now: clock, tools: &*self.inner, models: &*self.inner, permits: &kept.running };
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = !self.inner.observing && !kept.halting;
         // A thread that only looks is not run.
         let crashed = self.inner.crashes.at_limit(self.id, Class::Run);
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
         let is_given_up = crashed.is_some();
-        let under_way = self.inner.crashes.enter(|| Step::machine(thread.state(), &Input::Recover));
-        let recovered = match crashed {
-            Some(error) => thread.note(Input::Crashed { error }, &around),
-            None if goes_on => thread.recover_but(|key| kept.knows(key), &around).map_err(StepError::from),
-            None => Ok(Vec::new()),
-        };
-        let step = under_way.and_then(Entered::over).filter(|_| !is_given_up);
+        let known = kept.known();
         let Kept { running, asking, waiting, retry: _, halting } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
-        self.mode = Mode::Live(Box::new(Live { running, asking, halting, ..live }));
-        match recovered {
-            Ok(events) if events.is_empty() => {}
-            Ok(events) => {
-                let (reply, said) = (None, None);
-                self.append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
+        let live = Live { running, asking, halting, bytes: loaded.bytes, ..live };
+        let takes_long = live.takes_long();
+        self.mode = Mode::Live(Box::new(live));
+        let crashes = self.inner.crashes.clone();
+        let take = move |thread: &mut Thread, around: &Env<'_>| {
+            let under_way = crashes.enter(|| Step::machine(thread.state(), &Input::Recover));
+            let recovered = match crashed {
+                Some(error) => thread.record_only(Input::Crashed { error }, around),
+                None if goes_on => thread.recover_but(|key| known.contains(&key), around).map_err(StepError::from),
+                None => Ok(Vec::new()),
+            };
+            thread.settle(around);
+            (recovered, under_way.and_then(Entered::over).filter(|_| !is_given_up))
+        };
+        let then = move |actor: &mut Self, (recovered, step), ctx: &mut Context<Self>| {
+            match recovered {
+                Ok(events) if Vec::is_empty(&events) => {}
+                Ok(events) => {
+                    let (reply, said) = (None, None);
+                    actor
+                        .append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
+                }
+                Err(error) => return actor.fail(&RuntimeError::of_step(actor.id, error), ctx),
             }
-            Err(error) => return self.fail(&RuntimeError::of_step(self.id, error), ctx),
+            // Before anything is begun: what is at hand need not be asked for again.
+            for told in waiting {
+                let is_work = told.place.is_some();
+                actor.step(told, is_work, ctx);
+            }
+            if goes_on {
+                actor.ask_owner();
+                actor.step(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
+            }
+            actor.pump(ctx);
+        };
+        self.with_machine(takes_long, clock, take, then, ctx);
+    }
+}
+
+/// A beginning that was made, and where its answer goes.
+struct Begun {
+    made: Result<(Thread, Vec<Event>), RuntimeError>,
+    trace: Option<TraceId>,
+    reply: Reply,
+}
+
+/// Makes a beginning: the machine, and its first events.
+fn begun(inner: &Inner, id: ThreadId, begin: Begin, crashed: Option<ExecutionError>, now: Time) -> Begun {
+    let around = Env { now, tools: inner, models: inner, permits: &NoWaits };
+    match begin {
+        Begin::New { workflow, started, reply } => {
+            let made = match crashed {
+                Some(error) => Thread::begin_crashed(id, workflow, started, error, &around),
+                None => Thread::begin(id, workflow, started, &around),
+            };
+            Begun { made: made.map_err(RuntimeError::from), trace: None, reply }
         }
-        // Before anything is begun: what is at hand need not be asked for again.
-        for told in waiting {
-            let is_work = told.place.is_some();
-            self.step(told, is_work, ctx);
+        Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
+            let answers = if crashed.is_some() { Vec::new() } else { answers };
+            let fork = Fork { crashed, ..*fork };
+            let by = fork.by.clone();
+            let made = Thread::fork(id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
+            let made = made.and_then(|made| {
+                answered(made, answers, by.as_ref(), !inner.observing, &around)
+                    .map_err(|error| RuntimeError::of_step(parent.thread(), error))
+            });
+            Begun { made, trace, reply }
         }
-        if goes_on {
-            self.ask_owner();
-            self.step(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
-        }
-        self.pump(ctx);
     }
 }
 
@@ -157,7 +201,7 @@ fn answered(
     answers: Vec<(CallId, Json)>,
     by: Option<&Principal>,
     goes_on: bool,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<(Thread, Vec<Event>), StepError> {
     for (interaction, data) in answers {
         // What ran at that moment does not run in the fork, so no tool would hear the answer.
@@ -165,7 +209,7 @@ fn answered(
             return Err(rejected.into());
         }
         let told = Input::Respond { interaction, data }.by(by.cloned());
-        events.extend(if goes_on { thread.step(told, around)? } else { thread.note(told, around)? });
+        events.extend(if goes_on { thread.step(told, around)? } else { thread.record_only(told, around)? });
     }
     Ok((thread, events))
 }

@@ -43,12 +43,12 @@ impl ThreadActor {
         let waits_for_branches = !state.is_paused() && state.fan().is_some_and(|fan| fan.running().next().is_some());
         let owner = state.branch().and_then(|branch| branch.owner).map(|(owner, _)| owner);
         waits_for_branches && owner.is_some_and(|owner| self.inner.is_live(owner))
-            || self.inner.activity.is_waited_for(self.id) && !self.inner.is_crowded()
+            || self.inner.waiters.is_waited_for(self.id) && !self.inner.is_crowded()
     }
 
     /// The thread is left to the log: whoever waits for it is told why, and whoever waits for it as a branch.
     pub(super) fn give_back(&self, error: &RuntimeError) {
-        self.inner.activity.failed(self.id, error);
+        self.inner.waiters.failed(self.id, error);
         actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error.clone()));
     }
 }

@@ -3,17 +3,18 @@
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
-use rethread_events::thread::{StepError, Surroundings};
+use rethread_events::thread::{Env, Input, StepError, Thread};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use tokio_util::sync::CancellationToken;
 
 use super::asking;
 use super::branches::ForBranches;
-use super::kept::{Said, Waiting, key_of};
 use super::live::{Mode, UnderWay};
+use super::pending_inputs::{Said, Waiting, key_of};
 use super::{Reply, Tell, ThreadActor};
 use crate::crashes::{Entered, Step};
 use crate::error::RuntimeError;
+use crate::inner::Inner;
 use crate::metrics::Tally;
 use crate::recorded::new_record;
 
@@ -50,8 +51,12 @@ impl ThreadActor {
         self.pump(ctx);
     }
 
-    /// Tells the machine, and appends what follows. Nothing is begun.
+    /// Tells the machine, and appends what follows. Nothing is begun. Where that takes long, it is done after this returns,
+    /// and what is owed then is begun.
     pub(super) fn step(&mut self, told: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+        if let Mode::Elsewhere(elsewhere) = &mut self.mode {
+            return elsewhere.next.push_back((told, is_work));
+        }
         let unheard = self.unheard(&told.input);
         let Mode::Live(live) = &mut self.mode else {
             return;
@@ -63,7 +68,8 @@ impl ThreadActor {
             }
             return;
         }
-        let now = live.now();
+        let clock = Inner::now();
+        let now = live.thread.state().time_at(clock);
         let call = key_of(&input).filter(|_| cause.is_none());
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
             Some(match live.positions.get(&call) {
@@ -73,32 +79,58 @@ impl ThreadActor {
             })
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
-        let around = Surroundings { now, tools: &*self.inner, models: &*self.inner, permits: &live.running };
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
         let goes_on = !self.inner.observing && !live.halting;
-        let under_way = self.inner.crashes.enter(|| Step::machine(live.thread.state(), &input));
-        let stepped = if goes_on { live.thread.step(input, &around) } else { live.thread.note(input, &around) };
-        let step = under_way.and_then(Entered::over);
+        let takes_long = live.takes_long_with(&input);
+        // A tool that asks is answered at once: what follows comes with the next step.
+        let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });
+        let crashes = self.inner.crashes.clone();
+        let take = move |thread: &mut Thread, around: &Env<'_>| {
+            let under_way = crashes.enter(|| Step::machine(thread.state(), &input));
+            let stepped =
+                if goes_on && !is_asked { thread.step(input, around) } else { thread.record_only(input, around) };
+            if !goes_on {
+                thread.settle(around);
+            }
+            (stepped, under_way.and_then(Entered::over))
+        };
+        let then = move |actor: &mut Self, (stepped, step), ctx: &mut Context<Self>| {
+            let batch = Batch { events: Vec::new(), now, cause, fork_of: None, trace: None, reply, said, step };
+            actor.stepped(stepped, batch, is_work, ctx);
+        };
+        self.with_machine(takes_long && !is_asked, clock, take, then, ctx);
+    }
+
+    fn stepped(
+        &mut self,
+        stepped: Result<Vec<Event>, StepError>,
+        batch: Batch,
+        is_work: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        let Mode::Live(live) = &mut self.mode else {
+            return;
+        };
         match stepped {
             Ok(events) if events.is_empty() => {
-                if let Some(reply) = reply {
+                if let Some(reply) = batch.reply {
                     // What it found unchanged must be durable before anybody relies on it.
                     live.reply_when_durable(reply);
                 }
             }
             Ok(events) => {
                 // Work wants to hear only that what it said was rejected.
-                let reply = reply.filter(|_| !is_work);
-                self.append(Batch { events, now, cause, fork_of: None, trace: None, reply, said, step }, ctx);
+                let reply = batch.reply.filter(|_| !is_work);
+                self.append(Batch { events, reply, ..batch }, ctx);
             }
             Err(StepError::Rejected(rejected)) => {
-                if let Some(reply) = reply {
+                if let Some(reply) = batch.reply {
                     let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));
                 }
             }
             Err(StepError::Fold(error)) => {
                 let error = RuntimeError::Fold(error);
-                if let Some(reply) = reply {
+                if let Some(reply) = batch.reply {
                     let _ = reply.send(Err(error.clone()));
                 }
                 self.fail(&error, ctx);
@@ -138,6 +170,7 @@ impl ThreadActor {
                 }
             }
         }
+        live.bytes += records.iter().map(|record| record.payload.len()).sum::<usize>();
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
@@ -159,7 +192,7 @@ impl ThreadActor {
             }
             Err(error) => actor.refused(end, error.into(), ctx),
         }));
-        self.stirs();
+        self.notify_running();
     }
 
     fn appended(&mut self, end: Seq, appended: &Appended, first: Seq, opened: &[u64], ctx: &mut Context<Self>) {

@@ -27,7 +27,7 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
 
 fn snapshot(store: &dyn Store, seq: u64) -> Snapshot {
     let loaded = load::fold(store, THREAD, Loaded::empty(THREAD), Seq(seq + 1)).unwrap();
-    let state = bin::encode(&loaded.state).unwrap();
+    let state = codec::encode(&loaded.state).unwrap();
     Snapshot { seq: Seq(seq), hash: loaded.last_hash, version: STATE_VERSION, state }
 }
 
@@ -36,7 +36,7 @@ fn a_thread_that_is_deleted_meanwhile_is_passed_over() {
     let store = MemoryStore::new();
     let info = begin(&store, 20, "former");
     store.delete(THREAD).unwrap();
-    assert_eq!(check_stream(&store, info).unwrap(), None);
+    assert_eq!(check_stream(&store, &Crashes::off(), info).unwrap(), None);
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn a_thread_that_began_anew_meanwhile_is_checked_as_it_is() {
         let info = begin(&store, 20, "former");
         store.delete(THREAD).unwrap();
         begin(&store, n_messages, "later");
-        assert_eq!(check_stream(&store, info).unwrap(), None);
+        assert_eq!(check_stream(&store, &Crashes::off(), info).unwrap(), None);
         store.put_snapshot(THREAD, Snapshot { state: b"bad".to_vec(), ..snapshot(&store, 1) }).unwrap();
-        assert_eq!(check_stream(&store, info).unwrap().and_then(|fault| fault.seq), Some(Seq(1)));
+        assert_eq!(check_stream(&store, &Crashes::off(), info).unwrap().and_then(|fault| fault.seq), Some(Seq(1)));
     }
 }
 
@@ -61,7 +61,7 @@ fn a_snapshot_of_a_former_thread_of_that_id_is_no_fault() {
     let info = begin(&store, 30, "later");
     store.put_snapshot(THREAD, late).unwrap();
     store.put_snapshot(THREAD, snapshot(&store, 15)).unwrap();
-    assert_eq!(check_stream(&store, info).unwrap(), None);
+    assert_eq!(check_stream(&store, &Crashes::off(), info).unwrap(), None);
     store.put_snapshot(THREAD, Snapshot { state: b"bad".to_vec(), ..snapshot(&store, 20) }).unwrap();
-    assert_eq!(check_stream(&store, info).unwrap().and_then(|fault| fault.seq), Some(Seq(20)));
+    assert_eq!(check_stream(&store, &Crashes::off(), info).unwrap().and_then(|fault| fault.seq), Some(Seq(20)));
 }

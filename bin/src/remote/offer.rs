@@ -2,9 +2,9 @@
 
 use super::client::Client;
 use crate::exit::Failure;
-use crate::kit::ToolArgs;
 use crate::open::OpenArgs;
 use crate::output;
+use crate::toolset::ToolArgs;
 
 impl Client {
     /// Checks that a thread can run at the server as the options of the command say.

@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
 use rethread::store::{
-    Append, Appended, Backup, Compacted, Damage, Filter, ForkPoint, Kind, Record, Snapshot, Store, StoreError,
+    Append, Appended, Backup, Compacted, Damage, Filter, ForkPoint, Import, Kind, Record, Snapshot, Store, StoreError,
     StreamInfo, Subscription, Tag, Verification,
 };
 use rethread::{Hash, Position, Seq, ThreadId, Time};
@@ -92,7 +91,7 @@ impl Stored {
             trace: self.trace,
             cause: self.cause,
             hash: self.hash,
-            payload: STANDARD.decode(self.payload).ok()?.into(),
+            payload: BASE64.decode(self.payload.as_bytes()).ok()?.into(),
         })
     }
 }
@@ -273,6 +272,10 @@ impl Store for RemoteStore {
         asked.map_err(|error| error.of_store(&self.client, "blob", hash))
     }
 
+    fn release_blobs(&self, _hashes: &[Hash], _values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
     fn put_snapshot(&self, _thread: ThreadId, _snapshot: Snapshot) -> Result<(), StoreError> {
         self.looks_only()
     }
@@ -303,7 +306,7 @@ impl Store for RemoteStore {
         let read: Value = self.get(&format!("/v1/log/values?prefix={prefix}"), "value", prefix.as_str())?;
         let values = read["values"].as_object().into_iter().flatten();
         let decode = |(name, value): (&String, &Value)| {
-            let value = value.as_str().and_then(|value| STANDARD.decode(value).ok());
+            let value = value.as_str().and_then(|value| BASE64.decode(value.as_bytes()).ok());
             value.map(|value| (name.clone(), value)).ok_or_else(|| unexpected(&"a value is not base64"))
         };
         values.map(decode).collect()
@@ -325,7 +328,7 @@ impl Store for RemoteStore {
         self.looks_only()
     }
 
-    fn import(&self, _: Option<ForkPoint>, _: Tag, _: Vec<Record>) -> Result<Appended, StoreError> {
+    fn import_with(&self, _: Import) -> Result<Appended, StoreError> {
         self.looks_only()
     }
 

@@ -62,6 +62,7 @@ pub(crate) async fn import(
             let detail = format!("{error}: the threads before it are in the log");
             Err(Problem::new(Kind::Unusable, detail).at("line", line))
         }
+        Err(error @ ArchiveError::EndsProcess { .. }) => Err(Problem::new(Kind::Unusable, error.to_string())),
         Err(error) => Err(Problem::new(Kind::Internal, error.to_string())),
     }
 }

@@ -3,7 +3,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use rethread::{Reran, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{RerunReport, RuntimeError, ThreadHandle, ThreadId};
 
 use super::idempotency::{Key, Keyed};
 use super::problem::{Kind, Problem};
@@ -35,7 +35,7 @@ impl Made for ThreadHandle {
     }
 }
 
-impl Made for (Reran, Option<ThreadHandle>) {
+impl Made for (RerunReport, Option<ThreadHandle>) {
     fn has_begun(&self) -> bool {
         self.1.is_some()
     }

@@ -1,7 +1,7 @@
 //! What a thread is told: pause, resume, cancel, a checkpoint, a message, variables.
 
 use actix_web::HttpResponse;
-use rethread::{Json, LimitRaised, Message, Ordered, Part, ThreadHandle};
+use rethread::{Json, LimitRaised, Message, OrderedMap, Part, ThreadHandle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -70,7 +70,7 @@ pub(crate) enum Content {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Variables {
     #[schema(value_type = Object)]
-    variables: Ordered<Json>,
+    variables: OrderedMap<Json>,
 }
 
 async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem> {
@@ -99,7 +99,7 @@ pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reaso
 pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
     let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = told;
     let raised = LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced, by: None };
-    thread.go_on(raised).await?;
+    thread.resume_tree(raised).await?;
     shown(&thread).await
 }
 

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
-use super::wanted::{BATCH, Stretch, Wanted, batch, following, following_thread, past, past_of};
+use super::wanted::{BATCH, EventTextStream, Wanted, batch, following, following_thread, past, past_of};
 use super::written::Form;
 
 /// How many events a page holds.
@@ -95,7 +95,7 @@ fn streaming(
     server: Shared,
     request: &HttpRequest,
     form: Form,
-    events: Stretch,
+    events: EventTextStream,
     seen: Option<Position>,
 ) -> Result<HttpResponse, Problem> {
     let seat = server.subscribe()?;

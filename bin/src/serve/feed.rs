@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::guard::{self, By};
 use super::problem::Problem;
 use super::server::{Seat, Shared};
-use super::wanted::Stretch;
+use super::wanted::EventTextStream;
 use super::written::{Form, PIECE_BYTES, Written};
 
 /// How long a client is to wait before it connects again, in milliseconds.
@@ -21,7 +21,7 @@ struct Feed {
     form: Form,
     /// Whose token may be revoked meanwhile.
     by: Option<By>,
-    events: Stretch,
+    events: EventTextStream,
     /// Everything up to here that the subscriber wants has been written.
     seen: Option<Position>,
     keep_alive: Interval,
@@ -39,7 +39,7 @@ pub(crate) fn body(
     seat: Seat,
     by: Option<By>,
     form: Form,
-    events: Stretch,
+    events: EventTextStream,
     seen: Option<Position>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let silence_max = server.settings.silence_max;

@@ -1,7 +1,7 @@
 //! `/v1/threads/{thread}/fork`: another way on from a moment.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{ForkChanges, ForkRequest, Json, Ordered, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{ForkChanges, ForkRequest, Json, OrderedMap, RuntimeError, ThreadHandle, ThreadId};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -30,12 +30,12 @@ pub(crate) struct Fork {
     at: Option<String>,
     /// Variables that are set anew.
     #[schema(value_type = Option<Object>)]
-    variables: Option<Ordered<Json>>,
+    variables: Option<OrderedMap<Json>>,
     /// The profile of every model call from there on.
     profile: Option<String>,
     /// User prompts of nodes, by the ids of the nodes.
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    prompts: Option<Ordered<String>>,
+    prompts: Option<OrderedMap<String>>,
     /// The name of the workflow to go on with: its newest definition.
     workflow: Option<String>,
     /// The hash of the definition to go on with.
@@ -46,7 +46,7 @@ pub(crate) struct Fork {
     /// Answers to questions that wait at the moment, by the ids of the questions, or by their seqs in the thread. Without
     /// a moment the fork begins where the last of them was asked.
     #[schema(value_type = Option<Object>)]
-    answers: Option<Ordered<Json>>,
+    answers: Option<OrderedMap<Json>>,
     /// Whether the thread runs at once, which it does when absent. `false` leaves it paused until it is resumed.
     run: Option<bool>,
 }

@@ -22,8 +22,8 @@ use super::server::{Server, Settings};
 use super::tokens::Tokens;
 use super::{guard, routes};
 use crate::family;
-use crate::kit::Programs;
 use crate::remote::Socket;
+use crate::toolset::Programs;
 
 /// The seconds that a stop waits for answers that are being written.
 const STOP_MAX_S: u64 = 5;

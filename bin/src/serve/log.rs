@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use rethread::store::{Record, StreamInfo, Tag};
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::Deserialize;
@@ -95,7 +94,7 @@ fn record_json(record: &Record) -> Value {
     json!({
         "position": record.position, "thread": record.thread, "seq": record.seq, "kind": record.kind.0,
         "version": record.version, "at": record.recorded_at.unix_us(), "trace": record.trace, "cause": record.cause,
-        "hash": record.hash, "payload": STANDARD.encode(&record.payload),
+        "hash": record.hash, "payload": BASE64.encode(&record.payload),
     })
 }
 
@@ -304,7 +303,7 @@ pub(crate) async fn values(
     let store = server.runtime.store().clone();
     let values = blocking(move || store.values(prefix.as_deref().unwrap_or_default())).await??;
     let values: serde_json::Map<_, _> =
-        values.into_iter().map(|(name, value)| (name, STANDARD.encode(value).into())).collect();
+        values.into_iter().map(|(name, value)| (name, BASE64.encode(&value).into())).collect();
     Ok(HttpResponse::Ok().json(json!({ "values": values })))
 }
 

@@ -49,10 +49,13 @@ pub(crate) struct Gc {
     #[schema(minimum = 1, maximum = 10000)]
     #[serde(default, deserialize_with = "super::request::count")]
     limit: Option<u64>,
+    /// Also the newest definition of each workflow that no thread runs on; older ones go without this.
+    #[serde(default)]
+    definitions: bool,
 }
 
 /// Deletes threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
-/// from. Send it again while `more` is true.
+/// from. Send it again while `more` is true. The last request removes definitions of workflows that no thread runs on.
 #[utoipa::path(post, path = "/v1/gc", tag = "log", operation_id = "delete_ended_threads",
     request_body = Gc,
     responses(
@@ -81,6 +84,7 @@ pub(crate) async fn collect(
         keep_bytes: asked.keep_bytes,
         status,
         limit: Some(limit),
+        definitions: asked.definitions,
         dry_run: false,
         by: Some(guard::principal(&server, &request)),
     };

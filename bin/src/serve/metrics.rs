@@ -8,7 +8,7 @@ use rethread::Metrics;
 
 use super::problem::Problem;
 use super::server::Shared;
-use super::webhook::Deeds;
+use super::webhook::WebhookStats;
 
 /// What the runtime and the server count, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "metrics",
@@ -85,7 +85,7 @@ fn webhooks(text: &mut String, server: &Shared) {
     if server.webhooks.is_empty() {
         return;
     }
-    let mut all = |name: &str, kind: &str, help: &str, of: fn(&Deeds) -> &AtomicU64| {
+    let mut all = |name: &str, kind: &str, help: &str, of: fn(&WebhookStats) -> &AtomicU64| {
         head(text, name, kind, help);
         for (webhook, deeds) in &server.webhooks {
             // A label takes every character but these.

@@ -1,5 +1,5 @@
 //! The inspector: a page that this binary serves, with nothing from elsewhere. Its parts are files as they were written,
-//! in `page/`: the browser reads them as modules, and nothing builds them.
+//! in `page/`: the browser reads them as modules, and nothing builds them. Without the feature `inspector` there are none.
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
@@ -12,11 +12,6 @@ use super::request;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const PAGE: &str = "text/html; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
-const PICTURE: &str = "image/svg+xml";
-
 /// A part of the page.
 #[derive(Debug)]
 struct Part {
@@ -25,16 +20,29 @@ struct Part {
     bytes: &'static [u8],
 }
 
+#[cfg(feature = "inspector")]
 macro_rules! parts {
     ($($media_type:ident $name:literal;)*) => {
         &[$(Part {
             name: $name,
-            media_type: $media_type,
+            media_type: media_type::$media_type,
             bytes: include_bytes!(concat!("page/", $name)),
         }),*]
     };
 }
 
+#[cfg(feature = "inspector")]
+mod media_type {
+    pub(super) const PAGE: &str = "text/html; charset=utf-8";
+    pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+    pub(super) const STYLE: &str = "text/css; charset=utf-8";
+    pub(super) const PICTURE: &str = "image/svg+xml";
+}
+
+#[cfg(not(feature = "inspector"))]
+const PARTS: &[Part] = &[];
+
+#[cfg(feature = "inspector")]
 const PARTS: &[Part] = parts! {
     PAGE "index.html";
     SCRIPT "answers.mjs";
@@ -90,8 +98,11 @@ pub(crate) async fn asset(request: HttpRequest) -> Result<HttpResponse, Problem>
 
 fn part(request: &HttpRequest, name: &str) -> Result<HttpResponse, Problem> {
     let Some(part) = PARTS.iter().find(|part| part.name == name) else {
-        return Err(Problem::new(Kind::NotFound, "the page has no such part: load it again")
-            .at("path", request::cut(request.path())));
+        let why = match PARTS {
+            [] => "the inspector is not compiled in: build the server with the feature `inspector`",
+            _ => "the page has no such part: load it again",
+        };
+        return Err(Problem::new(Kind::NotFound, why).at("path", request::cut(request.path())));
     };
     // What a browser has already is not sent again.
     let tag = format!("\"{}\"", Hash::of(part.bytes));

@@ -350,6 +350,9 @@ impl From<RuntimeError> for Problem {
                     .at("seq", seq)
             }
             RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads go on")),
+            RuntimeError::SetAside { thread, .. } | RuntimeError::EndsProcess { thread, .. } => {
+                Self::new(Kind::Conflict, error.to_string()).at("thread_id", thread)
+            }
             RuntimeError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
             RuntimeError::TooLarge { .. } => Self::new(Kind::TooLarge, format!("{error}: send less")),
             RuntimeError::ShuttingDown => Self::stopping(),

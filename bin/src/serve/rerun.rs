@@ -11,7 +11,7 @@ use super::extract::Named;
 use super::guard;
 use super::problem::Problem;
 use super::request;
-use super::schemas::Reran;
+use super::schemas::RerunReport;
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
@@ -41,8 +41,8 @@ pub(crate) struct Rerun {
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Rerun>,
     responses(
-        (status = 200, description = "What came of it; no thread was begun", body = Reran),
-        (status = 201, description = "It was the same up to there, and the new thread has begun", body = Reran),
+        (status = 200, description = "What came of it; no thread was begun", body = RerunReport),
+        (status = 201, description = "It was the same up to there, and the new thread has begun", body = RerunReport),
         (status = 404, description = "There is no such thread, event or workflow, or the thread that the key began was deleted"),
         (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
@@ -84,7 +84,7 @@ pub(crate) async fn rerun(
     Ok(response.insert_header(request::location(fork.id())).json(answer(&reran, fork.summary().await?.to_json())))
 }
 
-fn answer(reran: &rethread::Reran, thread: Value) -> Value {
+fn answer(reran: &rethread::RerunReport, thread: Value) -> Value {
     let mut answer = reran.to_json();
     answer["thread"] = json!(thread);
     answer

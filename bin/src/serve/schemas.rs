@@ -11,7 +11,7 @@ mod server;
 mod thread;
 
 pub(crate) use event::{Event, Events, ThreadEvents};
-pub(crate) use explain::{Explanation, Reran, Runs};
+pub(crate) use explain::{Explanation, RerunReport, Runs};
 pub(crate) use graph::Graph;
 pub(crate) use interaction::{Answered, Interactions};
 pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};

@@ -16,8 +16,8 @@ use super::idempotency::Keys;
 use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
-use super::webhook::Deeds;
-use crate::kit::Programs;
+use super::webhook::WebhookStats;
+use crate::toolset::Programs;
 
 /// The server, as a handler gets it.
 pub(crate) type Shared = web::Data<Server>;
@@ -59,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) keys: Keys,
     pub(crate) hub: Arc<Hub>,
     /// The webhooks by name, and what they have done.
-    pub(crate) webhooks: Vec<(String, Arc<Deeds>)>,
+    pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// Cancelled when the server is asked to stop.
     pub(crate) stopping: CancellationToken,
     subscribers: Arc<Semaphore>,
@@ -72,7 +72,7 @@ impl Server {
         settings: Settings,
         tokens: Tokens,
         stopping: CancellationToken,
-        webhooks: Vec<(String, Arc<Deeds>)>,
+        webhooks: Vec<(String, Arc<WebhookStats>)>,
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
-use rethread::{Json, OfWhom, RuntimeError, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
+use rethread::{BranchFilter, Json, RuntimeError, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -68,9 +68,9 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
         Some(_) => return Err(Problem::parameter("include", "expected `usage`")),
     };
     let branch_of = match query.branch_of.as_deref() {
-        None => OfWhom::Any,
-        Some("none") => OfWhom::Nobody,
-        Some(owner) => OfWhom::Of(
+        None => BranchFilter::Any,
+        Some("none") => BranchFilter::Nobody,
+        Some(owner) => BranchFilter::Of(
             owner.parse().map_err(|_| Problem::parameter("branch_of", "expected the id of a thread, or `none`"))?,
         ),
     };

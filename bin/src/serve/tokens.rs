@@ -7,8 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::BASE64URL_NOPAD;
 use parking_lot::Mutex;
 use rethread::{Principal, Time};
 use serde::{Deserialize, Serialize};
@@ -266,7 +265,7 @@ fn by_hash(all: Vec<Kept>) -> impl Iterator<Item = (blake3::Hash, Kept)> {
 fn random_token() -> Result<String, TokenError> {
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(|_| TokenError::Random)?;
-    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
+    Ok(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&random)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::written::{Form, Written};
 pub(crate) const BATCH: usize = 256;
 
 /// Texts of events for one who follows.
-pub(crate) type Stretch = BoxStream<'static, Result<Written, RuntimeError>>;
+pub(crate) type EventTextStream = BoxStream<'static, Result<Written, RuntimeError>>;
 
 /// Which events somebody wants.
 #[derive(Debug, Clone, Default)]
@@ -118,7 +118,7 @@ fn up_to(looked_to: Option<Position>, mut pieces: Vec<Written>) -> Vec<Written> 
 fn pieces<S: Send + 'static>(
     first: S,
     begin: impl Fn(S) -> Pending<(Vec<Written>, Option<S>)> + Clone + Send + 'static,
-) -> Stretch {
+) -> EventTextStream {
     let pages = futures::stream::unfold(Some(begin(first)), move |page| {
         let begin = begin.clone();
         async move {
@@ -143,7 +143,7 @@ fn sent(pieces: Vec<Written>) -> Sent {
 }
 
 /// What is there of the log, up to before `end`.
-pub(crate) fn past(runtime: Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> Stretch {
+pub(crate) fn past(runtime: Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> EventTextStream {
     pieces((wanted, from), move |(wanted, from)| {
         let page = begin_page(&runtime, wanted, from, end, move |events| form.pieces(&events));
         let up_to = move |page: Page<Vec<Written>>| {
@@ -154,7 +154,7 @@ pub(crate) fn past(runtime: Runtime, form: Form, wanted: Wanted, from: Position,
 }
 
 /// What is there of a thread, up to and with `last`.
-pub(crate) fn past_of(thread: ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> Stretch {
+pub(crate) fn past_of(thread: ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> EventTextStream {
     pieces((wanted, from), move |(mut wanted, from)| {
         let (store, id) = (thread.runtime().store().clone(), thread.id());
         begin(move || {
@@ -168,7 +168,13 @@ pub(crate) fn past_of(thread: ThreadHandle, form: Form, wanted: Wanted, from: Se
 }
 
 /// What is there of the log from a position on, and then what comes.
-pub(crate) fn following(runtime: Runtime, hub: &Arc<Hub>, form: Form, wanted: Wanted, from: Position) -> Stretch {
+pub(crate) fn following(
+    runtime: Runtime,
+    hub: &Arc<Hub>,
+    form: Form,
+    wanted: Wanted,
+    from: Position,
+) -> EventTextStream {
     let listener = hub.listen(None);
     let follower = Follower { runtime, listener, hub: hub.clone(), form, wanted, next: from, ahead: None };
     futures::stream::unfold(Some(follower), |follower| async move {
@@ -241,7 +247,13 @@ impl Follower {
 }
 
 /// What is there of a thread from a seq on, and then what comes, up to the event that ends it.
-pub(crate) fn following_thread(thread: ThreadHandle, hub: &Arc<Hub>, form: Form, wanted: Wanted, from: Seq) -> Stretch {
+pub(crate) fn following_thread(
+    thread: ThreadHandle,
+    hub: &Arc<Hub>,
+    form: Form,
+    wanted: Wanted,
+    from: Seq,
+) -> EventTextStream {
     let id = thread.id();
     let follower = ThreadFollower {
         listener: hub.listen(Some(id)),

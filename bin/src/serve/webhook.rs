@@ -33,7 +33,7 @@ const KEEP_AFTER: Duration = Duration::from_secs(1);
 
 /// What a webhook has done since the server started.
 #[derive(Debug, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct WebhookStats {
     pub(crate) delivered: AtomicU64,
     pub(crate) failed: AtomicU64,
     /// The next position that it looks at.
@@ -45,7 +45,7 @@ pub(crate) struct Deeds {
 /// A webhook at work.
 pub(crate) struct AtWork {
     pub(crate) name: String,
-    pub(crate) deeds: Arc<Deeds>,
+    pub(crate) deeds: Arc<WebhookStats>,
     task: JoinHandle<()>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn start(
         };
         // Kept at once, so that what happens before the first delivery is not passed over by a restart.
         runtime.save_cursor(&cursor, next).await?;
-        let (name, deeds) = (webhook.name.clone(), Arc::<Deeds>::default());
+        let (name, deeds) = (webhook.name.clone(), Arc::<WebhookStats>::default());
         deeds.next.store(next.0, Ordering::Relaxed);
         let sender = Sender { webhook, client, cursor, runtime: runtime.clone(), deeds: deeds.clone() };
         let stopping = stopping.clone();
@@ -88,7 +88,7 @@ struct Sender {
     /// The name under which its place is kept.
     cursor: String,
     runtime: Runtime,
-    deeds: Arc<Deeds>,
+    deeds: Arc<WebhookStats>,
 }
 
 /// Why it goes no further.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ModelChoice;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ThreadId, Time};
 use crate::json::Json;
@@ -146,7 +146,7 @@ pub struct BranchEnded {
     /// Its error, where it did not.
     pub error: Option<ExecutionError>,
     /// Variables of scope `global` that it set; they are set in this thread now.
-    pub globals: Ordered<Json>,
+    pub globals: OrderedMap<Json>,
     /// Model calls of it and of its own branches.
     pub n_llm_calls: u64,
     /// Tool calls of it and of its own branches.
@@ -220,7 +220,7 @@ pub struct SubWorkflowStarted {
     /// Its first node.
     pub entry: NodeId,
     /// Its variables, inputs included.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// How many nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
     /// The conversation that it begins with; null in events of version 1, where it goes on with that of its caller.
@@ -249,7 +249,7 @@ pub struct SubWorkflowCompleted {
     /// What the inner workflow gave.
     pub output: Option<Json>,
     /// Variables of the caller that are set.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
 }
 
 /// SUB_WORKFLOW_FAILED: the inner workflow failed; its scope is gone.
@@ -269,7 +269,7 @@ pub struct ContextProcessingRequested {
     /// The processor.
     pub processor: String,
     /// What it is told.
-    pub config: Ordered<Json>,
+    pub config: OrderedMap<Json>,
     /// When it must have answered.
     pub deadline: Time,
 }
@@ -291,7 +291,7 @@ pub struct ContextProcessed {
     /// The conversation from here on.
     pub messages: Vec<ContextItem>,
     /// Variables it set.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// What it gave as its output.
     pub output: Option<Json>,
 }

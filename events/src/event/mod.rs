@@ -19,12 +19,12 @@ pub use strategy::*;
 pub use thread::*;
 pub use tool::*;
 
-use crate::bin::{self, StoredError};
+use crate::codec::{self, StoredError};
 
 /// How an event counts when a thread is folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Weight {
+pub enum FoldRole {
     /// Part of the state.
     State,
     /// For whoever watches; a fold passes over it.
@@ -41,7 +41,7 @@ pub struct EventType {
     /// The version of its shape that this program writes.
     pub version: u16,
     /// How it counts in a fold.
-    pub weight: Weight,
+    pub weight: FoldRole,
 }
 
 /// Why a stored event cannot be read.
@@ -95,7 +95,7 @@ macro_rules! events {
 
         /// The table: code, name, version and weight of every event.
         pub const EVENT_TYPES: &[EventType] = &[
-            $(EventType { code: $code, name: $name, version: $version, weight: Weight::$weight },)*
+            $(EventType { code: $code, name: $name, version: $version, weight: FoldRole::$weight },)*
         ];
 
         impl Event {
@@ -103,7 +103,7 @@ macro_rules! events {
             pub const fn event_type(&self) -> EventType {
                 match self {
                     $(Self::$variant(_) => EventType {
-                        code: $code, name: $name, version: $version, weight: Weight::$weight,
+                        code: $code, name: $name, version: $version, weight: FoldRole::$weight,
                     },)*
                 }
             }
@@ -111,7 +111,7 @@ macro_rules! events {
             /// The stored form, without code and version, which stand beside it in the record.
             pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
                 match self {
-                    $(Self::$variant(event) => bin::encode(event),)*
+                    $(Self::$variant(event) => codec::encode(event),)*
                 }
             }
 
@@ -137,7 +137,7 @@ macro_rules! events {
                                 .ok_or(EventError::UnknownVersion { name: $name, version, newest: $version })?
                                 .map_err(|source| EventError::Malformed { name: $name, source });
                         }
-                        bin::decode(bytes)
+                        codec::decode(bytes)
                             .map(Self::$variant)
                             .map_err(|source| EventError::Malformed { name: $name, source })
                     })*

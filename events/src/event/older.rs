@@ -17,7 +17,7 @@ use super::{
     ThreadForked, ThreadPaused, ThreadResumed, ThreadStarted, ToolExecutionFailed, ToolMode, UserInteractionFailed,
     UserInteractionRequested, UserInteractionResponded, VariablesUpdated,
 };
-use crate::bin::{self, Ordered, StoredError};
+use crate::codec::{self, OrderedMap, StoredError};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -52,7 +52,7 @@ macro_rules! older {
         /// The event of an older version; `None` where this program knows no such version.
         pub(super) fn decode(code: u16, version: u16, bytes: &[u8]) -> Option<Result<Event, StoredError>> {
             match (code, version) {
-                $(($code, $version) => Some(bin::decode::<$old>(bytes).map(|old| $present::from(old).into())),)*
+                $(($code, $version) => Some(codec::decode::<$old>(bytes).map(|old| $present::from(old).into())),)*
                 _ => None,
             }
         }
@@ -60,7 +60,7 @@ macro_rules! older {
         /// The event in the shape of an older version; `None` where this program knows no such version.
         pub(super) fn encode(event: &Event, version: u16) -> Option<Result<Vec<u8>, StoredError>> {
             match (event, version) {
-                $((Event::$present(event), $version) => Some(bin::encode(&$old::from(event.clone()))),)*
+                $((Event::$present(event), $version) => Some(codec::encode(&$old::from(event.clone()))),)*
                 _ => None,
             }
         }
@@ -100,7 +100,7 @@ before! {
         child: ThreadId,
         output: Option<Json>,
         error: Option<ExecutionError>,
-        globals: Ordered<Json>,
+        globals: OrderedMap<Json>,
         n_llm_calls: u64,
         n_tool_calls: u64,
         usage: Usage,
@@ -143,7 +143,7 @@ before! {
         changes: ForkChanges,
         branch: Option<BranchOf>,
         branches: Vec<ReplacedBranch>,
-    } without { globals: Ordered::default(), by: None, }
+    } without { globals: OrderedMap::default(), by: None, }
 }
 
 before! {
@@ -153,7 +153,7 @@ before! {
         changes: ForkChanges,
         branch: Option<BranchOf>,
         branches: Vec<ReplacedBranch>,
-        globals: Ordered<Json>,
+        globals: OrderedMap<Json>,
     } without { by: None, }
 }
 
@@ -176,7 +176,7 @@ before! {
 
 before! {
     VariablesUpdatedV1 of VariablesUpdated {
-        variables: Ordered<Json>,
+        variables: OrderedMap<Json>,
     } without { by: None, }
 }
 
@@ -237,7 +237,7 @@ before! {
 struct ThreadStartedV1 {
     workflow: WorkflowRef,
     input: Json,
-    variables: Ordered<Json>,
+    variables: OrderedMap<Json>,
     entry: NodeId,
     deadline: Option<Time>,
     max_iterations: u32,
@@ -306,7 +306,7 @@ before! {
         node: NodeId,
         workflow: String,
         entry: NodeId,
-        variables: Ordered<Json>,
+        variables: OrderedMap<Json>,
         max_iterations: u32,
     } without { context: None, }
 }

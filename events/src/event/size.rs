@@ -7,7 +7,7 @@ use super::{
     AnswerType, Aside, AskedTool, Branches, CaughtError, ContextItem, Decision, Event, ForkChanges, LoopStrategy,
     ModelChoice, NodeContext, StrategyDecision,
 };
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::message::{Media, Message, Part, Reasoning, ToolCall};
@@ -65,7 +65,7 @@ fn json_within(value: &Value, levels: usize) -> usize {
     }
 }
 
-fn values(values: &Ordered<Json>) -> usize {
+fn values(values: &OrderedMap<Json>) -> usize {
     sum(values.iter().map(|(name, value)| text(name).saturating_add(json(value))))
 }
 

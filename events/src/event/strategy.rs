@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ModelChoice;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Time};
 use crate::json::Json;
@@ -95,7 +95,7 @@ pub struct CustomDecider {
     /// The name under which it was registered.
     pub name: String,
     /// What it is told.
-    pub config: Ordered<Json>,
+    pub config: OrderedMap<Json>,
     /// How long one decision may take.
     pub timeout_ms: u64,
 }

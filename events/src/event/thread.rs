@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, ProfileId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -20,7 +20,7 @@ pub struct ThreadStarted {
     /// What the caller gave; the variable `input`.
     pub input: Json,
     /// Variables that are there from the beginning, in the order of the definition.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// The first node.
     pub entry: NodeId,
     /// When the whole run must have ended.
@@ -105,7 +105,7 @@ pub struct ThreadForked {
     pub branches: Vec<ReplacedBranch>,
     /// Variables of scope `global` that are set in a branch that begins: those that branches which ended before it set.
     #[serde(default)]
-    pub globals: Ordered<Json>,
+    pub globals: OrderedMap<Json>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
     pub by: Option<Principal>,
@@ -137,7 +137,7 @@ pub struct ReplacedBranch {
 pub struct ForkChanges {
     /// Variables set anew.
     #[serde(default)]
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// Every model call from here on uses this profile.
     #[serde(default)]
     pub profile: Option<ProfileId>,
@@ -146,7 +146,7 @@ pub struct ForkChanges {
     pub relay: bool,
     /// User prompts of nodes that are entered from here on.
     #[serde(default)]
-    pub prompts: Ordered<String>,
+    pub prompts: OrderedMap<String>,
     /// The definition to go on with.
     #[serde(default)]
     pub workflow: Option<WorkflowRef>,
@@ -219,7 +219,7 @@ pub struct CheckpointCreated {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct VariablesUpdated {
     /// The new values.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
     pub by: Option<Principal>,

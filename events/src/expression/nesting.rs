@@ -19,18 +19,18 @@ pub(super) const ELIFS_MAX: usize = 200;
 /// The most lists and objects of a value that stand inside each other. What can be stored has fewer.
 pub(super) const LEVELS_MAX: usize = 200;
 
-/// What is nested too deeply in a source, if anything is.
+/// Returns whether a source multiplies anything, and what is nested too deeply in it, if anything is.
 ///
 /// # Errors
 /// A sentence for people.
-pub(super) fn check_source(source: &str, is_expression: bool, syntax: &SyntaxConfig) -> Result<(), String> {
+pub(super) fn check_source(source: &str, is_expression: bool, syntax: &SyntaxConfig) -> Result<bool, String> {
     let has_statements = !is_expression && source.contains("{%");
     if !is_expression && !has_statements && !source.contains("{{") {
-        return Ok(());
+        return Ok(false);
     }
     // No chain of so many can stand in so few characters.
     if !has_statements && source.len() <= BRACKETS_MAX {
-        return Ok(());
+        return Ok(source.contains('*'));
     }
     let mut look = Look::default();
     for token in tokenize(source, is_expression, syntax.clone()) {
@@ -40,7 +40,7 @@ pub(super) fn check_source(source: &str, is_expression: bool, syntax: &SyntaxCon
         };
         look.at(&token)?;
     }
-    Ok(())
+    Ok(look.multiplies)
 }
 
 /// How far a source was checked.
@@ -51,6 +51,7 @@ struct Look {
     /// For each open bracket: the operators before it, and those of its longest element.
     brackets: Vec<(usize, usize)>,
     n_elifs: usize,
+    multiplies: bool,
     /// Whether the next word is the name of a statement.
     begins_statement: bool,
 }
@@ -58,6 +59,7 @@ struct Look {
 impl Look {
     fn at(&mut self, token: &Token<'_>) -> Result<(), String> {
         let begins_statement = std::mem::take(&mut self.begins_statement);
+        self.multiplies |= matches!(token, Token::Mul);
         match token {
             Token::TemplateData(_) => {}
             Token::VariableStart | Token::BlockStart => {

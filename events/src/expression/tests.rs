@@ -338,8 +338,8 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
         ],
         |context, source| context.render(source).map(|text| text.len().to_string()),
         expect![[r#"
-            {{ 'x' * 1000000000 }} => error: invalid operation: repeated string is too large in `{{ 'x' * 1000000000 }}`
-            {{ 'x' * 20000000 }} => error: makes more than 16777216 bytes in `{{ 'x' * 20000000 }}`
+            {{ 'x' * 1000000000 }} => error: repeats constant texts to more than 262144 bytes in `{{ 'x' * 1000000000 }}`
+            {{ 'x' * 20000000 }} => error: repeats constant texts to more than 262144 bytes in `{{ 'x' * 20000000 }}`
             {% for i in range(100000) %}{{ i }}{% endfor %} => error: takes more than 300000 steps in `{% for i in range(100000) %}{{ i }}{% endfor %}`
             {% for i in range(99999999) %}{% endfor %} => error: invalid operation: range has too many elements in `{% for i in range(99999999) %}{% endfor %}`
             {% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in `{% for i in range(1000) %}{{ 'x' * 100000 }}{% endfor %}`
@@ -355,7 +355,7 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
         &["'x' * 20000000", "[0] * 99999999", "range(100000)|list|length", "deep", "[deep]", "{'a': [deep]}"],
         |context, source| context.evaluate(source).map(|value| format!("{} bytes", value.0.to_string().len())),
         expect![[r#"
-            'x' * 20000000 => error: makes more than 16777216 bytes in `'x' * 20000000`
+            'x' * 20000000 => error: repeats constant texts to more than 262144 bytes in `'x' * 20000000`
             [0] * 99999999 => error: invalid operation: looks at more than 10000000 elements in `[0] * 99999999`
             range(100000)|list|length => 6 bytes
             deep => 201 bytes
@@ -372,8 +372,8 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
             "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %}",
             "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %}",
             "{% set y %}{% for i in range(90000) %}{% raw %}RAW{% endraw %}{% endfor %}{% endset %}",
-            "{% set a = 'x' * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %}",
-            "{% set a = 'x' * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %}",
+            "{% set a = name * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %}",
+            "{% set a = name * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %}",
             "{% set a = range(100000)|list %}{% for i in range(20000) %}{% if i is in(a) %}{% endif %}{% endfor %}",
             "{% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %}",
             "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = f(ns.x) %}{% endfor %}",
@@ -391,8 +391,8 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
             {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %} => error: invalid operation: looks at more than 10000000 elements in ``
             {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set y %}{% for i in range(90000) %}{% raw %}RAW{% endraw %}{% endfor %}{% endset %} => error: takes more than 300000 steps in ``
-            {% set a = 'x' * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
-            {% set a = 'x' * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = name * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
+            {% set a = name * 10000000 %}{% for i in range(20000) %}{{ a|length }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set a = range(100000)|list %}{% for i in range(20000) %}{% if i is in(a) %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set a = range(100000)|list %}{% for i in range(20000) %}{{ a|max }}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% macro f(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = f(ns.x) %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
@@ -673,7 +673,7 @@ fn mutated_expressions_and_templates_have_a_value_or_an_error() {
         "{% macro f(a, b=2) %}{{ a ~ b }}{% endmacro %}{{ f(name) }}{% if no %}x{% elif yes %}y{% endif %}",
         "{%- with a = range(9) | list -%}{{ a[1:7:2] | sort | tojson }}{%- endwith -%}{# note #}{% raw %}{{{% endraw %}",
         "{{ map | dictsort }}{{ '%s' | indent(4) }}{{ [n, n] | zip(list) | list }}{{ '{\"a\":1}' | fromjson }}",
-        "{% set y %}{{ name }}{{ name }}{% endset %}{{ y * 3 }}{{ -n ** 2 // 3 % 5 }}{{ name is startingwith('A') }}",
+        "{% set y %}{{ name }}{{ name }}{% endset %}{{ y * 3 ~ 'ab' * 2 * 3 }}{{ -n ** 2 // 3 % 5 }}{{ name is startingwith('A') }}",
     ];
     let seeds: Vec<_> = seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect();
     let context = context();

@@ -5,7 +5,7 @@ use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Status, Surroundings, bounds, judging, nodes, processors, questions, sizes, summaries};
+use super::{Env, Status, bounds, judging, nodes, processors, questions, sizes, summaries};
 use crate::event::{
     CaughtError, CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted,
 };
@@ -13,12 +13,12 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time, ToolName};
 use crate::workflow::{Node, NodeKind, Workflow};
 
-pub(super) fn advance(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn advance(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let event = next(state, workflow, around)?;
     bounds::within_budget(state, sizes::storable(state, event), around.now)
 }
 
-fn next(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
+fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     state.run.as_ref()?;
     if state.is_paused() {
         return None;
@@ -91,7 +91,7 @@ fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Tim
     NodeStarted { node: id.clone(), attempt, deadline: node.timeout_ms.map(|ms| now.plus_ms(ms)) }.into()
 }
 
-fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Surroundings<'_>) -> Option<Event> {
+fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) -> Option<Event> {
     let node = state.node_of(workflow, &run.node);
     let missing = || give_up(state, None, run, no_such_node(workflow, &run.node), around.now);
     match &run.work {
@@ -193,7 +193,7 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
     }
 }
 
-fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Surroundings<'_>) -> Event {
+fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> Event {
     if let Some(open) = state.loop_frame()
         && !open.is_inside
     {

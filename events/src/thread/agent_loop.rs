@@ -30,12 +30,12 @@ pub use self::slots::Slot;
 pub(super) use self::slots::{decided_without, request_tool};
 pub(super) use self::strategy::Gate;
 use self::strategy::read_json;
-pub use self::strategy::{AnswerForm, Course, Leg, Seat, Wants};
+pub use self::strategy::{AnswerForm, CallConstraints, ModelBinding, StrategyState, Wants};
 
 use super::calls::ModelCall;
 use super::state::{Interaction, InteractionStage};
 use super::summaries::Summarizing;
-use super::{Surroundings, asks};
+use super::{Env, asks};
 use crate::event::{
     Decision, Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
     LlmExecutionRequest,
@@ -65,9 +65,9 @@ pub struct AgentLoop {
     /// What is going on.
     pub stage: Stage,
     /// How far the strategy is.
-    pub course: Course,
+    pub course: StrategyState,
     /// How the next model calls are made.
-    pub leg: Leg,
+    pub leg: CallConstraints,
 }
 
 /// What is going on in a loop.
@@ -118,7 +118,7 @@ impl AgentLoop {
             usage: Usage::default(),
             stage,
             course,
-            leg: Leg::default(),
+            leg: CallConstraints::default(),
         }
     }
 
@@ -138,21 +138,21 @@ impl AgentLoop {
     }
 
     /// The event the loop owes to itself. `has_unread`: whether the user said something that the model has not read.
-    pub(super) fn advance(&self, has_unread: bool, around: &Surroundings<'_>) -> Option<Event> {
+    pub(super) fn advance(&self, has_unread: bool, around: &Env<'_>) -> Option<Event> {
         match &self.stage {
             Stage::ToAsk if self.is_at_limit() => {
                 let n = self.request.max_iterations;
                 let message = match self.course {
-                    Course::React | Course::Several => {
+                    StrategyState::React | StrategyState::Several => {
                         format!("the model asked for tools in each of {n} calls and gave no answer (max_iterations)")
                     }
-                    Course::Plan(_) | Course::Custom(_) => {
+                    StrategyState::Plan(_) | StrategyState::Custom(_) => {
                         format!("the model was called {n} times and the node has no answer (max_iterations)")
                     }
                 };
                 Some(self.failed(ExecutionError::new(ErrorKind::Limit, message)))
             }
-            Stage::ToAsk if self.course == Course::Several => panel::first(self, around),
+            Stage::ToAsk if self.course == StrategyState::Several => panel::first(self, around),
             _ if self.is_to_ask(has_unread) => {
                 let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
                 Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
@@ -184,16 +184,21 @@ impl AgentLoop {
     }
 
     /// The model is being called.
-    pub(super) fn call_requested(&mut self, seq: Seq, at: Time, event: &LlmCallRequested) -> Result<(), Unfit> {
+    pub(super) fn call_requested(
+        &mut self,
+        seq: Seq,
+        at: Time,
+        event: &LlmCallRequested,
+    ) -> Result<(), TransitionError> {
         if let Some(aside) = &event.aside {
             return self.aside_requested(seq, at, aside);
         }
-        let is_held = !matches!(self.gate(at), Gate::Open) || self.course == Course::Several;
+        let is_held = !matches!(self.gate(at), Gate::Open) || self.course == StrategyState::Several;
         if !matches!(self.stage, Stage::ToAsk | Stage::Answered { .. })
             || is_held
             || event.iteration != self.iteration + 1
         {
-            return Err(Unfit("no model call is due"));
+            return Err(TransitionError("no model call is due"));
         }
         self.iteration = event.iteration;
         let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
@@ -202,7 +207,12 @@ impl AgentLoop {
     }
 
     /// The model is called again. `clock` is what the clocks of calls show.
-    pub(super) fn call_retried(&mut self, at: Time, clock: Time, event: &LlmCallRetried) -> Result<(), Unfit> {
+    pub(super) fn call_retried(
+        &mut self,
+        at: Time,
+        clock: Time,
+        event: &LlmCallRetried,
+    ) -> Result<(), TransitionError> {
         let open = match &mut self.stage {
             Stage::Asking(open) => Some(open).filter(|open| open.call == event.call),
             Stage::Panel(panel) => panel.open_calls_mut().find(|open| open.call == event.call),
@@ -215,13 +225,13 @@ impl AgentLoop {
                 open.deadline = self.request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
                 Ok(())
             }
-            _ => Err(Unfit("no such model call is open")),
+            _ => Err(TransitionError("no such model call is open")),
         }
     }
 
     /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
     /// tools, a result for each of them, so that none is left without one.
-    pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, Unfit> {
+    pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, TransitionError> {
         if matches!(self.stage, Stage::Panel(_)) {
             self.aside_completed(event)?;
             return Ok(Vec::new());
@@ -242,7 +252,7 @@ impl AgentLoop {
         let mut messages = vec![message.clone()];
         // A step of a plan that the model refuses fails, and the plan is made anew.
         let is_of_step =
-            |error: &&ExecutionError| error.kind == ErrorKind::Denied && matches!(self.course, Course::Plan(_));
+            |error: &&ExecutionError| error.kind == ErrorKind::Denied && matches!(self.course, StrategyState::Plan(_));
         let unusable = unusable.filter(|error| !is_of_step(error)).cloned();
         if let Some(error) = not_usable(finish_reason).or(unusable) {
             self.stage = Stage::Tools(calls);
@@ -261,7 +271,7 @@ impl AgentLoop {
     }
 
     /// There will be no answer.
-    pub(super) fn call_failed(&mut self, call: CallId, error: &ExecutionError) -> Result<(), Unfit> {
+    pub(super) fn call_failed(&mut self, call: CallId, error: &ExecutionError) -> Result<(), TransitionError> {
         if matches!(self.stage, Stage::Panel(_)) {
             return self.end_aside(call, Err(error.clone()));
         }
@@ -271,14 +281,16 @@ impl AgentLoop {
     }
 
     /// A call whose question has no terminal event yet cannot end.
-    fn may_end(&self, call: CallId) -> Result<(), Unfit> {
+    fn may_end(&self, call: CallId) -> Result<(), TransitionError> {
         match &self.stage {
             Stage::Asking(open) if open.call == call => Ok(()),
             Stage::Relayed(relayed) if relayed.call.call == call => match relayed.ask.stage {
                 InteractionStage::Processed { .. } => Ok(()),
-                InteractionStage::Asked | InteractionStage::Responded { .. } => Err(Unfit("a question is open still")),
+                InteractionStage::Asked | InteractionStage::Responded { .. } => {
+                    Err(TransitionError("a question is open still"))
+                }
             },
-            _ => Err(Unfit("no such model call is open")),
+            _ => Err(TransitionError("no such model call is open")),
         }
     }
 
@@ -370,7 +382,7 @@ impl AgentLoop {
     }
 
     /// A person is asked about the model call or about a tool call.
-    pub(super) fn asked(&mut self, ask: Interaction) -> Result<(), Unfit> {
+    pub(super) fn asked(&mut self, ask: Interaction) -> Result<(), TransitionError> {
         match (&mut self.stage, &ask.tool_call, ask.llm_call) {
             (Stage::Asking(open), None, Some(call)) if open.call == call && self.request.relay => {
                 self.stage = Stage::Relayed(Box::new(Relayed { call: *open, ask }));
@@ -378,10 +390,10 @@ impl AgentLoop {
             }
             (Stage::Tools(slots), Some(tool), None) => {
                 let due = slots.iter_mut().find(|slot| slot.is_queued(tool.tool_call_id.as_ref()));
-                *due.ok_or(Unfit("the model made no such tool call"))? = Slot::Asking(Box::new(ask));
+                *due.ok_or(TransitionError("the model made no such tool call"))? = Slot::Asking(Box::new(ask));
                 Ok(())
             }
-            _ => Err(Unfit("no question is due")),
+            _ => Err(TransitionError("no question is due")),
         }
     }
 
@@ -390,19 +402,23 @@ impl AgentLoop {
         &mut self,
         id: CallId,
         decision: Option<&Decision>,
-    ) -> Result<Vec<Arc<Message>>, Unfit> {
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         if let Stage::Relayed(relayed) = &mut self.stage
             && let InteractionStage::Responded { input } = &mut relayed.ask.stage
         {
             relayed.ask.stage = InteractionStage::Processed { input: std::mem::take(input) };
             return Ok(Vec::new());
         }
-        let decision = decision.ok_or(Unfit("nothing was decided about the tool call"))?;
+        let decision = decision.ok_or(TransitionError("nothing was decided about the tool call"))?;
         self.decided(id, decision)
     }
 
     /// A question will not be answered. A model call is asked for again, unless its own end follows.
-    pub(super) fn question_failed(&mut self, id: CallId, error: &ExecutionError) -> Result<Vec<Arc<Message>>, Unfit> {
+    pub(super) fn question_failed(
+        &mut self,
+        id: CallId,
+        error: &ExecutionError,
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         if let Stage::Relayed(relayed) = &self.stage {
             self.stage = Stage::Asking(relayed.call);
             return Ok(Vec::new());
@@ -436,7 +452,7 @@ impl AgentLoop {
 
 /// An event that does not fit the state it is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unfit(pub(super) &'static str);
+pub(super) struct TransitionError(pub(super) &'static str);
 
 /// Why an answer cannot be used, where the provider says so.
 fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {

@@ -10,7 +10,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, Unfit, error_text};
+use super::agent_loop::{AgentLoop, TransitionError, error_text};
 use super::calls::ToolRun;
 use super::conversation::Conversation;
 use super::state::{Ending, Interaction, InteractionStage, Phase, State, Work};
@@ -40,18 +40,18 @@ impl FoldError {
     }
 }
 
-const NO_NODE: Unfit = Unfit("the thread is not in that node");
-const NOT_BEGUN: Unfit = Unfit("the thread has not begun");
-const ENDED: Unfit = Unfit("the thread has ended");
-const OPEN_CALL: Unfit = Unfit("a call is open still");
-const NO_CALL: Unfit = Unfit("no such call is open");
-const NO_QUESTION: Unfit = Unfit("no such question is open");
+const NO_NODE: TransitionError = TransitionError("the thread is not in that node");
+const NOT_BEGUN: TransitionError = TransitionError("the thread has not begun");
+const ENDED: TransitionError = TransitionError("the thread has ended");
+const OPEN_CALL: TransitionError = TransitionError("a call is open still");
+const NO_CALL: TransitionError = TransitionError("no such call is open");
+const NO_QUESTION: TransitionError = TransitionError("no such question is open");
 
 impl State {
     /// Folds the next event, which happened at that time.
     pub fn apply(&mut self, at: Time, event: &Event) -> Result<(), FoldError> {
         let seq = self.next;
-        self.fold(seq, at, event).map_err(|Unfit(reason)| FoldError {
+        self.fold(seq, at, event).map_err(|TransitionError(reason)| FoldError {
             thread: self.thread,
             seq,
             event: event.event_type().name,
@@ -62,7 +62,7 @@ impl State {
         Ok(())
     }
 
-    fn fold(&mut self, seq: Seq, at: Time, event: &Event) -> Result<(), Unfit> {
+    fn fold(&mut self, seq: Seq, at: Time, event: &Event) -> Result<(), TransitionError> {
         match event {
             Event::ThreadStarted(e) => self.start(at, e),
             Event::ThreadForked(e) => self.fork(seq, at, e),
@@ -83,7 +83,7 @@ impl State {
                 Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node) => {
                     self.end(Ending::Completed)
                 }
-                _ => Err(Unfit("the thread does not leave that node")),
+                _ => Err(TransitionError("the thread does not leave that node")),
             },
             Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node.clone(), error: e.error.clone() }),
             Event::CheckpointCreated(e) => self.checkpoint(seq, e),
@@ -115,7 +115,7 @@ impl State {
                     self.phase = entering(&e.to, at);
                     Ok(())
                 }
-                _ => Err(Unfit("the thread does not leave that node")),
+                _ => Err(TransitionError("the thread does not leave that node")),
             },
 
             Event::LlmExecutionRequest(e) => {
@@ -161,7 +161,7 @@ impl State {
             Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
             Event::LlmExecutionCompleted(e) => {
                 if !self.agent_loop()?.is_over(at) {
-                    return Err(Unfit("the model has not said its last word"));
+                    return Err(TransitionError("the model has not said its last word"));
                 }
                 *self.work_of(&e.node)? = Work::Done { output: Json::from(e.content.as_str()) };
                 self.bring_back();
@@ -199,7 +199,7 @@ impl State {
                     Ok(())
                 }
                 Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e),
-                _ => Err(Unfit("no tool call is due")),
+                _ => Err(TransitionError("no tool call is due")),
             },
             Event::ToolCallRetried(e) => self.tool_run(e.call)?.retry(e),
             Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call, e.content.clone(), Ok(e.value.as_ref())),
@@ -223,7 +223,7 @@ impl State {
                     (_, Some(call)) => self.tool_run(call)?.asks.push(ask),
                     (work @ Work::Ready, None) => *work = Work::Asking(ask),
                     (Work::Llm(agent_loop), None) => agent_loop.asked(ask)?,
-                    _ => return Err(Unfit("no question is due")),
+                    _ => return Err(TransitionError("no question is due")),
                 }
                 self.questions.insert(CallId(seq), None);
                 Ok(())
@@ -231,7 +231,7 @@ impl State {
             Event::UserInteractionResponded(e) => {
                 let ask = self.question(e.interaction)?;
                 if !ask.is_open() {
-                    return Err(Unfit("the question is answered already"));
+                    return Err(TransitionError("the question is answered already"));
                 }
                 ask.stage = InteractionStage::Responded { input: e.input_data.clone() };
                 self.questions.insert(e.interaction, Some(answer_hash(&e.input_data)));
@@ -309,7 +309,7 @@ impl State {
         }
     }
 
-    fn lives(&self) -> Result<(), Unfit> {
+    fn lives(&self) -> Result<(), TransitionError> {
         match (&self.run, &self.phase) {
             (None, _) => Err(NOT_BEGUN),
             (Some(_), Phase::Ended(_)) => Err(ENDED),
@@ -317,35 +317,35 @@ impl State {
         }
     }
 
-    fn work(&mut self) -> Result<&mut Work, Unfit> {
+    fn work(&mut self) -> Result<&mut Work, TransitionError> {
         match &mut self.phase {
             Phase::InNode(run) => Ok(&mut run.work),
             _ => Err(NO_NODE),
         }
     }
 
-    pub(super) fn work_of(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
+    pub(super) fn work_of(&mut self, node: &NodeId) -> Result<&mut Work, TransitionError> {
         match &mut self.phase {
             Phase::InNode(run) if run.node == *node => Ok(&mut run.work),
             _ => Err(NO_NODE),
         }
     }
 
-    pub(super) fn ready(&mut self, node: &NodeId) -> Result<&mut Work, Unfit> {
+    pub(super) fn ready(&mut self, node: &NodeId) -> Result<&mut Work, TransitionError> {
         match self.work_of(node)? {
             work @ Work::Ready => Ok(work),
-            _ => Err(Unfit("the node has begun already")),
+            _ => Err(TransitionError("the node has begun already")),
         }
     }
 
-    fn agent_loop(&mut self) -> Result<&mut AgentLoop, Unfit> {
+    fn agent_loop(&mut self) -> Result<&mut AgentLoop, TransitionError> {
         match self.work()? {
             Work::Llm(agent_loop) => Ok(agent_loop),
-            _ => Err(Unfit("no agent loop is running")),
+            _ => Err(TransitionError("no agent loop is running")),
         }
     }
 
-    fn tool_run(&mut self, call: CallId) -> Result<&mut ToolRun, Unfit> {
+    fn tool_run(&mut self, call: CallId) -> Result<&mut ToolRun, TransitionError> {
         match self.work()? {
             Work::Tool(run) if run.call == call => Ok(run),
             Work::Llm(agent_loop) => agent_loop.open_tools_mut().find(|run| run.call == call).ok_or(NO_CALL),
@@ -353,7 +353,7 @@ impl State {
         }
     }
 
-    fn question(&mut self, id: CallId) -> Result<&mut Interaction, Unfit> {
+    fn question(&mut self, id: CallId) -> Result<&mut Interaction, TransitionError> {
         self.work()?.question_mut(id).ok_or(NO_QUESTION)
     }
 }

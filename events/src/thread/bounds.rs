@@ -1,7 +1,7 @@
 //! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
 //! is to pause there says how it goes on; raised limits are an event.
 
-use super::agent_loop::{AgentLoop, Gate, Stage, Unfit};
+use super::agent_loop::{AgentLoop, Gate, Stage, TransitionError};
 use super::frames::{Frame, fail_outwards};
 use super::input::Rejected;
 use super::state::{Phase, State, Totals, Unpriced, Work};
@@ -198,8 +198,8 @@ impl State {
         self.run.as_ref()?.budget.as_ref()
     }
 
-    pub(super) fn raised(&mut self, e: &LimitRaised) -> Result<(), Unfit> {
-        let run = self.run.as_mut().ok_or(Unfit("the thread has not begun"))?;
+    pub(super) fn raised(&mut self, e: &LimitRaised) -> Result<(), TransitionError> {
+        let run = self.run.as_mut().ok_or(TransitionError("the thread has not begun"))?;
         if e.tokens.is_some() || e.cost_nanousd.is_some() {
             let pause = || BudgetLimits { on_exceeded: OnLimit::Pause, ..BudgetLimits::default() };
             let budget = run.budget.get_or_insert_with(pause);

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::agent_loop::Unfit;
+use super::agent_loop::TransitionError;
 use super::state::{State, Totals};
-use super::{Surroundings, sizes};
-use crate::bin::Ordered;
+use super::{Env, sizes};
+use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
@@ -26,7 +26,7 @@ const NAMES_SHOWN_MAX: usize = 20;
 
 /// The branches of the fork that a thread is in.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Fan {
+pub struct ForkState {
     /// What was planned.
     pub plan: Arc<ForkStarted>,
     /// The event that planned it: branches fork off behind it.
@@ -39,7 +39,7 @@ pub struct Fan {
     /// The first failure, by the time it happened.
     first_failed: Option<(u32, ExecutionError)>,
     /// Variables of scope `global` that the branches set which have ended.
-    globals: Arc<Ordered<Json>>,
+    globals: Arc<OrderedMap<Json>>,
 }
 
 /// How far a branch is.
@@ -67,7 +67,7 @@ pub struct BranchRun {
     /// The threads that take the places of the branches that were running in the one whose place it takes.
     pub inherits: Vec<ReplacedBranch>,
     /// Variables of scope `global` that branches set which had ended when it began.
-    pub globals: Arc<Ordered<Json>>,
+    pub globals: Arc<OrderedMap<Json>>,
 }
 
 /// How a branch ended.
@@ -76,7 +76,7 @@ pub struct BranchOutcome {
     /// Its output, or its error.
     pub output: Result<Json, ExecutionError>,
     /// Variables of scope `global` that it set.
-    pub globals: Ordered<Json>,
+    pub globals: OrderedMap<Json>,
     /// Its sums.
     pub totals: Totals,
 }
@@ -92,7 +92,7 @@ pub(super) enum Verdict {
     Failed(ExecutionError),
 }
 
-impl Fan {
+impl ForkState {
     pub(super) fn new(plan: &ForkStarted, planned_at: Seq) -> Self {
         Self {
             plan: Arc::new(plan.clone()),
@@ -235,9 +235,9 @@ impl Fan {
         }
     }
 
-    pub(super) fn start(&mut self, seq: Seq, owner: ThreadId, event: &BranchStarted) -> Result<(), Unfit> {
+    pub(super) fn start(&mut self, seq: Seq, owner: ThreadId, event: &BranchStarted) -> Result<(), TransitionError> {
         if event.index != self.n_started() || event.index >= self.n() {
-            return Err(Unfit("it is not the next branch"));
+            return Err(TransitionError("it is not the next branch"));
         }
         let from = (owner, self.planned_at);
         let (index, child) = (event.index, event.child);
@@ -247,7 +247,7 @@ impl Fan {
         Ok(())
     }
 
-    pub(super) fn end(&mut self, event: &BranchEnded) -> Result<(), Unfit> {
+    pub(super) fn end(&mut self, event: &BranchEnded) -> Result<(), TransitionError> {
         match self.slots.get_mut(event.index as usize) {
             Some(slot @ Slot::Open(_)) => {
                 *slot = match (&event.error, &event.output) {
@@ -267,18 +267,18 @@ impl Fan {
                 }
                 Ok(())
             }
-            _ => Err(Unfit("no such branch is running")),
+            _ => Err(TransitionError("no such branch is running")),
         }
     }
 
     /// Other threads take the places of the branches that run.
-    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[ReplacedBranch]) -> Result<(), Unfit> {
+    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[ReplacedBranch]) -> Result<(), TransitionError> {
         for replaced in replaced {
             let (Some((index, rest)), planned_at) = (replaced.path.split_first(), self.planned_at) else {
-                return Err(Unfit("a branch without a number"));
+                return Err(TransitionError("a branch without a number"));
             };
             let Some(Slot::Open(run)) = self.slots.get_mut(*index as usize) else {
-                return Err(Unfit("no such branch is running"));
+                return Err(TransitionError("no such branch is running"));
             };
             if rest.is_empty() {
                 // One that had not begun forks off where it would have.
@@ -335,7 +335,7 @@ impl BranchRun {
             child: self.child,
             output: None,
             error: Some(error),
-            globals: Ordered::default(),
+            globals: OrderedMap::default(),
             n_llm_calls: nothing.n_llm_calls,
             n_tool_calls: nothing.n_tool_calls,
             usage: nothing.usage,
@@ -405,14 +405,14 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
     };
     let error = sizes::fault_of(&ended.clone().into());
     vec![match error {
-        Some(error) => BranchEnded { output: None, error: Some(error), globals: Ordered::default(), ..ended }.into(),
+        Some(error) => BranchEnded { output: None, error: Some(error), globals: OrderedMap::default(), ..ended }.into(),
         None => ended.into(),
     }]
 }
 
 /// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed
 /// branches did not matter, went on with what there was.
-pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Result<Vec<Event>, ExecutionError> {
+pub(super) fn out_of_time(fan: &ForkState, error: &ExecutionError) -> Result<Vec<Event>, ExecutionError> {
     if fan.plan.quorum.is_some() || fan.plan.on_failed == OnFailed::Fail {
         return Err(fan.late(error));
     }
@@ -422,6 +422,6 @@ pub(super) fn out_of_time(fan: &Fan, error: &ExecutionError) -> Result<Vec<Event
 }
 
 /// The event that a fork owes to itself.
-pub(super) fn advance(state: &State, fan: &Fan, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn advance(state: &State, fan: &ForkState, around: &Env<'_>) -> Option<Event> {
     fan.advance(state.thread(), state.next_seq(), around.now)
 }

@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::agent_loop::Unfit;
+use super::agent_loop::TransitionError;
 use super::state::Interaction;
 use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionFailed, ToolExecutionRequest};
 use crate::ids::{CallId, ThreadId, Time, ToolName};
@@ -117,9 +117,9 @@ impl ToolRun {
         }
     }
 
-    pub(super) fn retry(&mut self, retried: &ToolCallRetried) -> Result<(), Unfit> {
+    pub(super) fn retry(&mut self, retried: &ToolCallRetried) -> Result<(), TransitionError> {
         if retried.attempt != self.attempt + 1 {
-            return Err(Unfit("it is not the next attempt of the call"));
+            return Err(TransitionError("it is not the next attempt of the call"));
         }
         self.asks_nothing()?;
         self.in_doubt |= retried.error.as_ref().is_none_or(|error| error.kind.leaves_doubt());
@@ -131,8 +131,8 @@ impl ToolRun {
     }
 
     /// A call cannot end, nor be made again, while a question of it has no terminal event.
-    pub(super) fn asks_nothing(&self) -> Result<(), Unfit> {
-        if self.asks.is_empty() { Ok(()) } else { Err(Unfit("a question of the tool is open still")) }
+    pub(super) fn asks_nothing(&self) -> Result<(), TransitionError> {
+        if self.asks.is_empty() { Ok(()) } else { Err(TransitionError("a question of the tool is open still")) }
     }
 
     pub(super) fn shift(&mut self, ms: u64) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::agent_loop::TOOL_CALLS_MAX;
 use super::input::Rejected;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, Role};
@@ -24,7 +24,7 @@ pub(super) fn value(value: &Json) -> Result<(), Rejected> {
 }
 
 /// Variables from outside.
-pub(super) fn variables(variables: &Ordered<Json>) -> Result<(), Rejected> {
+pub(super) fn variables(variables: &OrderedMap<Json>) -> Result<(), Rejected> {
     for (name, given) in variables.iter() {
         if !is_variable_name(name) {
             return Err(Rejected::Invalid(format!(

@@ -6,7 +6,7 @@ use super::frames::close_frames;
 use super::processors::is_built_in;
 use super::questions::{closed, informing};
 use super::state::{Interaction, NodeRun, Phase, State, Work};
-use super::{Effect, FoldError, Permits, RECOVERIES_MAX, Surroundings, Thread, judging, summaries};
+use super::{Effect, Env, FoldError, Permits, RECOVERIES_MAX, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
@@ -18,7 +18,7 @@ use crate::tool::Recovery;
 
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
-pub(super) fn recover(state: &State, around: &Surroundings<'_>) -> Vec<Event> {
+pub(super) fn recover(state: &State, around: &Env<'_>) -> Vec<Event> {
     recover_but(state, |_| false, around, false)
 }
 
@@ -29,7 +29,7 @@ impl Thread {
     pub fn recover_but(
         &mut self,
         is_known: impl Fn((CallId, u32)) -> bool,
-        around: &Surroundings<'_>,
+        around: &Env<'_>,
     ) -> Result<Vec<Event>, FoldError> {
         let was_set_back = around.now < self.state.last_at();
         let around = &self.state.around_at(around);
@@ -42,7 +42,7 @@ impl Thread {
 fn recover_but(
     state: &State,
     is_known: impl Fn((CallId, u32)) -> bool,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
     was_set_back: bool,
 ) -> Vec<Event> {
     let clock = state.clock(around.now);
@@ -79,7 +79,7 @@ fn was_running(effect: &Effect, clock: Time, was_set_back: bool) -> bool {
     }
 }
 
-fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Surroundings<'_>) -> Vec<Event> {
+fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Env<'_>) -> Vec<Event> {
     let now = around.now;
     let (call, attempt) = effect.key();
     let repeated = match effect {

@@ -7,7 +7,7 @@ use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, ModelAnswer, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::state::{State, Work};
-use super::{Effect, Surroundings, bounds, judging, processors, sizes, summaries};
+use super::{Effect, Env, bounds, judging, processors, sizes, summaries};
 use crate::event::{
     CheckpointCreated, ContextProcessingFailed, Event, InteractionFailure, LlmCallCompleted, LlmCallFailed,
     LlmExecutionProgress, LlmTryFailed, MessageAdded, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
@@ -30,7 +30,7 @@ pub(super) fn decide(
     state: &State,
     workflow: &Workflow,
     input: Input,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Vec<Event>, Rejected> {
     match input {
         Input::ModelAnswered { call, attempt, answer } => Ok(match judging::of_attempt(state, call, attempt) {
@@ -271,7 +271,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     sizes::or_else(completed.into(), |error| LlmCallFailed { call, error }.into())
 }
 
-fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Surroundings<'_>) -> Event {
+fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Env<'_>) -> Event {
     let agent_loop = state.node_run().and_then(|run| match &run.work {
         Work::Llm(agent_loop) => Some(agent_loop),
         _ => None,

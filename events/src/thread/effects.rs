@@ -10,7 +10,7 @@ use super::permits::{NoWaits, Permits};
 use super::processors::{ProcessorRun, is_built_in};
 use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::summaries::Summarizing;
-use super::{Surroundings, Thread, advance};
+use super::{Env, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::{CallId, Time};
 use crate::message::{Message, Role, ToolChoice};
@@ -273,12 +273,13 @@ impl State {
 }
 
 impl Thread {
-    /// What the thread waits for. A thread that has not ended always waits for something.
-    pub fn waits_for(&self, around: &Surroundings<'_>) -> Wait {
+    /// What the thread waits for. A thread that has not ended always waits for something. What the last step left to the
+    /// machine is known from it; what time alone brings is the moment in the answer.
+    pub fn waits_for(&self, around: &Env<'_>) -> Wait {
         let around = &self.state.around_at(around);
         if self.state.is_ended() {
             Wait::Nothing
-        } else if self.advance(around).is_some() {
+        } else if self.owes_itself.unwrap_or_else(|| self.advance(around).is_some()) {
             Wait::Itself
         } else if advance::waits_for_somebody(&self.state) {
             Wait::Somebody { until: self.state.next_deadline_with(around.permits) }

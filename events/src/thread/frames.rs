@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 
 use super::conversation::Conversation;
 use super::state::{NodeRun, State};
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{Event, LoopEnded, NodeFailed, Scope, SubWorkflowFailed, ThreadFailed};
 use crate::fault::ExecutionError;
 use crate::ids::NodeId;
@@ -51,7 +51,7 @@ pub struct LoopFrame {
     /// The bytes of the results as JSON.
     pub n_result_bytes: u64,
     /// The variables of this iteration.
-    pub variables: Arc<Ordered<Json>>,
+    pub variables: Arc<OrderedMap<Json>>,
 }
 
 /// A sub-workflow that runs.
@@ -68,7 +68,7 @@ pub struct SubFrame {
     /// The conversation of its caller, where it has one of its own.
     pub aside: Option<Arc<Conversation>>,
     /// Its variables.
-    pub variables: Arc<Ordered<Json>>,
+    pub variables: Arc<OrderedMap<Json>>,
 }
 
 impl Frame {
@@ -81,7 +81,7 @@ impl Frame {
     }
 
     /// The variables of its scope.
-    pub fn variables(&self) -> &Arc<Ordered<Json>> {
+    pub fn variables(&self) -> &Arc<OrderedMap<Json>> {
         match self {
             Self::Loop(open) => &open.variables,
             Self::Sub(open) => &open.variables,
@@ -92,7 +92,7 @@ impl Frame {
 /// Variables of scope `global`: one set for a whole family of threads.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(super) struct Globals {
-    pub(super) values: Arc<Ordered<Json>>,
+    pub(super) values: Arc<OrderedMap<Json>>,
     /// The names that this thread set since it began, or since it was forked off as a branch.
     pub(super) written: std::collections::BTreeSet<String>,
 }
@@ -163,7 +163,7 @@ impl State {
 
     /// The scopes that can be seen from here, innermost first: the loops up to the sub-workflow they run in, that
     /// sub-workflow, the thread, the family.
-    pub(super) fn scopes(&self) -> Vec<Arc<Ordered<Json>>> {
+    pub(super) fn scopes(&self) -> Vec<Arc<OrderedMap<Json>>> {
         let mut scopes = Vec::with_capacity(3);
         for frame in self.frames.iter().rev() {
             scopes.push(frame.variables().clone());
@@ -177,12 +177,12 @@ impl State {
     }
 
     /// The variables of scope `global` as this thread knows them.
-    pub fn globals(&self) -> &Ordered<Json> {
+    pub fn globals(&self) -> &OrderedMap<Json> {
         &self.globals.values
     }
 
     /// What this thread set of scope `global` since it began, or since it was forked off as a branch.
-    pub fn globals_written(&self) -> Ordered<Json> {
+    pub fn globals_written(&self) -> OrderedMap<Json> {
         let written = self.globals.values.iter().filter(|(name, _)| self.globals.written.contains(*name));
         written.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
@@ -194,7 +194,7 @@ impl State {
     }
 
     /// Variables of scope `global` as others have set them.
-    pub(super) fn learn_globals(&mut self, globals: &Ordered<Json>) {
+    pub(super) fn learn_globals(&mut self, globals: &OrderedMap<Json>) {
         for (name, value) in globals.iter() {
             Arc::make_mut(&mut self.globals.values).insert(name.clone(), value.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ThreadId};
@@ -195,7 +195,7 @@ pub enum Input {
     /// Put a message into the conversation; the next model call sees it.
     AddMessage(Message),
     /// Set variables.
-    SetVariables(Ordered<Json>),
+    SetVariables(OrderedMap<Json>),
     /// A person answered a question.
     Respond {
         /// The question.

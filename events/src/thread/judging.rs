@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::Surroundings;
+use super::Env;
 use super::calls::ModelCall;
 use super::check;
 use super::effects::ModelRequest;
@@ -102,7 +102,7 @@ pub(super) fn request(
     from: &NodeId,
     (edge, condition): (u32, &str),
     attempt: u32,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let Some(judge) = &workflow.spec().judge else {
         let message = format!("no model is there to judge the condition `{condition}`");
@@ -134,7 +134,7 @@ pub(super) fn request(
 }
 
 /// The way on after a judgement.
-enum Way {
+enum EdgeOutcome {
     /// The condition holds.
     Taken,
     /// It is to be asked about once more.
@@ -145,15 +145,15 @@ enum Way {
 
 /// What a judgement says about an edge of the node; `None` when the edge has another condition by now, or the model is
 /// being asked still.
-fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<Way> {
+fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutcome> {
     if rendered(&state.context(), edge)?.ok()? != judging.condition {
         return None;
     }
     match judging.stage {
         JudgingStage::Asking(_) => None,
-        JudgingStage::Judged(true) => Some(Way::Taken),
-        JudgingStage::Doubtful { ask_again: true } => Some(Way::AskAgain),
-        JudgingStage::Judged(false) | JudgingStage::Doubtful { ask_again: false } => Some(Way::NotTaken),
+        JudgingStage::Judged(true) => Some(EdgeOutcome::Taken),
+        JudgingStage::Doubtful { ask_again: true } => Some(EdgeOutcome::AskAgain),
+        JudgingStage::Judged(false) | JudgingStage::Doubtful { ask_again: false } => Some(EdgeOutcome::NotTaken),
     }
 }
 
@@ -264,7 +264,7 @@ pub(super) fn try_edges(
     workflow: &Workflow,
     from: &NodeId,
     first: usize,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let graph = state.graph(workflow).ok_or_else(|| {
         let message = format!("workflow `{}` ({}) has no such graph", workflow.name(), workflow.hash());
@@ -301,7 +301,7 @@ pub(super) fn advance(
     state: &State,
     workflow: &Workflow,
     judging: &Judging,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Option<Result<Event, ExecutionError>> {
     if judging.open_call().is_some() {
         return None;
@@ -310,9 +310,9 @@ pub(super) fn advance(
     let edge = state.graph(workflow).and_then(|graph| graph.edges_from(&judging.node).nth(index));
     let asked = (judging.edge, judging.condition.as_str());
     Some(match edge.and_then(|edge| way(state, judging, edge).map(|way| (edge, way))) {
-        Some((edge, Way::Taken)) => Ok(taken(edge)),
-        Some((_, Way::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1, around),
-        Some((_, Way::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1, around),
+        Some((edge, EdgeOutcome::Taken)) => Ok(taken(edge)),
+        Some((_, EdgeOutcome::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1, around),
+        Some((_, EdgeOutcome::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1, around),
         // The definition is another one by now: all of its edges are tried.
         None => try_edges(state, workflow, &judging.node, 0, around),
     })

@@ -43,7 +43,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{
     BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
 };
@@ -56,7 +56,7 @@ use crate::workflow::{Budget, Workflow};
 
 pub use agent_loop::{AnswerForm, PlanRun, StrategyRun, Turn};
 pub use apply::FoldError;
-pub use branches::{Branch, BranchOutcome, BranchRun, Fan};
+pub use branches::{Branch, BranchOutcome, BranchRun, ForkState};
 pub use calls::{KeyOf, ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
@@ -191,14 +191,14 @@ impl Models for NoPeople {
 
 impl State {
     /// The same surroundings, at a time that is not before the last event.
-    fn around_at<'a>(&self, around: &Surroundings<'a>) -> Surroundings<'a> {
-        Surroundings { now: self.time_at(around.now), ..*around }
+    fn around_at<'a>(&self, around: &Env<'a>) -> Env<'a> {
+        Env { now: self.time_at(around.now), ..*around }
     }
 }
 
 /// What is passed to every decision.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct Env<'a> {
     /// The time.
     pub now: Time,
     /// The tools there are.
@@ -219,7 +219,7 @@ pub struct Fork {
     /// The threads that take the places of the parent's branches that run.
     pub branches: Vec<ReplacedBranch>,
     /// Variables of scope `global` that a branch begins with, besides those that it inherits.
-    pub globals: Ordered<Json>,
+    pub globals: OrderedMap<Json>,
     /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
     pub paused: Option<String>,
     /// The error that it ends in before anything of it begins, where the process ended several times as it began.
@@ -233,6 +233,8 @@ pub struct Fork {
 pub struct Thread {
     state: State,
     workflow: Arc<Workflow>,
+    /// Whether the machine owes an event to itself, after the last step; `None` where that step did not find out.
+    owes_itself: Option<bool>,
 }
 
 impl Thread {
@@ -257,9 +259,9 @@ impl Thread {
         id: ThreadId,
         workflow: Arc<Workflow>,
         started: ThreadStarted,
-        around: &Surroundings<'_>,
+        around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
-        let mut thread = Self { state: State::new(id), workflow };
+        let mut thread = Self::resume(State::new(id), workflow);
         let events = thread.follow(vec![started.into()], around)?;
         Ok((thread, events))
     }
@@ -270,9 +272,9 @@ impl Thread {
         workflow: Arc<Workflow>,
         started: ThreadStarted,
         error: ExecutionError,
-        around: &Surroundings<'_>,
+        around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
-        let mut thread = Self { state: State::new(id), workflow };
+        let mut thread = Self::resume(State::new(id), workflow);
         let mut events = thread.follow_only(vec![started.into()], around)?;
         let closed = closing::close_thread(&thread.state, error, around.now);
         events.extend(thread.follow_only(closed, around)?);
@@ -281,7 +283,7 @@ impl Thread {
 
     /// The machine behind a state that was folded before, on the definition that the state names.
     pub fn resume(state: State, workflow: Arc<Workflow>) -> Self {
-        Self { state, workflow }
+        Self { state, workflow, owes_itself: None }
     }
 
     /// Forks: the machine of the new thread, and the events to be appended to it first. `parent` is the state of the
@@ -291,7 +293,7 @@ impl Thread {
         parent: &State,
         fork: Fork,
         workflow: Arc<Workflow>,
-        around: &Surroundings<'_>,
+        around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
@@ -302,7 +304,7 @@ impl Thread {
         });
         let paused = paused.map(|reason| ThreadPaused { reason: Some(reason), by: by.clone() }.into());
         let forked = ThreadForked { parent: parent.thread(), seq, changes, branch, branches, globals, by };
-        let mut thread = Self { state: parent.clone(), workflow };
+        let mut thread = Self::resume(parent.clone(), workflow);
         thread.state.rename(id);
         let around = &thread.state.around_at(around);
         let mut events = thread.follow_only(std::iter::once(forked.into()).chain(paused).collect(), around)?;
@@ -330,7 +332,7 @@ impl Thread {
     /// nothing gives none. When the append fails, this machine must be thrown away and folded anew.
     ///
     /// They happened at [`State::time_at`] of the time in `around`, and are to be recorded with that.
-    pub fn step(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+    pub fn step(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, StepError> {
         if input == Input::Recover {
             return Ok(self.recover_but(|_| false, around)?);
         }
@@ -341,20 +343,22 @@ impl Thread {
 
     /// Tells the machine something and goes no further: what it then owes to itself comes with the next step. For
     /// whoever has not got what the thread needs to go on.
-    pub fn note(&mut self, input: Input, around: &Surroundings<'_>) -> Result<Vec<Event>, StepError> {
+    pub fn record_only(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, StepError> {
         let around = &self.state.around_at(around);
         let decided = decide::decide(&self.state, &self.workflow, input, around)?;
         Ok(self.follow_only(decided, around)?)
     }
 
     /// Applies events and all that follows from them without anybody's help.
-    fn follow(&mut self, decided: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
+    fn follow(&mut self, decided: Vec<Event>, around: &Env<'_>) -> Result<Vec<Event>, FoldError> {
         let mut events = self.follow_only(decided, around)?;
         let mut bytes = events.iter().map(Event::bytes_at_most).fold(0, usize::saturating_add);
-        while events.len() < STEP_EVENTS_MAX
-            && bytes < STEP_BYTES_MAX
-            && let Some(event) = self.advance(around)
-        {
+        self.owes_itself = Some(true);
+        while events.len() < STEP_EVENTS_MAX && bytes < STEP_BYTES_MAX {
+            let Some(event) = self.advance(around) else {
+                self.owes_itself = Some(false);
+                break;
+            };
             bytes = bytes.saturating_add(event.bytes_at_most());
             if bytes > STEP_BYTES_MAX && !events.is_empty() {
                 break;
@@ -364,9 +368,9 @@ impl Thread {
                 events.push(warning);
             }
             self.state.apply(around.now, &event)?;
-            let behind = warnings::behind(&self.state, &event, around);
+            let follow_up = warnings::follow_up(&self.state, &event, around);
             events.push(event);
-            if let Some(event) = behind {
+            if let Some(event) = follow_up {
                 self.state.apply(around.now, &event)?;
                 events.push(event);
             }
@@ -374,13 +378,14 @@ impl Thread {
         Ok(events)
     }
 
-    fn follow_only(&mut self, events: Vec<Event>, around: &Surroundings<'_>) -> Result<Vec<Event>, FoldError> {
+    fn follow_only(&mut self, events: Vec<Event>, around: &Env<'_>) -> Result<Vec<Event>, FoldError> {
+        self.owes_itself = None;
         let mut followed = Vec::with_capacity(events.len());
         for event in events {
             self.state.apply(around.now, &event)?;
-            let behind = bounds::unpriced(&self.state, &event);
+            let follow_up = bounds::unpriced(&self.state, &event);
             followed.push(event);
-            if let Some(event) = behind {
+            if let Some(event) = follow_up {
                 self.state.apply(around.now, &event)?;
                 followed.push(event);
             }
@@ -389,8 +394,22 @@ impl Thread {
     }
 
     /// The event that the machine owes to nobody but itself, if any: the next node, the next model call, the end.
-    pub fn advance(&self, around: &Surroundings<'_>) -> Option<Event> {
+    pub fn advance(&self, around: &Env<'_>) -> Option<Event> {
         advance::advance(&self.state, &self.workflow, around)
+    }
+
+    /// Finds out whether the machine owes an event to itself, so that [`Thread::waits_for`] need not: that may take an
+    /// evaluation of the workflow's expressions.
+    pub fn settle(&mut self, around: &Env<'_>) {
+        if self.owes_itself.is_none() && !self.state.is_ended() {
+            self.owes_itself = Some(self.advance(&self.state.around_at(around)).is_some());
+        }
+    }
+
+    /// Returns whether [`Thread::waits_for`] evaluates nothing: the last step, or [`Thread::settle`], found out what it
+    /// needs to know.
+    pub fn is_settled(&self) -> bool {
+        self.owes_itself.is_some() || self.state.is_ended()
     }
 
     /// What the thread owes the world: its open calls and questions. A view of the state: asking twice gives the

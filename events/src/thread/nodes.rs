@@ -14,7 +14,7 @@ pub(super) use loops::next as next_iteration;
 pub(super) use sub_workflow::complete as complete_sub_workflow;
 pub(super) use tool::run_approved;
 
-use super::Surroundings;
+use super::Env;
 use super::advance::completed;
 use super::state::{NodeRun, State};
 use crate::event::Event;
@@ -27,7 +27,7 @@ pub(super) fn begin(
     workflow: &Workflow,
     node: &Node,
     run: &NodeRun,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     match node.kind() {
         NodeKind::Llm(llm) => llm::begin(state, workflow, node, llm, around),

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::agent_loop::Unfit;
+use super::agent_loop::TransitionError;
 use super::conversation::Entry;
 use super::input::Rejected;
 use super::state::{Phase, State, Work};
 use super::summaries::{self, Made, Summarizing};
-use super::{Surroundings, check, sizes};
-use crate::bin::Ordered;
+use super::{Env, check, sizes};
+use crate::codec::OrderedMap;
 use crate::event::{
     ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, ContextProcessingRetried, Event,
 };
@@ -43,7 +43,7 @@ pub struct ProcessorRun {
     /// The processor.
     pub processor: String,
     /// What it is told, expressions filled in.
-    pub config: Ordered<Json>,
+    pub config: OrderedMap<Json>,
     /// The number of the attempt.
     pub attempt: u32,
     /// When this attempt was asked for.
@@ -74,13 +74,13 @@ pub struct Processed {
     /// The conversation from here on: messages that stay, by their places in what the processor was shown, and new ones.
     pub messages: Vec<ContextItem>,
     /// Variables that are set, in the sub-workflow that runs or in the thread.
-    pub variables: Ordered<Json>,
+    pub variables: OrderedMap<Json>,
     /// The output of the node; null when absent.
     pub output: Option<Json>,
 }
 
 /// The next event of a built-in processor; `None` for one of the application.
-pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Event> {
     let shown = state.conversation.before(run.call);
     let processed = if run.is_summary() {
         match summaries::on_demand(state, run, around)? {
@@ -171,14 +171,19 @@ impl State {
         shown.unwrap_or_default().iter().map(|entry| entry.message.clone()).collect()
     }
 
-    fn processor_run_mut(&mut self, call: CallId) -> Result<&mut Work, Unfit> {
+    fn processor_run_mut(&mut self, call: CallId) -> Result<&mut Work, TransitionError> {
         match &mut self.phase {
             Phase::InNode(run) if matches!(&run.work, Work::Processing(open) if open.call == call) => Ok(&mut run.work),
-            _ => Err(Unfit("no such call is open")),
+            _ => Err(TransitionError("no such call is open")),
         }
     }
 
-    pub(super) fn begin_processor(&mut self, seq: Seq, at: Time, e: &ContextProcessingRequested) -> Result<(), Unfit> {
+    pub(super) fn begin_processor(
+        &mut self,
+        seq: Seq,
+        at: Time,
+        e: &ContextProcessingRequested,
+    ) -> Result<(), TransitionError> {
         let run = ProcessorRun {
             call: CallId(seq),
             processor: e.processor.clone(),
@@ -193,7 +198,12 @@ impl State {
     }
 
     /// The processor is asked again, because its answer was lost. `clock` is what the clocks of calls show.
-    pub(super) fn retry_processor(&mut self, at: Time, clock: Time, e: &ContextProcessingRetried) -> Result<(), Unfit> {
+    pub(super) fn retry_processor(
+        &mut self,
+        at: Time,
+        clock: Time,
+        e: &ContextProcessingRetried,
+    ) -> Result<(), TransitionError> {
         match self.processor_run_mut(e.call)? {
             Work::Processing(run) if e.attempt == run.attempt + 1 => {
                 let ms = run.deadline.ms_since(run.requested_at);
@@ -202,11 +212,11 @@ impl State {
                 run.deadline = clock.plus_ms(ms);
                 Ok(())
             }
-            _ => Err(Unfit("it is not the next attempt of the call")),
+            _ => Err(TransitionError("it is not the next attempt of the call")),
         }
     }
 
-    pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), Unfit> {
+    pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), TransitionError> {
         self.no_summary_is_written()?;
         let is_summary = self.processor_run().is_some_and(ProcessorRun::is_summary);
         *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
@@ -217,15 +227,15 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), Unfit> {
+    pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), TransitionError> {
         self.no_summary_is_written()?;
         *self.processor_run_mut(e.call)? = Work::Failed(e.error.clone());
         Ok(())
     }
 
-    fn no_summary_is_written(&self) -> Result<(), Unfit> {
+    fn no_summary_is_written(&self) -> Result<(), TransitionError> {
         match self.summarizing().and_then(Summarizing::open_call) {
-            Some(_) => Err(Unfit("a call is open still")),
+            Some(_) => Err(TransitionError("a call is open still")),
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use super::apply::answer_hash;
 use super::input::Rejected;
 use super::nodes::{evaluate_answer, interaction_error};
 use super::state::{Interaction, InteractionStage, State, Work};
-use super::{ModelAnswer, Surroundings, check};
+use super::{Env, ModelAnswer, check};
 use crate::event::{
     Decision, Event, InteractionFailure, LlmCallFailed, OperationType, UserInteractionFailed, UserInteractionProcessed,
     UserInteractionResponded,
@@ -26,7 +26,7 @@ pub(super) fn respond(
     workflow: &Workflow,
     id: CallId,
     data: Json,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Vec<Event>, Rejected> {
     if let Some(Some(answer)) = state.questions.get(&id) {
         return if *answer == answer_hash(&data) { Ok(Vec::new()) } else { Err(Rejected::InteractionClosed(id)) };
@@ -85,7 +85,7 @@ pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, d
 }
 
 /// What the first answer that was given and has not taken effect leads to.
-pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let run = state.node_run()?;
     if let Work::Llm(agent_loop) = &run.work
         && let Some(event) = relayed(state, agent_loop, around)
@@ -112,7 +112,7 @@ fn process(
     workflow: &Workflow,
     ask: &Interaction,
     input: &Json,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<UserInteractionProcessed, String> {
     let decision = match ask.operation_type {
         OperationType::UpdateVariables | OperationType::AddMessage => {
@@ -140,7 +140,7 @@ fn process(
 }
 
 /// What a person brought in the place of a model.
-fn brought(state: &State, input: &Json, around: &Surroundings<'_>) -> Result<ModelAnswer, String> {
+fn brought(state: &State, input: &Json, around: &Env<'_>) -> Result<ModelAnswer, String> {
     let request = state.model_request().ok_or("no model call is open")?;
     let answer = around.models.read(&request, input)?;
     check::answer(&answer.message).map_err(|error| error.message)?;
@@ -148,7 +148,7 @@ fn brought(state: &State, input: &Json, around: &Surroundings<'_>) -> Result<Mod
 }
 
 /// The end of a model call that a person answered.
-fn relayed(state: &State, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+fn relayed(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
     let (call, ask) = agent_loop.relayed()?;
     let InteractionStage::Processed { input } = &ask.stage else {
         return None;

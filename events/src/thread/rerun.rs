@@ -10,7 +10,7 @@ mod why;
 use std::sync::Arc;
 
 use super::decide::decide;
-use super::{Input, NoWaits, State, Surroundings, Thread, bounds, is_built_in_processor};
+use super::{Env, Input, NoWaits, State, Thread, bounds, is_built_in_processor};
 use crate::event::{Event, OperationType};
 use crate::fault::ErrorKind;
 use crate::ids::{Seq, ThreadId, Time};
@@ -172,7 +172,7 @@ impl Again<'_> {
 
     /// What the machine owes to itself at that time.
     fn owed(&mut self, now: Time) -> Option<Event> {
-        let around = Surroundings { now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
+        let around = Env { now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
         self.behind.take().or_else(|| self.machine.advance(&around))
     }
 
@@ -180,7 +180,7 @@ impl Again<'_> {
     fn take(&mut self, at: Time, recorded: &Event, applied: &Event, decided: bool) -> Result<(), Box<Divergence>> {
         let seq = self.machine.next_seq();
         if let Err(unfit) = self.machine.state.apply(at, applied) {
-            let around = Surroundings { now: at, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
+            let around = Env { now: at, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
             let got = self.machine.advance(&around);
             let why = why::unfit(recorded, unfit.reason, got.as_ref());
             let thread = self.machine.state().thread();
@@ -226,7 +226,7 @@ impl Again<'_> {
                 _ => {}
             }
         }
-        let around = Surroundings { now: *now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
+        let around = Env { now: *now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
         inputs.into_iter().find_map(|input| {
             let decided = decide(self.machine.state(), self.machine.workflow(), input, &around).ok()?;
             let same = !decided.is_empty()

@@ -2,13 +2,13 @@
 
 use super::frames::{Frame, fail_outwards};
 use super::state::{Phase, State, Work};
-use crate::bin;
+use crate::codec;
 use crate::event::{ContextProcessingFailed, Event, NodeFailed};
 use crate::fault::{ErrorKind, ExecutionError};
 
 /// Why the event cannot be stored, if it cannot. Encodes only what is near the limit.
 pub(super) fn fault_of(event: &Event) -> Option<ExecutionError> {
-    if event.bytes_at_most() <= bin::BYTES_MAX {
+    if event.bytes_at_most() <= codec::BYTES_MAX {
         return None;
     }
     let why = event.encode().err()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use super::agent_loop::{Course, PlanRun};
+use super::agent_loop::{PlanRun, StrategyState};
 use super::branches::Branch;
 use super::calls::KeyOf;
 use super::conversation::{Conversation, Mark};
@@ -17,7 +17,7 @@ use super::judging::Judging;
 use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::status::Status;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{BudgetLimits, ForkChanges, OnLimit};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
@@ -39,7 +39,7 @@ pub struct State {
     pub(super) run: Option<Run>,
     pub(super) control: Control,
     pub(super) phase: Phase,
-    pub(super) variables: Arc<Ordered<Json>>,
+    pub(super) variables: Arc<OrderedMap<Json>>,
     pub(super) conversation: Arc<Conversation>,
     /// The loops and sub-workflows that are open, innermost last.
     pub(super) frames: Vec<Frame>,
@@ -333,7 +333,7 @@ impl State {
     }
 
     /// Its variables, without those that are made from the conversation.
-    pub fn variables(&self) -> &Ordered<Json> {
+    pub fn variables(&self) -> &OrderedMap<Json> {
         &self.variables
     }
 
@@ -405,8 +405,8 @@ impl State {
     pub fn plan(&self) -> Option<&PlanRun> {
         match &self.node_run()?.work {
             Work::Llm(agent_loop) => match &agent_loop.course {
-                Course::Plan(run) => Some(run),
-                Course::React | Course::Several | Course::Custom(_) => None,
+                StrategyState::Plan(run) => Some(run),
+                StrategyState::React | StrategyState::Several | StrategyState::Custom(_) => None,
             },
             _ => None,
         }

@@ -19,7 +19,7 @@ use super::input::ModelAnswer;
 use super::judging::of_profile;
 use super::processors::{Processed, ProcessorRun, whole};
 use super::state::State;
-use super::{Surroundings, check};
+use super::{Env, check};
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmExecutionRequest,
     ModelChoice,
@@ -111,7 +111,7 @@ struct Wanted<'a> {
 }
 
 /// What an agent loop owes to the length of its conversation before its next call.
-pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
     let plan = agent_loop.request.summary.as_ref()?;
     let n_now = state.conversation.entries.len();
     let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
@@ -162,11 +162,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Surrou
 }
 
 /// What the processor `summarize` does next; `None` while a model is asked.
-pub(super) fn on_demand(
-    state: &State,
-    run: &ProcessorRun,
-    around: &Surroundings<'_>,
-) -> Option<Result<Made, ExecutionError>> {
+pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Result<Made, ExecutionError>> {
     let shown = state.conversation.before(run.call);
     let written = match &run.summarizing {
         Some(open) if open.asking.is_some() => return None,
@@ -204,7 +200,7 @@ pub(super) enum Made {
 }
 
 /// The model that writes. A person is not asked for summaries.
-fn writer(state: &State, model: ModelChoice, around: &Surroundings<'_>) -> Option<ModelChoice> {
+fn writer(state: &State, model: ModelChoice, around: &Env<'_>) -> Option<ModelChoice> {
     let model = match &state.changes.profile {
         Some(profile) => of_profile(model, profile),
         None => model,
@@ -218,7 +214,7 @@ fn next_request(
     shown: &[Entry],
     stretches: &[Range<usize>],
     wanted: &Wanted<'_>,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Option<ContextSummaryRequested> {
     let model = wanted.model.as_ref()?;
     if wanted.written.iter().any(|written| written.text.is_none()) {

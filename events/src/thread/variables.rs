@@ -12,7 +12,7 @@ pub use self::looking_back::LOOKING_BACK;
 
 use super::conversation::{Conversation, Entry};
 use super::state::State;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::expression::{Context, Variables};
 use crate::ids::Seq;
 use crate::json::Json;
@@ -24,7 +24,7 @@ const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
 #[derive(Debug)]
 struct View {
     /// Innermost first.
-    scopes: Vec<Arc<Ordered<Json>>>,
+    scopes: Vec<Arc<OrderedMap<Json>>>,
     conversation: Arc<Conversation>,
     input: Option<Json>,
     workspace: Option<String>,

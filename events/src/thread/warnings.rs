@@ -1,6 +1,6 @@
 //! What stands right behind an event, in the same append: a warning for whoever watches, or what a limit leads to.
 
-use super::{State, Surroundings, bounds};
+use super::{Env, State, bounds};
 use crate::event::{Event, Warning, WarningCode};
 use crate::ids::Seq;
 
@@ -19,7 +19,7 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
 }
 
 /// What stands right behind an event that the machine owed to itself.
-pub(super) fn behind(state: &State, event: &Event, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Option<Event> {
     match event {
         Event::LlmCallRequested(_) => over_limit(state, around),
         Event::BudgetExceeded(e) => bounds::after_exceeded(state, e),
@@ -27,7 +27,7 @@ pub(super) fn behind(state: &State, event: &Event, around: &Surroundings<'_>) ->
     }
 }
 
-fn over_limit(state: &State, around: &Surroundings<'_>) -> Option<Event> {
+fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
     let call = state.last_call()?;
     let request = state.model_request_of(call)?;
     let limit = request.execution.summary.as_ref()?.token_limit;

@@ -4,7 +4,7 @@ use super::{
     Edge, FORMAT_VERSION, Faults, Judge, LlmNode, MAX_ITERATIONS_DEFAULT, Marker, Node, SubWorkflow, ToolNode,
     UserInteractionNode, Workflow, WorkflowSpec,
 };
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::ToolMode;
 use crate::ids::{NodeId, ToolName};
 use crate::json::Json;
@@ -51,7 +51,7 @@ impl AgentBuilder {
                 workflow_version: None,
                 max_iterations: Some(MAX_ITERATIONS_DEFAULT),
                 timeout_ms: Some(Self::TIMEOUT_MS_DEFAULT),
-                variables: Ordered::default(),
+                variables: OrderedMap::default(),
                 entry: None,
                 end_points: Vec::new(),
                 nodes: Vec::new(),

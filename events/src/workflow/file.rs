@@ -7,7 +7,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::validate::{self, Checks, Surroundings};
+use super::validate::{self, Checks, Env};
 use super::{Fault, Faults, Place, Workflow, WorkflowSpec};
 
 /// The most bytes a workflow file may have.
@@ -35,11 +35,11 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
 }
 
 /// The same, checked also against what is there where the workflow will run.
-pub fn parse_in(text: &[u8], surroundings: &Surroundings) -> Result<Workflow, Faults> {
+pub fn parse_in(text: &[u8], surroundings: &Env) -> Result<Workflow, Faults> {
     read_file(text, Some(surroundings))
 }
 
-fn read_file(text: &[u8], surroundings: Option<&Surroundings>) -> Result<Workflow, Faults> {
+fn read_file(text: &[u8], surroundings: Option<&Env>) -> Result<Workflow, Faults> {
     let one = |message: String| Faults::one(Fault::new("", message));
     if text.len() > FILE_BYTES_MAX {
         return Err(one(format!("the file has {} bytes, at most {FILE_BYTES_MAX} are read", text.len())));

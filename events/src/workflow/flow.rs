@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Edge, Node};
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{BudgetLimits, ModelChoice, NodeContext, OnFailed, OnLimit, OnUnpriced};
 use crate::ids::{NodeId, ProfileId};
 use crate::json::Json;
@@ -367,11 +367,11 @@ pub struct SubWorkflowNode {
     /// Its name under `workflows`.
     pub workflow: String,
     /// Its variables; a text that is exactly one `{{expression}}` keeps the expression's type.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub inputs: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub inputs: OrderedMap<Json>,
     /// Variables of the caller that are set at its end, from expressions over its own; when absent, only `output`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub outputs: Ordered<String>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub outputs: OrderedMap<String>,
     /// The conversation that it begins with: `fresh` (none, the default) or `{from: [nodes]}` (what these nodes said), and
     /// its own ends with it; or `shared`, where it goes on with that of its caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -390,8 +390,8 @@ pub struct SubWorkflow {
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
     /// Variables it begins with, beside its inputs.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub variables: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub variables: OrderedMap<Json>,
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<NodeId>,
@@ -421,6 +421,6 @@ pub struct ContextProcessorNode {
     #[serde(alias = "processorName", alias = "processor")]
     pub processor_name: String,
     /// What it is told; texts may hold `{{expressions}}`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty", alias = "processorConfig", alias = "config")]
-    pub processor_config: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty", alias = "processorConfig", alias = "config")]
+    pub processor_config: OrderedMap<Json>,
 }

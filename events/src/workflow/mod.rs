@@ -19,7 +19,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::OnLimit;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
@@ -39,7 +39,7 @@ pub use node::{
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 use validate::Checks;
 pub(crate) use validate::is_variable_name;
-pub use validate::{NamedModel, Surroundings, Unknown};
+pub use validate::{Env, NamedModel, Unknown};
 
 /// The only version of the file format there is.
 pub const FORMAT_VERSION: &str = "1";
@@ -79,8 +79,8 @@ pub struct WorkflowSpec {
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
     /// Variables a thread begins with, beside `input`.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub variables: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub variables: OrderedMap<Json>,
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
     pub entry: Option<NodeId>,
@@ -167,6 +167,7 @@ pub struct Workflow {
     hash: Hash,
     main: Graph,
     subs: IndexMap<String, Graph>,
+    is_cheap: bool,
 }
 
 impl PartialEq for Workflow {
@@ -189,7 +190,7 @@ impl WorkflowSpec {
     }
 
     /// The same, checked also against what is there where it will run.
-    pub fn build_in(self, surroundings: &Surroundings) -> Result<Workflow, Faults> {
+    pub fn build_in(self, surroundings: &Env) -> Result<Workflow, Faults> {
         validate::build(self, Checks::All(Some(surroundings)))
     }
 }
@@ -225,6 +226,12 @@ impl Workflow {
     /// Its name and hash.
     pub fn reference(&self) -> WorkflowRef {
         WorkflowRef { name: self.spec.name.clone(), hash: self.hash }
+    }
+
+    /// Returns whether all its expressions and templates are cheap to evaluate: they repeat nothing and call nothing, so
+    /// that their time is bounded by the size of the variables that they read.
+    pub fn is_cheap(&self) -> bool {
+        self.is_cheap
     }
 
     /// The graph a thread runs on: the workflow's own, or the one of the sub-workflow with this name.

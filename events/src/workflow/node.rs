@@ -8,7 +8,7 @@ use super::flow::{
     SubWorkflowNode, Summary,
 };
 use super::strategy::Strategy;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
 use crate::fault::ErrorKind;
 use crate::ids::{NodeId, ProfileId, ToolName};
@@ -252,8 +252,8 @@ pub struct ToolNode {
     #[serde(alias = "toolName", alias = "name")]
     pub tool_name: ToolName,
     /// Its arguments; a text that is exactly one `{{expression}}` keeps the expression's type.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub parameters: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub parameters: OrderedMap<Json>,
     /// How long one attempt may take; the tool's own limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,

@@ -5,7 +5,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{Combine, ModelChoice};
 use crate::ids::ProfileId;
 use crate::json::Json;
@@ -82,8 +82,8 @@ pub struct CustomStrategy {
     /// Its name.
     pub name: String,
     /// What it is told; expressions are filled in.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub config: Ordered<Json>,
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub config: OrderedMap<Json>,
     /// How long one decision may take; 60 000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,

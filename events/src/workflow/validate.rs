@@ -19,10 +19,11 @@ use super::{
     Budget, Edge, FORMAT_VERSION, Fault, Faults, Graph, MAX_ITERATIONS_MAX, Node, NodeKind, SubWorkflow, Workflow,
     WorkflowSpec, nanousd,
 };
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
+use crate::expression;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
-pub use needs::{Surroundings, Unknown};
+pub use needs::{Env, Unknown};
 pub(crate) use parts::is_variable_name;
 use parts::{
     check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout, check_variable,
@@ -38,7 +39,7 @@ pub(super) enum Checks<'a> {
     /// What a thread needs that began with it: a definition out of a log, which was checked when it came in.
     Stored,
     /// All of it, and where surroundings are given also what it needs of them.
-    All(Option<&'a Surroundings>),
+    All(Option<&'a Env>),
 }
 
 pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, Faults> {
@@ -73,9 +74,11 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
             faults.extend(needs::check(&spec, &graphs, surroundings));
         }
     }
-    let json = serde_json::to_string(&spec).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
+    let unwritable = |e: serde_json::Error| Faults::one(Fault::new("", e.to_string()));
+    let json = serde_json::to_string(&spec).map_err(unwritable)?;
     if faults.is_empty() {
-        Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, spec })
+        let is_cheap = expression::is_cheap(&serde_json::to_value(&spec).map_err(unwritable)?);
+        Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, is_cheap, spec })
     } else {
         Err(Faults::first_of(faults))
     }
@@ -138,7 +141,7 @@ fn check_budget(budget: &Budget, faults: &mut Vec<Fault>) {
 fn check_run(
     path: &str,
     max_iterations: Option<u32>,
-    variables: &Ordered<Json>,
+    variables: &OrderedMap<Json>,
     nodes: &[Node],
     faults: &mut Vec<Fault>,
 ) {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rethread_events::bin;
+use rethread_events::codec;
 use rethread_events::event::{
-    Combine, EVENT_TYPES, InteractionFailure, OnFailed, OnLimit, OnUnpriced, OperationType, Scope, ToolMode,
-    WarningCode, Weight,
+    Combine, EVENT_TYPES, FoldRole, InteractionFailure, OnFailed, OnLimit, OnUnpriced, OperationType, Scope, ToolMode,
+    WarningCode,
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
 use rethread_events::message::{FinishReason, Role, UsageSource};
-use rethread_events::thread::{NoPeople, NoTools, NoWaits, State, Status, Surroundings, Thread};
+use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, State, Status, Thread};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::AgentBuilder;
 use serde_json::{Value, json};
@@ -59,8 +59,8 @@ fn every_event_stands_in_the_catalogue_with_its_code_version_weight_and_fields()
     for (kind, sample) in EVENT_TYPES.iter().zip(samples::events()) {
         let section = page.get(kind.name).unwrap_or_else(|| panic!("no section `{}`", kind.name));
         let weight = match kind.weight {
-            Weight::State => "state",
-            Weight::Informational => "informational",
+            FoldRole::State => "state",
+            FoldRole::Informational => "informational",
         };
         let begin = format!("Code {}, version {}, {weight}. ", kind.code, kind.version);
         assert!(section.line.starts_with(&begin), "{}: `{}` does not begin `{begin}`", kind.name, section.line);
@@ -132,7 +132,7 @@ fn the_shapes_stand_in_the_catalogue() {
 
 /// The words of an enum, in the order in which they are stored: those that the numbers 0, 1, 2 … decode to.
 fn words<T: bincode::Decode<()> + serde::Serialize>() -> Vec<String> {
-    let decoded = (0_u32..).map_while(|i| bin::decode::<T>(&i.to_le_bytes()).ok());
+    let decoded = (0_u32..).map_while(|i| codec::decode::<T>(&i.to_le_bytes()).ok());
     decoded.map(|word| serde_json::to_value(word).unwrap().as_str().unwrap().to_owned()).collect()
 }
 
@@ -171,7 +171,7 @@ fn the_words_stand_in_the_catalogue() {
 fn the_json_that_scripts_rely_on_stands_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
-    let around = Surroundings { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
+    let around = Env { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
     let started = Thread::started(&workflow, json!("hello").into(), None, around.now);
     let (thread, _) = Thread::begin(samples::thread(), workflow, started, &around).unwrap();
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {

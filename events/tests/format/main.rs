@@ -1,5 +1,5 @@
 //! The formats that outlive a version: stored bytes, and the documented JSON.
-// The heart does no IO; its tests read the files that they compare with.
+// The core does no IO; its tests read the files that they compare with.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
 
 mod catalogue;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_events::bin::Ordered;
+use rethread_events::codec::OrderedMap;
 use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
@@ -94,8 +94,8 @@ pub(crate) fn message() -> Arc<Message> {
     Arc::new(Message { role: Role::Assistant, content: parts() })
 }
 
-pub(crate) fn variables() -> Ordered<Json> {
-    Ordered::from_iter([("b".to_owned(), json!(1).into()), ("a".to_owned(), json!({"z": [], "y": "x"}).into())])
+pub(crate) fn variables() -> OrderedMap<Json> {
+    OrderedMap::from_iter([("b".to_owned(), json!(1).into()), ("a".to_owned(), json!({"z": [], "y": "x"}).into())])
 }
 
 pub(crate) fn model() -> ModelChoice {
@@ -115,7 +115,7 @@ pub(crate) fn changes() -> ForkChanges {
         variables: variables(),
         profile: Some("large".into()),
         relay: true,
-        prompts: Ordered::from_iter([("ask".to_owned(), "again".to_owned())]),
+        prompts: OrderedMap::from_iter([("ask".to_owned(), "again".to_owned())]),
         workflow: Some(workflow()),
     }
 }
@@ -167,7 +167,7 @@ pub(crate) fn strategies() -> Vec<LoopStrategy> {
         })),
         LoopStrategy::Custom(Box::new(CustomDecider {
             name: "careful".into(),
-            config: Ordered::from_iter([("times".to_owned(), json!(2).into())]),
+            config: OrderedMap::from_iter([("times".to_owned(), json!(2).into())]),
             timeout_ms: 60_000,
         })),
     ]
@@ -327,7 +327,7 @@ fn of_threads() -> Vec<Event> {
             changes: changes(),
             branch: Some(branch_of()),
             branches: vec![replaced_branch()],
-            globals: Ordered::default(),
+            globals: OrderedMap::default(),
             by: None,
         }
         .into(),

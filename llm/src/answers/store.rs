@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +149,7 @@ impl AnswerStore {
         let path = self.path(key);
         let fail = |source| StoreError::Io { path: path.display().to_string(), source };
         // Written beside and moved into place, so that nobody reads half of it.
-        let beside = self.folder.join(format!("{}.{}.new", hex::encode(key), std::process::id()));
+        let beside = self.folder.join(format!("{}.{}.new", HEXLOWER.encode(key), std::process::id()));
         let mut file = fs::File::create(&beside).map_err(fail)?;
         let written = file.write_all(&text).and_then(|()| fs::rename(&beside, &path));
         if let Err(source) = written {
@@ -164,7 +165,7 @@ impl AnswerStore {
     }
 
     fn path(&self, key: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}.json", hex::encode(key)))
+        self.folder.join(format!("{}.json", HEXLOWER.encode(key)))
     }
 }
 
@@ -210,6 +211,7 @@ impl Index {
 /// The hash that a file is named by.
 fn key_of(name: &str) -> Option<[u8; 32]> {
     let mut key = [0; 32];
-    hex::decode_to_slice(name.strip_suffix(".json")?, &mut key).ok()?;
+    let text = name.strip_suffix(".json").filter(|text| text.len() == 2 * key.len())?;
+    HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut key).ok()?;
     Some(key)
 }

@@ -80,8 +80,7 @@ async fn serve(mut stream: TcpStream, does: Does, log: Arc<parking_lot::Mutex<Ve
             }
         }
         Does::Compressed(encoding, body) => {
-            use base64::Engine as _;
-            let body = base64::engine::general_purpose::STANDARD.decode(body).unwrap();
+            let body = data_encoding::BASE64.decode(body.as_bytes()).unwrap();
             let head = EVENTS.replace("\r\n\r\n", &format!("\r\ncontent-encoding: {encoding}\r\n\r\n"));
             let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
             std::future::pending::<()>().await;

@@ -28,7 +28,7 @@ async fn seconds(limits: RateLimits, n: usize) -> Vec<u64> {
             started.elapsed().as_secs()
         }
     });
-    futures::future::join_all(calls).await
+    futures_util::future::join_all(calls).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,54 +1,10 @@
-//! Whether a configuration says something that can be meant: known keys, possible numbers.
+//! Whether what a profile says can be meant.
 
-use rethread_events::expression::nearest;
 use rethread_events::message::UnitPrices;
 use serde::{Deserialize, Deserializer};
 
 use super::ProfileError;
 use crate::profile::Profile;
-
-/// What is wrong with a configuration in TOML, with its line and column. What stands there is not part of it: it may be a
-/// key that was put in the wrong place.
-pub fn config_fault(text: &str, error: &toml::de::Error) -> String {
-    let message = with_nearest(without_value(error.message()));
-    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    format!("line {line}, column {column}: {message}")
-}
-
-/// Whether a text can be the name of an environment variable.
-pub(super) fn is_variable(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// The message of a deserializer without the value that it quotes.
-fn without_value(message: &str) -> String {
-    let cut = |begin: &str, end: &str| {
-        let (kind, rest) = message.split_once(begin)?;
-        let (_, expected) = rest.rsplit_once(end)?;
-        Some((kind.to_owned(), expected.to_owned()))
-    };
-    if let Some((kind, expected)) = cut(": string \"", "\", expected ") {
-        return format!("{kind}: a text, expected {expected}");
-    }
-    match message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected ")) {
-        Some((_, expected)) => format!("unknown value, expected {expected}"),
-        None => message.to_owned(),
-    }
-}
-
-/// The message of a parser about a key that it does not know, with the key that was probably meant.
-fn with_nearest(message: String) -> String {
-    let Some((_, rest)) = message.split_once("unknown field `") else { return message };
-    let Some((name, known)) = rest.split_once("`, expected ") else { return message };
-    match nearest(name, known.split('`').skip(1).step_by(2)) {
-        Some(meant) => format!("{} (did you mean `{meant}`?)", message.trim_end()),
-        None => message,
-    }
-}
 
 /// Prices without a key that is not one.
 pub(crate) fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UnitPrices>, D::Error> {
@@ -103,6 +59,21 @@ pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError>
     }
     if let Some(status) = retry.statuses.iter().find(|status| !(100..600).contains(*status)) {
         return Err(fault("retry.statuses", format!("has {status}, which is no HTTP status")));
+    }
+    Ok(())
+}
+
+/// Refuses what this program is built without.
+pub(super) fn features(name: &str, profile: &Profile) -> Result<(), ProfileError> {
+    let fault = |field, what: &str, feature| {
+        let why = format!("{what} not compiled in: enable the feature `{feature}`");
+        Err(ProfileError::Value { profile: name.into(), field, why })
+    };
+    if let Some(feature) = profile.provider.missing_feature() {
+        return fault("provider", &format!("`{}` is", profile.provider), feature);
+    }
+    if profile.limits.tokens_per_minute.is_some() && !cfg!(feature = "tokens") {
+        return fault("limits.tokens_per_minute", "needs counts of tokens, which are", "tokens");
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;

@@ -1,19 +1,14 @@
 //! What decides the body of a request, without keys: kept beside a call, the body can be built again later, whatever the
 //! configuration says by then.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use url::Url;
 
-use super::{ProfileError, Profiles, make};
+use super::{ProfileError, Profiles, remote};
 use crate::prices::PriceTable;
 use crate::profile::{Auth, Params, Profile};
 use crate::provider::Provider;
 use crate::request::Request;
-use crate::secret::without_secrets;
-use crate::wire::openai_chat::Reasoning;
 
 /// A profile as far as it decides what is sent. Holds no key, no header, no script, and of the address only what is no
 /// secret.
@@ -28,15 +23,15 @@ pub struct RecordedProfile {
     pub model: String,
     /// Where it is found, without user, password and query.
     pub base_url: String,
-    auth: Auth,
+    pub(super) auth: Auth,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    api_version: Option<String>,
+    pub(super) api_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reasoning_field: Option<String>,
+    pub(super) reasoning_field: Option<String>,
     /// Whether the model was known to reason. Absent in what was kept before this was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reasoning_model: Option<bool>,
-    params: Params,
+    pub(super) reasoning_model: Option<bool>,
+    pub(super) params: Params,
     /// The profiles that are turned to when it stays down, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<RecordedProfile>,
@@ -59,7 +54,7 @@ impl RecordedProfile {
         };
         let mut request = request.clone();
         profile.apply(&mut request);
-        let body = make::body(&profile, &self.base_url, &PriceTable::built_in(), &request)?;
+        let body = remote::body(&profile, &self.base_url, &PriceTable::built_in(), &request)?;
         body.ok_or_else(|| ProfileError::Value {
             profile: self.name.clone().unwrap_or_default(),
             field: "base_url",
@@ -93,29 +88,6 @@ impl Profiles {
     /// The same for a provider and model without a profile.
     pub fn recorded_for(&self, provider: Provider, model: &str) -> Option<RecordedProfile> {
         self.record(None, &Profile::new(provider, model))
-    }
-
-    fn record(&self, name: Option<&str>, profile: &Profile) -> Option<RecordedProfile> {
-        let reasoning_model = match profile.provider {
-            Provider::Mock | Provider::Human => return None,
-            Provider::OpenaiChat | Provider::OpenaiResponses | Provider::GeminiOpenai => {
-                let table = Arc::clone(&self.table);
-                Reasoning { said: profile.reasoning_model, table }.settled(&profile.model)
-            }
-            Provider::Anthropic | Provider::Gemini => None,
-        };
-        Some(RecordedProfile {
-            name: name.map(str::to_owned),
-            provider: profile.provider,
-            model: profile.model.clone(),
-            base_url: Url::parse(&self.base_url(profile)).map(without_secrets).unwrap_or_default(),
-            auth: profile.auth,
-            api_version: profile.api_version.clone(),
-            reasoning_field: profile.reasoning_field.clone(),
-            reasoning_model,
-            params: profile.params.clone(),
-            fallback: Vec::new(),
-        })
     }
 }
 

@@ -1,7 +1,12 @@
 //! The encodings, and the one way texts are counted with them.
 
 use serde::{Deserialize, Serialize};
-use tiktoken_rs::CoreBPE;
+
+#[cfg(feature = "tokens")]
+mod exact;
+#[cfg(not(feature = "tokens"))]
+#[path = "encoding/bytes.rs"]
+mod exact;
 
 /// A way to cut text into tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,17 +28,7 @@ const PIECE_BYTES_MAX: usize = 128 << 10;
 impl Encoding {
     /// The encoding of a model, by its name; the newest for a model that is not OpenAI's.
     pub fn of_model(model: &str) -> Self {
-        let name = model.rsplit('/').next().unwrap_or(model);
-        match tiktoken_rs::tokenizer::get_tokenizer(name) {
-            Some(
-                tiktoken_rs::tokenizer::Tokenizer::Cl100kBase
-                | tiktoken_rs::tokenizer::Tokenizer::P50kBase
-                | tiktoken_rs::tokenizer::Tokenizer::R50kBase
-                | tiktoken_rs::tokenizer::Tokenizer::P50kEdit
-                | tiktoken_rs::tokenizer::Tokenizer::Gpt2,
-            ) => Self::Cl100kBase,
-            _ => Self::O200kBase,
-        }
+        exact::of_model(model.rsplit('/').next().unwrap_or(model))
     }
 
     /// The name that OpenAI gives it.
@@ -44,18 +39,9 @@ impl Encoding {
         }
     }
 
-    /// Loading an encoding takes a good 100 ms, once per process.
-    fn bpe(self) -> &'static CoreBPE {
-        match self {
-            Self::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
-            Self::O200kBase => tiktoken_rs::o200k_base_singleton(),
-        }
-    }
-
-    /// The tokens of a text, uncached.
+    /// The tokens of a text, uncached. Loading an encoding takes a good 100 ms, once per process.
     pub fn count(self, text: &str) -> u64 {
-        let bpe = self.bpe();
-        pieces(text).map(|piece| bpe.encode_ordinary(piece).len() as u64).sum()
+        exact::count(self, text)
     }
 }
 

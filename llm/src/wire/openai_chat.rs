@@ -9,11 +9,14 @@ mod write;
 use std::sync::Arc;
 
 use serde_json::Value;
+use url::Url;
 
 use super::{AnswerContext, Assembler, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::prices::PriceTable;
+use crate::profile::Profile;
+use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::Response;
 
@@ -59,6 +62,37 @@ impl Wire for OpenaiChat {
     }
 }
 
+/// The protocol as a profile speaks it.
+pub(crate) fn of_profile(profile: &Profile, base: &Url, table: &Arc<PriceTable>) -> Arc<dyn Wire> {
+    let gemini = profile.provider == Provider::GeminiOpenai;
+    let own = profile.reasoning_field.clone();
+    Arc::new(OpenaiChat {
+        gemini,
+        api_version: profile.api_version.clone(),
+        reasoning_field: own.or_else(|| if gemini { None } else { reasoning_field(base) }),
+        reasoning: Reasoning::of_profile(profile, table),
+    })
+}
+
+/// Servers that are known to want their reasoning back in a conversation with tools.
+fn reasoning_field(base: &Url) -> Option<String> {
+    let host = base.host_str()?;
+    ["deepseek.com", "moonshot.ai", "moonshot.cn"]
+        .iter()
+        .any(|wants| host.ends_with(wants))
+        .then(|| "reasoning_content".to_owned())
+}
+
+/// Whether a profile's model reasons, to be recorded; none for a protocol that does not ask.
+pub(crate) fn settled(profile: &Profile, table: &Arc<PriceTable>) -> Option<bool> {
+    match profile.provider {
+        Provider::OpenaiChat | Provider::OpenaiResponses | Provider::GeminiOpenai => {
+            Reasoning::of_profile(profile, table).settled(&profile.model)
+        }
+        Provider::Anthropic | Provider::Gemini | Provider::Mock | Provider::Human => None,
+    }
+}
+
 /// A path with Azure's query.
 pub(crate) fn with_version(path: &str, api_version: Option<&str>) -> String {
     match api_version {
@@ -100,6 +134,10 @@ impl Default for Reasoning {
 }
 
 impl Reasoning {
+    pub(crate) fn of_profile(profile: &Profile, table: &Arc<PriceTable>) -> Self {
+        Self { said: profile.reasoning_model, table: Arc::clone(table) }
+    }
+
     /// Whether this model reasons.
     pub(crate) fn of(&self, model: &str) -> bool {
         self.said.unwrap_or_else(|| self.table.reasons(model))

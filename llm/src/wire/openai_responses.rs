@@ -4,12 +4,16 @@ mod read;
 mod stream;
 mod write;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::openai_chat::{self, Reasoning};
 use super::{AnswerContext, Assembler, Background, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
+use crate::prices::PriceTable;
+use crate::profile::Profile;
 use crate::request::Request;
 use crate::response::Response;
 
@@ -23,6 +27,12 @@ pub(crate) struct OpenaiResponses {
     pub(crate) api_version: Option<String>,
     /// Which models reason.
     pub(crate) reasoning: Reasoning,
+}
+
+/// The protocol as a profile speaks it.
+pub(crate) fn of_profile(profile: &Profile, table: &Arc<PriceTable>) -> Arc<dyn Wire> {
+    let api_version = profile.api_version.clone();
+    Arc::new(OpenaiResponses { api_version, reasoning: Reasoning::of_profile(profile, table) })
 }
 
 impl Wire for OpenaiResponses {

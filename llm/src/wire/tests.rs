@@ -8,10 +8,13 @@ mod openai_chat;
 mod openai_responses;
 
 use expect_test::Expect;
+use serde_json::Value;
 
 use super::*;
 use crate::http::HttpLimits;
 use crate::http::reading::Reading;
+use crate::request::Request;
+use crate::response::Response;
 
 /// A request with everything in it: instructions in two places, a picture, thoughts, two calls in one answer (one
 /// that failed, one with a picture in its result), tools, a schema, and parameters.

@@ -7,14 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tempfile::TempDir;
-
 use super::files::{Files, LogFile, failed};
 use super::index::{Index, Watermark};
 use super::mark::{self, Mark, Reached};
 use super::packs::{End, NAME as PACKS, Packs};
 use super::read::Reader;
 use super::recover::{FORMAT, INDEX, write_format};
+use super::scratch::Scratch;
 use crate::error::StoreError;
 
 /// The beginning of the names of the folders, in the folder of the log, that hold the copy of an index. They are removed
@@ -25,7 +24,7 @@ pub(crate) const PREFIX: &str = ".index-of-a-backup-";
 /// is one.
 pub struct Backup {
     /// What was copied already. Removed with the backup.
-    copied: TempDir,
+    copied: Scratch,
     packs: Vec<(u32, u64)>,
     held: Held,
 }
@@ -95,7 +94,7 @@ impl io::Read for Reading<'_> {
 
 impl Backup {
     /// With what the sealer copied.
-    pub(super) fn new(copied: TempDir, held: Held, end: End) -> Result<Self, StoreError> {
+    pub(super) fn new(copied: Scratch, held: Held, end: End) -> Result<Self, StoreError> {
         let packs = held.packs().before(end)?;
         Ok(Self { copied, packs, held })
     }

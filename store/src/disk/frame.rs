@@ -1,13 +1,14 @@
 //! Frames of the journal: one operation each, with all that is needed to do it again after a crash.
 //!
 //! ```text
-//! header, 112 bytes: magic u32, body length u32, body crc u32, op u8, 3 × 0,
+//! header, 112 bytes: magic u32, body length u32, body crc u32, op u8, more u8, 2 × 0,
 //!                   epoch u64, group u64, group start u64, position u64, hash before 32, trace 16, header crc u64 (upper half 0)
 //! body:             by operation, see the encoders below
 //! ```
 //! The epoch says which life of the file a frame belongs to, so that bytes left from an earlier one are never
 //! taken for a frame. The group says which write it was part of, and the group start where in the file that write
-//! began: it began only after everything before it was acknowledged.
+//! began: it began only after everything before it was acknowledged. `more` is 1 in a frame whose operation goes on in the
+//! next frame: frames that belong together count only with the last of them.
 
 use std::sync::Arc;
 
@@ -44,6 +45,10 @@ pub(crate) enum Entry {
     Delete {
         thread: ThreadId,
     },
+    /// The store itself names the blob no longer.
+    Release {
+        hash: Hash,
+    },
 }
 
 /// Where a frame stands.
@@ -61,7 +66,12 @@ pub(crate) struct Stamp {
     pub(crate) trace: TraceId,
     /// What the first record of an append follows from.
     pub(crate) cause: Option<Position>,
+    /// Whether the operation goes on in the next frame.
+    pub(crate) more: bool,
 }
+
+/// The flag of a blob frame that takes the claim of the store away.
+const RELEASED: u8 = 4;
 
 /// No cause, in the header of a frame.
 const NO_CAUSE: u64 = u64::MAX;
@@ -85,7 +95,7 @@ fn write(op: u8, stamp: &Stamp, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8
     put(&MAGIC_BYTES);
     put(&(bytes.len() as u32).to_le_bytes());
     put(&crc32fast::hash(bytes).to_le_bytes());
-    put(&[op, 0, 0, 0]);
+    put(&[op, u8::from(stamp.more), 0, 0]);
     put(&stamp.epoch.to_le_bytes());
     put(&stamp.group.to_le_bytes());
     put(&stamp.group_start.to_le_bytes());
@@ -146,6 +156,14 @@ pub(crate) fn write_blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8
     });
 }
 
+/// A blob frame: a version that does not know the flag takes it for another claim of the store, and keeps the blob.
+pub(crate) fn write_release(hash: Hash, stamp: &Stamp, out: &mut Vec<u8>) {
+    write(2, stamp, out, |out| {
+        out.u8(RELEASED);
+        out.bytes(hash.as_bytes());
+    });
+}
+
 pub(crate) fn write_value(name: &str, value: Option<&[u8]>, stamp: &Stamp, out: &mut Vec<u8>) {
     write(3, stamp, out, |out| {
         out.u8(u8::from(value.is_some()));
@@ -181,7 +199,7 @@ fn read_header(bytes: &[u8]) -> Result<Header, Malformed> {
     take.u32()?;
     let body_bytes = take.u32()? as usize;
     let body_crc = take.u32()?;
-    let op = take.array::<4>()?[0];
+    let [op, more, ..] = take.array::<4>()?;
     let stamp = Stamp {
         epoch: take.u64()?,
         group: take.u64()?,
@@ -190,6 +208,7 @@ fn read_header(bytes: &[u8]) -> Result<Header, Malformed> {
         before: Hash::from_bytes(take.array()?),
         trace: TraceId::from_bytes(take.array()?),
         cause: Some(take.u64()?).filter(|cause| *cause != NO_CAUSE).map(Position),
+        more: more != 0,
     };
     let crc = take.u64()?;
     if crc != u64::from(crc32fast::hash(&bytes[..HEADER_BYTES - 8])) || body_bytes > BODY_BYTES_MAX {
@@ -229,8 +248,10 @@ impl Header {
                 };
                 let hash = Hash::from_bytes(take.array()?);
                 let rest = take.bytes(take.0.len())?;
-                let bytes = (flags & 2 != 0).then(|| Arc::from(rest));
-                Entry::Blob { owner, hash, bytes }
+                match flags {
+                    RELEASED => Entry::Release { hash },
+                    _ => Entry::Blob { owner, hash, bytes: (flags & 2 != 0).then(|| Arc::from(rest)) },
+                }
             }
             3 => {
                 let is_there = take.u8()? != 0;

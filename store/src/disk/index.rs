@@ -25,6 +25,7 @@ pub(crate) use keys::{
 
 use super::files::{Files, LogFile, failed};
 use super::limits::SEGMENT_BYTES;
+use super::scratch::Scratch;
 use crate::error::{Damage, StoreError};
 use crate::wire::Malformed;
 
@@ -90,7 +91,7 @@ pub(crate) struct Index {
     cache_bytes: u64,
     files: Files,
     /// The copy that is open in place of what is in `dir`, which is only read.
-    copy: Option<tempfile::TempDir>,
+    copy: Option<Scratch>,
     open: RwLock<Option<Arc<Open>>>,
     /// What to say while it is not open.
     absent: Mutex<StoreError>,
@@ -128,7 +129,7 @@ impl Index {
     /// Opens a copy of the database in `dir` in the folder for temporary files: sled writes to what it opens.
     pub(crate) fn open_copy(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
         let place = std::env::temp_dir();
-        let copy = tempfile::Builder::new().prefix("rethread-index-").tempdir_in(&place);
+        let copy = Scratch::in_place(&place, "rethread-index-");
         let copy = copy.map_err(|source| failed(&place, source))?;
         files.copy_folder(dir, &Files::default(), copy.path())?;
         let mut index = Self::absent(dir, cache_bytes, files, StoreError::Closed);

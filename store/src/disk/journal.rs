@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rethread_events::ids::{Hash, Position, TraceId};
 
-use super::care::Care;
+use super::damage_policy::DamagePolicy;
 use super::files::{Files, LogFile, failed};
 use super::frame::{Entry, HEADER_BYTES, Header, MAGIC_BYTES, Stamp, header, write_begin};
 use crate::error::{Damage, StoreError};
@@ -79,6 +79,7 @@ impl Cursor {
             before: Hash::ZERO,
             trace: TraceId::from_bytes([0; 16]),
             cause: None,
+            more: false,
         };
         if self.offset == 0 {
             write_begin(&stamp, out);
@@ -119,7 +120,7 @@ impl Journal {
         dir: &Path,
         access: &Files,
         sealed_epoch: u64,
-        care: &mut Care,
+        care: &mut DamagePolicy,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let files = [access.open(&dir.join(NAMES[0]))?, access.open(&dir.join(NAMES[1]))?];
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
@@ -271,14 +272,14 @@ impl Journal {
     }
 }
 
-/// What a file holds: whole frames of one epoch up to the first that is not whole. `None` when it holds nothing
-/// newer than `sealed_epoch`.
+/// What a file holds: whole frames of one epoch up to the first that is not whole, without the first frames of an
+/// operation whose last one is missing. `None` when it holds nothing newer than `sealed_epoch`.
 fn scan(
     file: usize,
     bytes: &[u8],
     path: &Path,
     sealed_epoch: u64,
-    care: &mut Care,
+    care: &mut DamagePolicy,
 ) -> Result<Option<Recovered>, StoreError> {
     let first = header(bytes).filter(Header::is_begin);
     if first.is_some_and(|first| first.stamp.epoch <= sealed_epoch) {
@@ -293,17 +294,29 @@ fn scan(
         last_group: 0,
         group_max: 0,
     };
+    // Before the first frame of an operation that goes on: where that is, how many entries there are, the last group.
+    let mut before = None;
     while let Some(header) = header(&bytes[found.end as usize..])
         && first.is_some()
+        && (before.is_none() || header.stamp.group == found.last_group)
         && header.stamp.epoch == found.epoch
         && header.stamp.group >= found.last_group
         && let Some(entry) = header.entry(&bytes[found.end as usize..])
     {
+        before = match before {
+            _ if !header.stamp.more => None,
+            None => Some((found.end, found.entries.len(), found.last_group)),
+            begun => begun,
+        };
         found.last_group = header.stamp.group;
         found.end += header.frame_bytes() as u64;
         if !matches!(entry, Entry::Begin) {
             found.entries.push((header.stamp, entry));
         }
+    }
+    if let Some((end, n, group)) = before {
+        found.entries.truncate(n);
+        (found.end, found.last_group) = (end, group);
     }
     found.group_max = found.last_group;
     for (at, header) in headers(bytes, found.end as usize) {

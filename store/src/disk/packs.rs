@@ -9,8 +9,8 @@
 //! ```
 
 mod free;
+mod location;
 mod scan;
-mod spot;
 mod write;
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-pub(crate) use spot::{End, SPOT_BYTES, Spot};
+pub(crate) use location::{ChunkLocation, End, SPOT_BYTES};
 pub(crate) use write::PackWriter;
 
 use super::files::{Files, LogFile, failed};
@@ -88,7 +88,7 @@ impl Packs {
     }
 
     /// The chunk's bytes, which are checked by whoever unpacks them.
-    pub(crate) fn read(&self, spot: Spot) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn read(&self, spot: ChunkLocation) -> Result<Vec<u8>, StoreError> {
         let read = self.find(spot.pack).and_then(|file| file.read_at(spot.offset, spot.bytes as usize));
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => self.damaged(spot.pack, "the file is missing"),
@@ -132,7 +132,7 @@ impl Packs {
     /// Takes chunks. What an attempt before this one left behind the end is freed first, but for what is `used`.
     pub(crate) fn begin(
         &self,
-        used: impl FnOnce() -> Result<Vec<Spot>, StoreError>,
+        used: impl FnOnce() -> Result<Vec<ChunkLocation>, StoreError>,
     ) -> Result<PackWriter<'_>, StoreError> {
         let end = *self.end.lock();
         let last = self.numbers()?.pop_last().unwrap_or_default();

@@ -9,21 +9,16 @@ use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, ThreadId};
 use tokio::sync::oneshot;
 
-use crate::contract::{Appended, ForkPoint, Tag};
+use crate::contract::{Appended, Import};
 use crate::error::StoreError;
 use crate::fence::{Fences, Refusal};
 use crate::plan::Addition;
-use crate::record::Record;
 
 /// Something to be written.
 #[derive(Debug)]
 pub(crate) enum Op {
     Append(Addition),
-    Import {
-        fork_of: Option<ForkPoint>,
-        tag: Tag,
-        records: Vec<Record>,
-    },
+    Import(Import),
     Blob {
         owner: Option<ThreadId>,
         hash: Hash,
@@ -35,6 +30,10 @@ pub(crate) enum Op {
     },
     Delete {
         threads: Vec<ThreadId>,
+    },
+    Release {
+        hashes: Vec<Hash>,
+        values: Vec<(String, Option<Vec<u8>>)>,
     },
     /// Nothing to write: what the journal holds beyond what is in use is cut off.
     Scrub,

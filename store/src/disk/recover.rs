@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::ids::{Position, Seq, ThreadId};
 
-use super::care::Care;
+use super::damage_policy::DamagePolicy;
 use super::files::{Files, failed};
 use super::frame::{Entry, Stamp};
 use super::index::{Index, Watermark};
@@ -41,7 +41,12 @@ pub(crate) struct Found {
 
 /// Opens what is in `dir`, or makes a new log there. With the care of a salvage nothing is written, and what is
 /// wrong is noted instead of refused.
-pub(crate) fn recover(dir: &Path, cache_bytes: u64, files: &Files, care: &mut Care) -> Result<Found, StoreError> {
+pub(crate) fn recover(
+    dir: &Path,
+    cache_bytes: u64,
+    files: &Files,
+    care: &mut DamagePolicy,
+) -> Result<Found, StoreError> {
     let format = match check_format(dir, files) {
         Ok(found) => found,
         Err(error) => {
@@ -115,7 +120,7 @@ fn open_index(
     cache_bytes: u64,
     files: &Files,
     reached: &Reached,
-    care: &mut Care,
+    care: &mut DamagePolicy,
 ) -> Result<Index, StoreError> {
     let dir = dir.join(INDEX);
     let file = dir.join("db");
@@ -139,7 +144,7 @@ fn replay_all(
     recovered: Vec<Recovered>,
     index: &Index,
     path: &Path,
-    care: &mut Care,
+    care: &mut DamagePolicy,
 ) -> Result<Option<State>, StoreError> {
     let mut state: Option<State> = None;
     for one in recovered {
@@ -199,7 +204,7 @@ pub(crate) fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> 
 }
 
 /// Without the file that is written last there may be the beginnings of a new log, but nothing that was used.
-fn check_nothing_there(dir: &Path, files: &Files, care: &mut Care) -> Result<(), StoreError> {
+fn check_nothing_there(dir: &Path, files: &Files, care: &mut DamagePolicy) -> Result<(), StoreError> {
     for name in NAMES {
         let path = dir.join(name);
         if files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or(0) > 0 {
@@ -284,6 +289,7 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
         Entry::Blob { owner, hash, bytes } => state.active.blob(owner, hash, bytes),
         Entry::Value { name, value } => state.active.value(name, value),
         Entry::Delete { thread } => state.active.delete(thread),
+        Entry::Release { hash } => state.active.release(hash),
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::index::{
     Changes, Index, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_place, write_seal, write_watermark,
 };
 use super::limits::SEAL_BYTES;
-use super::packs::{PackWriter, Spot};
+use super::packs::{ChunkLocation, PackWriter};
 use super::pieces;
 use super::read::Reader;
 use super::tail::{Part, Segment};
@@ -62,6 +62,10 @@ fn write(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) 
     for thread in replaced {
         delete(index, thread, &mut orphans)?;
     }
+    for hash in &segment.released {
+        index.with(|trees| trees.owners.remove(pair_key(hash.as_bytes(), &[])))?;
+        orphans.insert(*hash);
+    }
     let mut runs = Changes::new();
     for one in &sealed {
         one.write(index, &mut runs)?;
@@ -93,7 +97,7 @@ fn write(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) 
 struct Sealed<'a> {
     seal: Position,
     end: Position,
-    chunks: Vec<(Spot, Vec<Run>)>,
+    chunks: Vec<(ChunkLocation, Vec<Run>)>,
     blobs: Vec<(Hash, &'a Record)>,
 }
 

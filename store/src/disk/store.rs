@@ -5,17 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::oneshot;
 
 use super::backup::{self, Backup, Held};
 use super::files::failed;
 use super::queue::{Answer, Op};
+use super::scratch::Scratch;
 use super::sealer::Task;
 use super::{SledStore, reserve, seal, verify};
-use crate::contract::{Append, Appended, Compacted, Filter, ForkPoint, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::StoreError;
 use crate::fence::Refusal;
 use crate::follow::follow;
@@ -82,6 +83,18 @@ impl Store for SledStore {
 
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
         self.open_reader()?.blob(hash)
+    }
+
+    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        let bytes = 128 * hashes.len() + plan::values_size(values)?;
+        let release = || {
+            let op = Op::Release { hashes: hashes.into(), values: values.into() };
+            self.write(op, bytes).map(drop)
+        };
+        match release() {
+            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => release(),
+            released => released,
+        }
     }
 
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
@@ -153,10 +166,9 @@ impl Store for SledStore {
         }
     }
 
-    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
-        let bytes = records.iter().map(|record| record.payload.len() + 32).sum();
-        plan::import_fits(bytes)?;
-        let appended = self.write(Op::Import { fork_of, tag, records }, bytes)?;
+    fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
+        let bytes = plan::import_size(&import)?;
+        let appended = self.write(Op::Import(import), bytes)?;
         appended.ok_or(StoreError::Closed)
     }
 
@@ -175,7 +187,7 @@ impl Store for SledStore {
 
     fn backup(&self) -> Result<Backup, StoreError> {
         self.queue.check_open()?;
-        let copied = tempfile::Builder::new().prefix(backup::PREFIX).tempdir_in(&self.dir);
+        let copied = Scratch::in_place(&self.dir, backup::PREFIX);
         let copied = copied.map_err(|source| failed(&self.dir, source))?;
         let held = Held::new(Arc::clone(&self.reader));
         self.seal_all()?;

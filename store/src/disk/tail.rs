@@ -75,10 +75,14 @@ impl State {
         self.segments().rev().find_map(|segment| segment.blobs.get(&hash)?.bytes.clone())
     }
 
-    /// Whether a deleted stream's claim to a blob counts no more; `sealed` is one that sled knows of.
-    pub(crate) fn is_void(&self, owner: Option<ThreadId>, sealed: bool) -> bool {
-        let Some(owner) = owner else { return false };
-        self.active.replaces(owner) || sealed && self.sealing.as_ref().is_some_and(|sealing| sealing.replaces(owner))
+    /// Whether a claim to a blob counts no more, that of a deleted stream or of the store; `sealed` is one that sled knows
+    /// of.
+    pub(crate) fn is_void(&self, hash: Hash, owner: Option<ThreadId>, sealed: bool) -> bool {
+        let in_segment = |segment: &Segment| match owner {
+            Some(owner) => segment.replaces(owner),
+            None => segment.released.contains(&hash),
+        };
+        in_segment(&self.active) || sealed && self.sealing.as_deref().is_some_and(in_segment)
     }
 
     /// Whether somebody in the tail names the blob.
@@ -87,7 +91,7 @@ impl State {
             segment
                 .blobs
                 .get(&hash)
-                .is_some_and(|blob| blob.owners.iter().any(|owner| is_active || !self.is_void(*owner, false)))
+                .is_some_and(|blob| blob.owners.iter().any(|owner| is_active || !self.is_void(hash, *owner, false)))
         };
         owns(&self.active, true) || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
     }
@@ -96,7 +100,7 @@ impl State {
     /// not count: it goes with the delete.
     pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> bool {
         let owns = |segment: &Segment| segment.blobs.get(&hash).is_some_and(|blob| blob.owners.contains(&owner));
-        owns(&self.active) || self.sealing.as_deref().is_some_and(owns) && !self.is_void(owner, false)
+        owns(&self.active) || self.sealing.as_deref().is_some_and(owns) && !self.is_void(hash, owner, false)
     }
 
     pub(crate) fn has_deletes(&self) -> bool {

@@ -3,7 +3,7 @@
 
 mod change;
 mod commit;
-mod flight;
+mod in_flight;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::plan::Recent;
 use crate::record::Record;
-use flight::{Flight, Landed};
+use in_flight::{InFlightCommit, Landed};
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     reader: Arc<Reader>,
     sealer: Arc<Sealer>,
     tasks: Sender<Task>,
-    flight: Flight,
+    flight: InFlightCommit,
     cursor: Cursor,
     /// The position of the next record, behind the group that is on its way.
     next: Position,
@@ -78,6 +78,7 @@ enum Change {
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
     Delete { threads: Vec<ThreadId> },
+    Release { hashes: Vec<Hash> },
 }
 
 /// What becomes durable together.
@@ -106,7 +107,7 @@ impl Writer {
             cursor: committer.journal.cursor(),
             next: committer.next,
             readable_group: committer.journal.written_group(),
-            flight: Flight::new(committer),
+            flight: InFlightCommit::new(committer),
             tail_bytes,
             group: None,
             heads: HashMap::new(),
@@ -195,7 +196,7 @@ impl Writer {
             self.begin_seal();
         }
         if !self.flight.is_away() {
-            self.depart();
+            self.submit();
         }
         if !self.flight.is_away() && self.is_seal_due() {
             self.begin_seal();
@@ -210,7 +211,7 @@ impl Writer {
     }
 
     /// Has the group written. A small one here and now, which is quicker for those who wait for it.
-    fn depart(&mut self) {
+    fn submit(&mut self) {
         let Some(group) = self.group.take() else { return };
         if group.changes.is_empty() {
             self.keep(group.out);
@@ -218,7 +219,7 @@ impl Writer {
         }
         self.cursor.end_group(group.out.len());
         self.next = group.next;
-        if let Some(landed) = self.flight.depart(group) {
+        if let Some(landed) = self.flight.submit(group) {
             self.landed(landed);
         }
     }
@@ -233,7 +234,7 @@ impl Writer {
     /// Everything that was taken so far is durable and can be read, or has failed, when it returns.
     fn settle(&mut self) {
         self.land();
-        self.depart();
+        self.submit();
         self.land();
     }
 
@@ -276,7 +277,7 @@ impl Writer {
             for (change, answer) in group.changes {
                 let thread = match change {
                     Change::Append { thread, .. } => Some(thread),
-                    Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } => None,
+                    Change::Blob { .. } | Change::Value { .. } | Change::Delete { .. } | Change::Release { .. } => None,
                 };
                 if let Some(answer) = answer {
                     self.fail(thread, answer, error.clone());
@@ -392,6 +393,6 @@ pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Result<Option
 fn thread_of(op: &Op) -> Option<ThreadId> {
     match op {
         Op::Append(addition) => Some(addition.thread),
-        Op::Import { .. } | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } | Op::Scrub => None,
+        Op::Import(_) | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } | Op::Release { .. } | Op::Scrub => None,
     }
 }

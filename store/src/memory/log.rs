@@ -71,6 +71,11 @@ impl State {
         })
     }
 
+    pub(super) fn name_blob(&mut self, owner: Option<ThreadId>, hash: Hash, bytes: &[u8]) {
+        let blob = self.blobs.entry(hash).or_insert_with(|| Blob { bytes: bytes.to_vec(), owners: BTreeSet::new() });
+        blob.owners.insert(owner);
+    }
+
     /// The hash that the next record is chained to, once the expectation was found to hold.
     pub(super) fn hash_before(
         &self,

@@ -55,12 +55,14 @@ macro_rules! contract_tests {
             one_fork_of_many_is_enough
             a_deleted_stream_can_begin_anew
             blobs_live_as_long_as_an_owner
+            a_released_blob_is_gone_unless_a_thread_names_it
             values_are_kept_by_name
             snapshots_stand_beside_each_other
             snapshots_are_thinned_out
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
             an_import_that_was_changed_is_refused
+            an_import_has_its_blobs_and_values_with_it
             an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
             a_subscription_reads_ahead_and_misses_nothing

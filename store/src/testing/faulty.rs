@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Append, Appended, Backup, Compacted, Filter, ForkPoint, Record, Snapshot, Store, StoreError, StreamInfo,
-    Subscription, Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
+    Tag, Verification,
 };
 
 /// What happens at the chosen append.
@@ -47,6 +48,15 @@ pub struct FaultyStore {
     death: Notify,
     looks: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
+    held: Mutex<Option<Held>>,
+}
+
+/// A gate for blobs.
+#[derive(Clone)]
+struct Held {
+    part: &'static [u8],
+    waits: mpsc::Sender<()>,
+    go: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
 impl std::fmt::Debug for FaultyStore {
@@ -66,6 +76,7 @@ impl FaultyStore {
             death: Notify::new(),
             looks: AtomicU64::new(0),
             hidden: Mutex::new(None),
+            held: Mutex::new(None),
         }
     }
 
@@ -101,6 +112,12 @@ impl FaultyStore {
         *self.hidden.lock() = thread;
     }
 
+    /// Blocks every `put_blob` of bytes that contain `part` until the sender of `go` sends or is dropped; sends to `waits`
+    /// before.
+    pub fn hold_blobs(&self, part: &'static [u8], waits: mpsc::Sender<()>, go: mpsc::Receiver<()>) {
+        *self.held.lock() = Some(Held { part, waits, go: Arc::new(Mutex::new(go)) });
+    }
+
     /// Whether the planned death has come.
     pub fn is_dead(&self) -> bool {
         *self.dead.lock()
@@ -127,7 +144,7 @@ impl Store for FaultyStore {
         // Held while the append is passed on, so that nothing slips through after the death.
         let mut dead = self.dead.lock();
         if *dead {
-            return futures::future::pending().boxed();
+            return futures_util::future::pending().boxed();
         }
         let nth = self.count.fetch_add(1, Ordering::SeqCst);
         let fault = match &*self.plan.lock() {
@@ -153,14 +170,14 @@ impl Store for FaultyStore {
             Some(Fault::DiesBefore) => {
                 *dead = true;
                 self.death.notify_waiters();
-                futures::future::pending().boxed()
+                futures_util::future::pending().boxed()
             }
             Some(Fault::DiesAfter) => {
                 *dead = true;
                 // Written whether or not anybody waits for it; the answer goes nowhere.
                 drop(self.behind.append(append));
                 self.death.notify_waiters();
-                futures::future::pending().boxed()
+                futures_util::future::pending().boxed()
             }
         }
     }
@@ -198,11 +215,21 @@ impl Store for FaultyStore {
     }
 
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+        let held = self.held.lock().clone();
+        if let Some(held) = held.filter(|held| bytes.windows(held.part.len()).any(|bytes| bytes == held.part)) {
+            // A receiver or sender that was dropped opens the gate.
+            let _ = held.waits.send(());
+            let _ = held.go.lock().recv();
+        }
         self.alive()?.put_blob(owner, bytes)
     }
 
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
         self.alive()?.blob(hash)
+    }
+
+    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        self.alive()?.release_blobs(hashes, values)
     }
 
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
@@ -241,8 +268,8 @@ impl Store for FaultyStore {
         self.alive()?.delete_all(threads)
     }
 
-    fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
-        self.alive()?.import(fork_of, tag, records)
+    fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
+        self.alive()?.import_with(import)
     }
 
     fn verify(&self) -> Result<Verification, StoreError> {

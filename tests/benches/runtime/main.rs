@@ -12,6 +12,7 @@ mod crowd;
 mod disk;
 mod graphs;
 mod memory;
+mod register;
 mod work;
 
 use std::path::Path;
@@ -57,6 +58,7 @@ const PARTS: &[(&str, Part)] = &[
     ("alone", |folder, size| Box::pin(alone::run(folder, size))),
     ("crowd", |folder, size| Box::pin(crowd::run(folder, size))),
     ("disk", |folder, size| Box::pin(disk::run(folder, size))),
+    ("register", |folder, size| Box::pin(register::run(folder, size))),
     ("cold", |folder, size| Box::pin(cold::run(folder, size))),
     ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
     ("loop", |folder, size| Box::pin(graphs::iterations(folder, size))),

@@ -56,7 +56,10 @@ test('the bar of a failing last node is in sight beside its words', async () => 
 });
 
 test('the graph shows a failed node as failed, and the nodes of branches as run', async () => {
-  const id = await place.thread(BRANCHING);
+  // `collect` waits for both branches: by default the one that fails may cancel the other before it has run.
+  const definition = structuredClone(BRANCHING);
+  definition.nodes.at(-1).join.on_failed = 'collect';
+  const id = await place.thread(definition);
   await place.outcome(id);
   const { parts } = await place.ask('GET', `/v1/threads/${id}/graph`);
   const node = (name) => parts[0].nodes.find((one) => one.id === name);

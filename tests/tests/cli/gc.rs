@@ -24,7 +24,7 @@ fn what_ended_goes_with_its_branches_and_what_is_open_or_inherited_stays() {
     let fork = id_of(&scene.run(&format!("fork {parent} --at 3 --no-run --json")).ok().json());
 
     let plan = scene.run("gc --status completed,error --dry-run --json").ok().json();
-    assert_eq!(keys(&plan), "deleted kept_for_heirs bytes_left dry_run branches events bytes");
+    assert_eq!(keys(&plan), "deleted kept_for_heirs definitions bytes_left dry_run branches events bytes");
     assert_eq!((ids(&plan["deleted"]), &plan["kept_for_heirs"]), (vec![failed.clone()], &json!([parent])));
     assert_eq!(plan["branches"], 2);
     assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 6, "nothing is gone yet");
@@ -108,6 +108,54 @@ fn gc_with_compact_leaves_nothing_of_a_thread_in_the_files() {
     server.signal("TERM");
     server.end().ok();
     scene.run("verify").ok();
+}
+
+#[test]
+fn gc_leaves_nothing_of_a_definition_that_only_deleted_threads_ran_on() {
+    let scene = Scene::new();
+    let secret = |seed: u64| format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed);
+    // In a prompt, and in a value that makes the definition longer than what chunks hold.
+    let definition = |seed: u64| {
+        let noise: String = (1..2_000).map(|n| secret(n * n + seed)).collect();
+        let script = json!({ "answers": [{ "text": "done" }] });
+        let llm =
+            json!({ "provider": "mock", "model": "m", "user_prompt": secret(seed), "extra": { "script": script } });
+        let variables = json!({ "noise": format!("{noise}{}", secret(seed + 1)) });
+        let nodes = json!([{ "id": "look", "llm": llm }]);
+        json!({ "version": "1", "name": "secret", "variables": variables, "nodes": nodes }).to_string()
+    };
+    let left = |seed: u64| {
+        let holding = |secret: String| holding(&scene.data_dir(), secret.as_bytes());
+        [holding(secret(seed)), holding(secret(seed + 1))].concat()
+    };
+    for at_server in [false, true] {
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        let mut server = at_server.then(|| Running::start(scene.command(serve)));
+        if let Some(server) = &mut server {
+            server.wait_until_said("serving ");
+        }
+        for (name, seed) in [("old.json", 1_000), ("new.json", 2_000)] {
+            scene.write(name, definition(seed));
+            scene.run(&format!("run {name} --quiet")).ok();
+        }
+        assert!(!left(1_000).is_empty() && !left(2_000).is_empty());
+        let plan = scene.run("gc --status completed --dry-run --json").ok().json();
+        assert_eq!(plan["definitions"].as_array().unwrap().len(), 1, "{plan}");
+        let done = scene.run("gc --status completed --compact").ok();
+        done.says("1 definition of workflows deleted: no thread runs on them");
+        assert_eq!(left(1_000), Vec::<PathBuf>::new());
+        assert!(!left(2_000).is_empty(), "the newest can be started by the name");
+        let done = scene.run("gc --status completed --definitions --compact --json").ok().json();
+        assert_eq!(done["definitions"].as_array().unwrap().len(), 1, "{done}");
+        assert_eq!(left(2_000), Vec::<PathBuf>::new());
+        scene.run("verify").ok();
+        if let Some(server) = server {
+            server.signal("TERM");
+            server.end().ok();
+        }
+        assert_eq!([left(1_000), left(2_000)].concat(), Vec::<PathBuf>::new());
+        scene.run("verify").ok();
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod gates;
 mod gc;
 mod guide;
 mod held;
+mod imports;
 mod inbox;
 mod limits;
 mod pages;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deny;
+mod features;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,11 +26,11 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// All that the heart may use: nothing that does IO, waits, or knows the time.
+/// All that the core may use: nothing that does IO, waits, or knows the time.
 const HEART: [&str; 15] = [
     "bincode",
     "blake3",
-    "hex",
+    "data-encoding",
     "indexmap",
     "jiff",
     "jsonschema",
@@ -111,7 +112,7 @@ fn faults(manifest: &Table) -> Vec<String> {
             faults.push(format!("{name} must not use {used}"));
         }
         if name == "rethread-events" && section != "dev-dependencies" && !HEART.contains(&used) {
-            faults.push(format!("{name} must not use {used}: the heart is pure"));
+            faults.push(format!("{name} must not use {used}: the core is pure"));
         }
         for (kept, owners) in KEPT_TO {
             if used == kept && !owners.contains(&name) && name != "rethread-tests" {
@@ -151,7 +152,7 @@ fn a_forbidden_arrow_is_found() {
     );
     assert_eq!(
         check("rethread-events", "[target.'cfg(unix)'.dependencies]\ntokio.workspace = true"),
-        "rethread-events must not use tokio: the heart is pure"
+        "rethread-events must not use tokio: the core is pure"
     );
     assert_eq!(
         check("rethread-llm", "[dependencies]\nsled.workspace = true\nurl = '2'"),

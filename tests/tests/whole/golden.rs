@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rethread::{ForkRequest, LimitRaised, Message, Ordered, Position, Principal, Role, Seq, Status, ThreadFilter};
+use rethread::{ForkRequest, LimitRaised, Message, OrderedMap, Position, Principal, Role, Seq, Status, ThreadFilter};
 use rethread_events::event::EVENT_TYPES;
 use rethread_store::testing::copy_as_killed;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn write(world: &World) {
     let asks = asks.by("Ada");
     asks.pause(Some("lunch".into())).await.unwrap();
     asks.resume().await.unwrap();
-    asks.set_variables(Ordered::from_iter([("mood".to_owned(), json!("good").into())])).await.unwrap();
+    asks.set_variables(OrderedMap::from_iter([("mood".to_owned(), json!("good").into())])).await.unwrap();
     asks.add_message(Message::text(Role::User, "by the way")).await.unwrap();
     asks.respond(outcome.state.interaction().unwrap().id, true).await.unwrap();
     asks.outcome().await.unwrap();

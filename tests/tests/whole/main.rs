@@ -12,6 +12,7 @@ mod control;
 mod crash;
 mod embedding;
 mod equipment;
+mod event_loops;
 mod fork;
 mod fork_fits;
 mod full;

@@ -1,5 +1,6 @@
 //! Steps that end the whole process. Each life of a process is one of this test program.
 
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -7,9 +8,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rethread::event::StrategyDecision;
 use rethread::{
-    ExecutionError, InteractionContext, InteractionRequest, Json, Recovery, Runtime, StartThread, Status, Strategy,
-    StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
+    ExecutionError, Hash, InteractionContext, InteractionRequest, Json, Recovery, Runtime, Seq, StartThread, Status,
+    Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
 };
+use rethread_store::{Options, SledStore, Store};
 
 use crate::support::{Nothing, block_on, check_laws, llm, workflow};
 
@@ -167,6 +169,147 @@ fn thread_whose_branch_ends_the_process_has_failed() {
     let body = "body: {nodes: [{id: end, tool: {tool_name: dies}}]}";
     let nodes = format!("nodes: [{{id: all, parallel: {{for_each: \"['a']\", as: word, {body}}}}}]");
     ends_in("", &nodes, 2, "tool `dies`");
+}
+
+/// The export that a life imports, and where in it the life ends.
+const EXPORT: &str = "RETHREAD_EXPORT";
+const DIES_AT: &str = "RETHREAD_DIES_AT";
+
+/// An export that ends the process once so much of it was read after the check that it is whole.
+struct DeadlyExport {
+    bytes: Cursor<Vec<u8>>,
+    dies_at: u64,
+    n_rewinds: u32,
+}
+
+impl Read for DeadlyExport {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.n_rewinds == 2 && self.bytes.position() >= self.dies_at {
+            std::process::abort();
+        }
+        self.bytes.read(buffer)
+    }
+}
+
+impl Seek for DeadlyExport {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.n_rewinds += u32::from(to == SeekFrom::Start(0));
+        self.bytes.seek(to)
+    }
+}
+
+/// One life of a process that imports, where the environment asks for one.
+#[test]
+fn life_of_an_import() {
+    let (Some(folder), Some(export), Ok(dies_at)) =
+        (std::env::var_os(FOLDER), std::env::var_os(EXPORT), std::env::var(DIES_AT))
+    else {
+        return;
+    };
+    block_on(async {
+        let runtime = Runtime::builder().data_dir(&folder).observing().start().await.unwrap();
+        let bytes = Cursor::new(std::fs::read(export).unwrap());
+        let export = DeadlyExport { bytes, dies_at: dies_at.parse().unwrap(), n_rewinds: 0 };
+        match runtime.import(BufReader::with_capacity(64, export)).await {
+            Ok(imported) => println!("it ended: {} and {}", imported.threads.len(), imported.known.len()),
+            Err(error) => println!("it ended: {error}"),
+        }
+        assert_eq!(runtime.verify().await.unwrap().faults, []);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+fn imports(folder: &Path, export: &Path, dies_at: u64) -> Option<String> {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "poison::life_of_an_import", "--nocapture", "--test-threads=1"]);
+    command.env(FOLDER, folder).env(EXPORT, export).env(DIES_AT, dies_at.to_string());
+    let ran = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    let end = said.lines().find_map(|line| line.split_once("it ended: ")).map(|(_, end)| end.to_owned());
+    let complaint = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(end.is_none(), ran.status.code().is_none(), "{:?} {said} {complaint}", ran.status);
+    end
+}
+
+/// Two threads that have not ended, the second with an output that is kept for it; the exports of both and of the first.
+async fn exports(folder: &Path) -> (Vec<ThreadId>, Hash) {
+    let text = |_: Nothing, _: ToolContext| async { Ok::<_, ExecutionError>("MARKER ".repeat(100_000)) };
+    let long = Tool::from_fn("long", "Says much", text).recovery(Recovery::Safe);
+    let runtime = Runtime::builder().in_memory().tool(long).start().await.unwrap();
+    let variables = "variables: [{variable_name: said, expression: '{{ input }}'}]";
+    let ask = format!("{{id: ask, user_interaction: {{operation_type: UPDATE_VARIABLES, prompt: so, {variables}}}}}");
+    let nodes = [ask.clone(), format!("{{id: say, tool: {{tool_name: long}}}}, {ask}")];
+    let mut threads = Vec::new();
+    for nodes in nodes {
+        let thread = runtime.start_thread(workflow(&format!("nodes: [{nodes}]")), "go").await.unwrap();
+        assert_eq!(thread.at_rest().await.unwrap().status, Status::Waiting);
+        threads.push(thread.id());
+    }
+    let both = std::fs::File::create(folder.join("both")).unwrap();
+    let mut exporter = runtime.exporter(both);
+    for thread in &threads {
+        exporter.thread(*thread).await.unwrap();
+    }
+    exporter.finish().await.unwrap();
+    runtime.export(threads[0], std::fs::File::create(folder.join("one")).unwrap()).await.unwrap();
+    let text = std::fs::read_to_string(folder.join("both")).unwrap();
+    assert_eq!(text.matches("\"full_output\"").count(), 1, "the output is kept apart");
+    (threads, Hash::of("MARKER ".repeat(100_000).as_bytes()))
+}
+
+#[test]
+fn import_that_ends_the_process_leaves_no_thread_half_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (threads, output) = block_on(exports(folder));
+    let text = std::fs::read_to_string(folder.join("both")).unwrap();
+    let both = folder.join("both");
+    let n_events = |thread: ThreadId| {
+        let is_of = |line: &&str| line.contains(&format!("\"thread_id\":\"{thread}\"")) && line.contains("\"seq\"");
+        text.lines().filter(is_of).count()
+    };
+    // After each line; the events of a thread are written with the first line that is not of it.
+    let ends = text.match_indices('\n').map(|(at, _)| at as u64);
+    for (n, end) in ends.enumerate() {
+        let log = folder.join(format!("log {n}"));
+        assert_eq!(imports(&log, &both, end), None);
+        let store = SledStore::open(&log, Options::default()).unwrap();
+        let there: Vec<_> = store.streams(None, &[], 9).unwrap().iter().map(|info| info.thread).collect();
+        assert!(threads.starts_with(&there), "{there:?}");
+        for thread in &threads {
+            let is_there = there.contains(thread);
+            let events = store.read_stream(*thread, Seq(0)..Seq(99), 99).unwrap_or_default();
+            assert_eq!(events.len(), if is_there { n_events(*thread) } else { 0 });
+            let noted = store.value(&format!("imported/{thread}")).unwrap();
+            assert_eq!(noted.is_some(), is_there, "a thread that is not there is not noted");
+        }
+        assert_eq!(store.blob(output).is_ok(), there.len() == 2, "an output is there with its thread");
+        assert_eq!(store.verify().unwrap().faults, []);
+        store.close().unwrap();
+        let expected = format!("{} and {}", 2 - there.len(), there.len());
+        assert_eq!(imports(&log, &both, u64::MAX), Some(expected), "the same import goes on");
+        let store = SledStore::open(&log, Options::default()).unwrap();
+        assert!(store.blob(output).is_ok());
+        assert_eq!(store.values("crashes/").unwrap(), [], "what completed is not counted");
+    }
+}
+
+#[test]
+fn import_that_ends_the_process_three_times_is_refused_and_others_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(exports(folder));
+    let (log, both, one) = (folder.join("log"), folder.join("both"), folder.join("one"));
+    for _ in 0..3 {
+        assert_eq!(imports(&log, &both, 100), None);
+    }
+    let refusal = imports(&log, &both, u64::MAX).unwrap();
+    assert!(
+        refusal.contains("refused, because the process ended 3 times while it was imported; export fewer threads"),
+        "{refusal}"
+    );
+    assert_eq!(imports(&log, &one, u64::MAX), Some("1 and 0".to_owned()));
+    assert_eq!(imports(&log, &both, u64::MAX), Some(refusal));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who did what from outside is in the log.
 
 use futures::FutureExt as _;
-use rethread::{ForkRequest, LimitRaised, Message, Ordered, Position, Principal, Role, ThreadHandle};
+use rethread::{ForkRequest, LimitRaised, Message, OrderedMap, Position, Principal, Role, ThreadHandle};
 use serde_json::json;
 
 use crate::handler::Says;
@@ -25,7 +25,7 @@ fn events_record_the_principal_of_the_handle() {
         let ada = thread.by("Ada");
         ada.pause(None).await.unwrap();
         thread.resume().await.unwrap();
-        ada.set_variables(Ordered::from_iter([("mood".to_owned(), json!("good").into())])).await.unwrap();
+        ada.set_variables(OrderedMap::from_iter([("mood".to_owned(), json!("good").into())])).await.unwrap();
         ada.add_message(Message::text(Role::User, "by the way")).await.unwrap();
         let fork = ada.fork(ForkRequest { paused: true, ..ForkRequest::default() }).await.unwrap();
         fork.by(Principal::Terminal).cancel(None).await.unwrap();

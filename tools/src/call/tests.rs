@@ -96,7 +96,7 @@ async fn a_call_that_was_called_off_before_it_began_runs_nothing() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_wherever_it_happens() {
-    let at_once = Tool::new("t", "", any(), |_, _| -> futures::future::Ready<Answer> { panic!("early {}", 1) });
+    let at_once = Tool::new("t", "", any(), |_, _| -> futures_util::future::Ready<Answer> { panic!("early {}", 1) });
     let later = Tool::new("t", "", any(), |_, _| async {
         tokio::task::yield_now().await;
         panic!("late")
@@ -183,7 +183,7 @@ async fn no_more_calls_run_than_allowed_and_all_get_their_turn() {
         )
         .unwrap();
     let calls = (0..30).map(|_| registry.call("t", json!({}), cx.clone()));
-    for answer in futures::future::join_all(calls).await {
+    for answer in futures_util::future::join_all(calls).await {
         answer.unwrap();
     }
     assert_eq!(most.load(Ordering::SeqCst), 3);

@@ -1,11 +1,13 @@
 //! What the system itself keeps commands from.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "sandbox", target_os = "linux"))]
 mod bubblewrap;
-#[cfg(target_os = "linux")]
+#[cfg(not(all(feature = "sandbox", target_os = "linux")))]
+#[path = "isolation/absent.rs"]
+mod bubblewrap;
+#[cfg(all(feature = "sandbox", target_os = "linux"))]
 mod placeholder;
 
-#[cfg(target_os = "linux")]
 pub(crate) use bubblewrap::Sandbox;
 
 use std::ffi::OsString;
@@ -50,7 +52,8 @@ pub struct Isolation {
 /// Whether commands are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IsolationMode {
-    /// Where the system can do it. Elsewhere commands run without, see [`Isolation::fault`].
+    /// Where the system can do it. Elsewhere commands run without, see [`Isolation::fault`]. A program without the
+    /// feature `sandbox` runs none: it has to say [`Off`](IsolationMode::Off).
     #[default]
     WhenPossible,
     /// Always: a command that cannot be isolated is not run.
@@ -86,15 +89,22 @@ impl Isolation {
     /// Why this system cannot isolate commands; none when it can. Tries it, once in the life of the process, for at
     /// most ten seconds.
     pub fn fault() -> Option<&'static str> {
-        #[cfg(target_os = "linux")]
-        return bubblewrap::found().as_ref().err().map(String::as_str);
-        #[cfg(not(target_os = "linux"))]
-        return Some("bubblewrap runs on Linux only");
+        bubblewrap::fault()
     }
 
     /// Whether commands are isolated here.
     pub fn holds(&self) -> bool {
         self.mode != IsolationMode::Off && Self::fault().is_none()
+    }
+
+    /// Whether commands are refused here: they are to be isolated, and cannot be.
+    fn refuses(&self) -> bool {
+        match self.mode {
+            IsolationMode::Required => !self.holds(),
+            // What a system lacks is passed over. What the program was built without is not.
+            IsolationMode::WhenPossible => !cfg!(feature = "sandbox"),
+            IsolationMode::Off => false,
+        }
     }
 
     /// What holds, for the description of a tool.
@@ -105,9 +115,7 @@ impl Isolation {
                 if self.writable.is_empty() { "" } else { ", in some folders more" },
                 if self.network { "" } else { ", and have no network" }
             ),
-            (false, IsolationMode::Required) => {
-                " Commands must be isolated here, and cannot be, so none runs.".to_owned()
-            }
+            (false, _) if self.refuses() => " Commands must be isolated here, and cannot be, so none runs.".to_owned(),
             (false, _) => String::new(),
         }
     }
@@ -123,15 +131,12 @@ impl Isolation {
         workspace: &Arc<Workspace>,
     ) -> Result<(Child, Group), ExecutionError> {
         let refused = |why: String| ExecutionError::new(ErrorKind::Configuration, format!("nothing was run: {why}"));
-        match (self.mode, Self::fault()) {
-            (IsolationMode::Required, Some(fault)) => {
-                return Err(refused(format!("commands must be isolated, and this system cannot: {fault}")));
-            }
-            #[cfg(target_os = "linux")]
-            (IsolationMode::Required | IsolationMode::WhenPossible, None) => {
-                return bubblewrap::spawn(self, launch, workspace).await.map_err(refused);
-            }
-            _ => {}
+        if self.refuses() {
+            let fault = Self::fault().unwrap_or_default();
+            return Err(refused(format!("commands must be isolated, and this system cannot: {fault}")));
+        }
+        if self.holds() {
+            return bubblewrap::spawn(self, launch, workspace).await.map_err(refused);
         }
         let program = launch.program.to_string_lossy().into_owned();
         let child = launch.start().map_err(|error| {

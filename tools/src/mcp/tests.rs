@@ -3,8 +3,8 @@ use std::process::Child;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
 use rethread_events::message::Part;

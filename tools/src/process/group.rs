@@ -6,7 +6,6 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::Child;
 
-#[cfg(target_os = "linux")]
 use crate::command::Sandbox;
 
 /// How often it is looked whether the leader has ended.
@@ -14,7 +13,6 @@ const LOOK_FIRST: Duration = Duration::from_micros(500);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// How long the processes of a sandbox that was killed are waited for.
-#[cfg(target_os = "linux")]
 const GONE_MAX: Duration = Duration::from_secs(2);
 
 /// The process group of a child that leads it, with its sandbox where it has one. Dropping it kills the group, unless
@@ -25,7 +23,6 @@ const GONE_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Group {
     leader: Pid,
     is_killed: bool,
-    #[cfg(target_os = "linux")]
     sandbox: Option<Sandbox>,
 }
 
@@ -33,18 +30,13 @@ impl Group {
     pub(crate) fn of(child: &Child) -> Result<Self, ExecutionError> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         match id {
-            Some(leader) => Ok(Self {
-                leader,
-                is_killed: false,
-                #[cfg(target_os = "linux")]
-                sandbox: None,
-            }),
+            Some(leader) => Ok(Self { leader, is_killed: false, sandbox: None }),
             None => Err(ExecutionError::new(ErrorKind::Internal, "the command has no process number")),
         }
     }
 
     /// The same for a leader that holds a sandbox, which ends with it.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "sandbox", target_os = "linux"))]
     pub(crate) fn with(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(sandbox);
         self
@@ -63,7 +55,6 @@ impl Group {
 
     /// Asks every process of the group to end.
     pub(crate) fn terminate(&self) {
-        #[cfg(target_os = "linux")]
         if let Some(sandbox) = &self.sandbox {
             // The leader would end at once, and take the others with it.
             return sandbox.terminate();
@@ -76,14 +67,12 @@ impl Group {
     pub(crate) fn kill(&mut self) {
         if !std::mem::replace(&mut self.is_killed, true) {
             let _ = kill_process_group(self.leader, Signal::KILL);
-            #[cfg(target_os = "linux")]
             self.sandbox.iter().for_each(Sandbox::kill);
         }
     }
 
     /// Returns once no process is left of the sandbox that was killed, where there is one.
     pub(crate) async fn gone(&self) {
-        #[cfg(target_os = "linux")]
         if let Some(sandbox) = &self.sandbox {
             let gone = async {
                 let mut pause = LOOK_FIRST;

@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 
-use futures::FutureExt;
-use futures::future::FusedFuture;
+use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
 
 use super::*;
 use crate::built_in::fixture::Fixture;
@@ -158,7 +158,7 @@ async fn start_and(happens: impl FnOnce(&Processes, &ToolContext)) {
     let command = CommandLine::Shell("touch begun; sleep 1000".to_owned());
     let mut starting = std::pin::pin!(processes.start_here(&command, f.path(""), Duration::from_secs(60), &cx));
     // It waits for its first record.
-    assert!(futures::poll!(&mut starting).is_pending());
+    assert!(futures_util::poll!(&mut starting).is_pending());
     happens(&processes, &cx);
     assert_eq!(starting.await.unwrap_err().kind, ErrorKind::Cancelled);
     assert_eq!((processes.list(&cx).len(), f.path("begun").exists()), (0, false));
@@ -183,7 +183,7 @@ async fn however_far_a_start_is_when_its_owner_ends_nothing_is_left_running() {
         let mut starting =
             std::pin::pin!(processes.start_here(&command, f.path(""), Duration::from_secs(60), &cx).fuse());
         for _ in 0..n_steps {
-            let _ = futures::poll!(&mut starting);
+            let _ = futures_util::poll!(&mut starting);
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         processes.end_owner("a");

@@ -121,7 +121,7 @@ fn kept_catalogues_stay_few() {
         let set: Vec<_> = (0..10).filter(|n| set & (1 << n) != 0).map(|n| ToolName::from(format!("t{n}"))).collect();
         registry.catalogue(&set).unwrap();
     }
-    assert!(registry.0.list.load().catalogues.load().len() <= N_CATALOGUES_MAX);
+    assert!(registry.now().catalogues.read().len() <= N_CATALOGUES_MAX);
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Inside {
     }
 
     /// All places, wherever they lie, and those that the names have in the folder `root`.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "sandbox", target_os = "linux"))]
     pub(super) fn all(&self, root: &Path) -> Vec<PathBuf> {
         self.given.iter().cloned().chain(self.names.iter().map(|name| root.join(name))).collect()
     }

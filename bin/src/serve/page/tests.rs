@@ -12,7 +12,7 @@ fn text(part: &Part) -> &'static str {
 }
 
 fn modules() -> impl Iterator<Item = &'static Part> {
-    PARTS.iter().filter(|part| part.media_type == SCRIPT)
+    PARTS.iter().filter(|part| part.media_type == media_type::SCRIPT)
 }
 
 #[test]

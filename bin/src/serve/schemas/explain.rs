@@ -50,7 +50,7 @@ pub(crate) struct RanAgain {
 /// What came of a thread that was run again.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Reran {
+pub(crate) struct RerunReport {
     /// Whether every event was reproduced.
     same: bool,
     /// The first place where a thread parts from its log.

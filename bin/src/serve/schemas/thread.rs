@@ -136,6 +136,8 @@ pub(crate) struct Collected {
     more: bool,
     /// Bytes of the events of all threads that stay, where a size was given.
     bytes_left: Option<u64>,
+    /// The hashes of the definitions of workflows that went, because no thread runs on them.
+    definitions: Vec<String>,
 }
 
 /// What became of the index.

@@ -1,8 +1,7 @@
 //! Signatures as Standard Webhooks has them: HMAC-SHA256 over id, time and body, so that a receiver knows who sent it and
 //! that it is not an old one sent again.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
@@ -27,7 +26,7 @@ impl Secret {
             )
         };
         let encoded = text.trim().strip_prefix(PREFIX).ok_or_else(wrong)?;
-        let bytes = STANDARD.decode(encoded).map_err(|_| wrong())?;
+        let bytes = BASE64.decode(encoded.as_bytes()).map_err(|_| wrong())?;
         if !BYTES.contains(&bytes.len()) {
             return Err(wrong());
         }
@@ -42,7 +41,7 @@ impl Secret {
         };
         mac.update(format!("{id}.{seconds}.").as_bytes());
         mac.update(body);
-        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+        format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes()))
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::Surroundings;
+use super::super::Env;
 use super::super::check;
 use super::slots::Slot;
-use super::strategy::{Gate, Leg, Seat, Wants};
-use super::{AgentLoop, Course, Stage, TOOL_CALLS_MAX, Unfit};
+use super::strategy::{CallConstraints, Gate, ModelBinding, Wants};
+use super::{AgentLoop, Stage, StrategyState, TOOL_CALLS_MAX, TransitionError};
 use crate::event::{
     CustomDecider, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionRequested, StrategyDecisionRetried,
 };
@@ -33,7 +33,7 @@ pub struct CustomRun {
     /// How often it was asked.
     pub n_decisions: u32,
     /// The node's own model.
-    pub own: Seat,
+    pub own: ModelBinding,
     /// All tools that the node offers.
     pub tools: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub enum Turn {
 }
 
 impl CustomRun {
-    pub(super) fn new(own: Seat, tools: Vec<String>) -> Self {
+    pub(super) fn new(own: ModelBinding, tools: Vec<String>) -> Self {
         Self { stage: CustomStage::ToDecide, n_decisions: 0, own, tools }
     }
 
@@ -126,7 +126,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
 pub(in super::super) fn checked(
     agent_loop: &AgentLoop,
     decision: StrategyDecision,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<StrategyDecision, ExecutionError> {
     let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));
     match &decision {
@@ -143,7 +143,7 @@ pub(in super::super) fn checked(
                 let message = "it names a model that a person stands for: such a model must be the node's own";
                 return Err(ExecutionError::new(ErrorKind::Configuration, message));
             }
-            let Course::Custom(run) = &agent_loop.course else {
+            let StrategyState::Custom(run) = &agent_loop.course else {
                 return malformed("the loop follows no strategy of the application".into());
             };
             if let Some(tool) = tools.iter().flatten().find(|tool| !run.tools.contains(tool)) {
@@ -183,11 +183,11 @@ pub(in super::super) struct Joins {
 }
 
 impl AgentLoop {
-    fn custom_mut(&mut self) -> Result<&mut CustomRun, Unfit> {
+    fn custom_mut(&mut self) -> Result<&mut CustomRun, TransitionError> {
         match &mut self.course {
-            Course::Custom(run) => Ok(run),
-            Course::React | Course::Several | Course::Plan(_) => {
-                Err(Unfit("the loop follows no strategy of the application"))
+            StrategyState::Custom(run) => Ok(run),
+            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => {
+                Err(TransitionError("the loop follows no strategy of the application"))
             }
         }
     }
@@ -195,21 +195,21 @@ impl AgentLoop {
     /// The question to the strategy that is open.
     pub fn deciding(&self) -> Option<&StrategyRun> {
         match &self.course {
-            Course::Custom(run) => match &run.stage {
+            StrategyState::Custom(run) => match &run.stage {
                 CustomStage::Deciding(open) => Some(open),
                 CustomStage::ToDecide | CustomStage::Decided => None,
             },
-            Course::React | Course::Several | Course::Plan(_) => None,
+            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => None,
         }
     }
 
     pub(super) fn deciding_mut(&mut self) -> Option<&mut StrategyRun> {
         match &mut self.course {
-            Course::Custom(run) => match &mut run.stage {
+            StrategyState::Custom(run) => match &mut run.stage {
                 CustomStage::Deciding(open) => Some(open),
                 CustomStage::ToDecide | CustomStage::Decided => None,
             },
-            Course::React | Course::Several | Course::Plan(_) => None,
+            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => None,
         }
     }
 
@@ -236,16 +236,16 @@ impl AgentLoop {
     /// Whether the strategy of the application may decide no more.
     pub(in super::super) fn has_decided_enough(&self) -> bool {
         match &self.course {
-            Course::Custom(run) => {
+            StrategyState::Custom(run) => {
                 run.stage == CustomStage::ToDecide && run.has_decided_enough(self.request.max_iterations)
             }
-            Course::React | Course::Several | Course::Plan(_) => false,
+            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => false,
         }
     }
 
     /// The loop comes to a turn: the strategy of the application is asked before anything else.
     pub(super) fn turned(&mut self) {
-        if let Course::Custom(run) = &mut self.course {
+        if let StrategyState::Custom(run) = &mut self.course {
             run.stage = CustomStage::ToDecide;
         }
     }
@@ -256,11 +256,11 @@ impl AgentLoop {
         seq: Seq,
         at: Time,
         event: &StrategyDecisionRequested,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let is_between = matches!(self.stage, Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. });
         let run = self.custom_mut()?;
         if run.stage != CustomStage::ToDecide || !is_between {
-            return Err(Unfit("no decision is due"));
+            return Err(TransitionError("no decision is due"));
         }
         run.n_decisions += 1;
         let open = StrategyRun { call: CallId(seq), attempt: 1, requested_at: at, deadline: event.deadline };
@@ -274,21 +274,21 @@ impl AgentLoop {
         at: Time,
         clock: Time,
         event: &StrategyDecisionRetried,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         match self.deciding_mut() {
             Some(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
                 let ms = open.deadline.ms_since(open.requested_at);
                 *open = StrategyRun { attempt: event.attempt, requested_at: at, deadline: clock.plus_ms(ms), ..*open };
                 Ok(())
             }
-            _ => Err(Unfit("no such decision is asked for")),
+            _ => Err(TransitionError("no such decision is asked for")),
         }
     }
 
-    fn end_decision(&mut self, call: CallId) -> Result<(), Unfit> {
+    fn end_decision(&mut self, call: CallId) -> Result<(), TransitionError> {
         match self.deciding() {
             Some(open) if open.call == call => {}
-            _ => return Err(Unfit("no such decision is asked for")),
+            _ => return Err(TransitionError("no such decision is asked for")),
         }
         self.custom_mut()?.stage = CustomStage::Decided;
         Ok(())
@@ -299,13 +299,13 @@ impl AgentLoop {
         &mut self,
         call: CallId,
         error: &ExecutionError,
-    ) -> Result<Vec<Arc<Message>>, Unfit> {
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         self.end_decision(call)?;
         Ok(self.give_up(error))
     }
 
     /// The strategy has decided.
-    pub(in super::super) fn strategy_decided(&mut self, event: &StrategyDecided) -> Result<Joins, Unfit> {
+    pub(in super::super) fn strategy_decided(&mut self, event: &StrategyDecided) -> Result<Joins, TransitionError> {
         self.end_decision(event.call)?;
         let mut joins = Joins::default();
         match &event.next {
@@ -321,7 +321,7 @@ impl AgentLoop {
                 self.sit(&seat);
                 Arc::make_mut(&mut self.request).tools = tools;
                 let from = if self.iteration == 0 { 0 } else { self.leg.from };
-                self.leg = Leg { from, wants: Wants::Anything };
+                self.leg = CallConstraints { from, wants: Wants::Anything };
                 self.stage = Stage::ToAsk;
             }
             StrategyDecision::RunTools { calls } => {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::Surroundings;
+use super::super::Env;
 use super::super::calls::ModelCall;
 use super::super::conversation::Entry;
 use super::super::effects::ModelRequest;
-use super::strategy::Seat;
-use super::{AgentLoop, Course, Stage, Unfit};
+use super::strategy::ModelBinding;
+use super::{AgentLoop, Stage, StrategyState, TransitionError};
 use crate::event::{
     Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
     LlmExecutionRequest, LoopStrategy, PanelStrategy,
@@ -115,7 +115,7 @@ impl Panel {
     }
 
     /// The next event, when anything follows before somebody has answered.
-    pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+    pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
         let strategy = of(&agent_loop.request)?;
         match strategy.combine {
             Combine::Route => self.choose(agent_loop, strategy, around),
@@ -123,7 +123,7 @@ impl Panel {
         }
     }
 
-    fn gather(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
+    fn gather(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Env<'_>) -> Option<Event> {
         let failed = || {
             self.candidates.iter().zip(&strategy.members).filter_map(|(candidate, member)| match candidate {
                 Candidate::Failed(error) => Some((member, error)),
@@ -166,7 +166,7 @@ impl Panel {
         }
     }
 
-    fn choose(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Surroundings<'_>) -> Option<Event> {
+    fn choose(&self, agent_loop: &AgentLoop, strategy: &PanelStrategy, around: &Env<'_>) -> Option<Event> {
         let ask = |fault: Option<String>| {
             let aside = Some(Aside::Choice { fault });
             let model_profile = around.models.profile(&strategy.by);
@@ -275,38 +275,38 @@ pub(super) fn of(request: &LlmExecutionRequest) -> Option<&PanelStrategy> {
 }
 
 /// The first call of several models.
-pub(super) fn first(agent_loop: &AgentLoop, around: &Surroundings<'_>) -> Option<Event> {
+pub(super) fn first(agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
     Panel::new(of(&agent_loop.request)?).next(agent_loop, around)
 }
 
 impl AgentLoop {
-    fn panel_mut(&mut self) -> Result<&mut Panel, Unfit> {
+    fn panel_mut(&mut self) -> Result<&mut Panel, TransitionError> {
         match &mut self.stage {
             Stage::Panel(panel) => Ok(panel),
-            _ => Err(Unfit("it is no question for several models")),
+            _ => Err(TransitionError("it is no question for several models")),
         }
     }
 
     /// A call beside the conversation.
-    pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), Unfit> {
+    pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), TransitionError> {
         let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
         let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
-        if self.course == Course::Several && matches!(self.stage, Stage::ToAsk) {
-            let strategy = of(&self.request).ok_or(Unfit("it is no question for several models"))?;
+        if self.course == StrategyState::Several && matches!(self.stage, Stage::ToAsk) {
+            let strategy = of(&self.request).ok_or(TransitionError("it is no question for several models"))?;
             self.stage = Stage::Panel(Box::new(Panel::new(strategy)));
-            self.course = Course::React;
+            self.course = StrategyState::React;
         }
         let panel = self.panel_mut()?;
         match aside {
             Aside::Candidate { index } => match panel.candidates.get_mut(*index as usize) {
                 Some(candidate @ Candidate::ToAsk) => *candidate = Candidate::Asking(call),
-                _ => return Err(Unfit("the model was asked already")),
+                _ => return Err(TransitionError("the model was asked already")),
             },
             Aside::Choice { fault } => match &panel.choice {
                 Choice::None | Choice::Answered { .. } => {
                     panel.choice = Choice::Asking { call, fault: fault.clone() };
                 }
-                Choice::Asking { .. } | Choice::Failed(_) => return Err(Unfit("no choice is due")),
+                Choice::Asking { .. } | Choice::Failed(_) => return Err(TransitionError("no choice is due")),
             },
         }
         panel.first.get_or_insert(call.call);
@@ -315,7 +315,7 @@ impl AgentLoop {
     }
 
     /// A call beside the conversation was answered.
-    pub(super) fn aside_completed(&mut self, event: &LlmCallCompleted) -> Result<(), Unfit> {
+    pub(super) fn aside_completed(&mut self, event: &LlmCallCompleted) -> Result<(), TransitionError> {
         let is_draft = of(&self.request).is_some_and(|strategy| strategy.combine == Combine::Merge);
         let unusable = super::not_usable(event.finish_reason).or_else(|| event.unusable.clone());
         let error = unusable.or_else(|| {
@@ -337,7 +337,7 @@ impl AgentLoop {
         &mut self,
         call: CallId,
         answered: Result<(Arc<Message>, FinishReason), ExecutionError>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let panel = self.panel_mut()?;
         let is_it = |candidate: &&mut Candidate| matches!(candidate, Candidate::Asking(open) if open.call == call);
         if let Some(candidate) = panel.candidates.iter_mut().find(is_it) {
@@ -356,26 +356,29 @@ impl AgentLoop {
                 };
                 Ok(())
             }
-            _ => Err(Unfit("no such model call is open")),
+            _ => Err(TransitionError("no such model call is open")),
         }
     }
 
     /// One of the models was picked, or its answer, which joins the conversation.
-    pub(in super::super) fn candidate_chosen(&mut self, event: &CandidateChosen) -> Result<Option<Joining>, Unfit> {
+    pub(in super::super) fn candidate_chosen(
+        &mut self,
+        event: &CandidateChosen,
+    ) -> Result<Option<Joining>, TransitionError> {
         let member = of(&self.request).and_then(|strategy| strategy.members.get(event.index as usize)).cloned();
         let panel = self.panel_mut()?;
         let (Some(member), Some(first)) = (member, panel.first) else {
-            return Err(Unfit("there is no such model"));
+            return Err(TransitionError("there is no such model"));
         };
         if panel.open_calls().next().is_some() {
-            return Err(Unfit("a call is open still"));
+            return Err(TransitionError("a call is open still"));
         }
         let chosen = match panel.candidates.get_mut(event.index as usize) {
             Some(Candidate::Answered { message, finish_reason }) => Some((message.clone(), *finish_reason)),
             Some(Candidate::ToAsk) => None,
-            _ => return Err(Unfit("the model has no answer")),
+            _ => return Err(TransitionError("the model has no answer")),
         };
-        let seat = Seat::of(&self.request).with(&member.model, self.request.relay);
+        let seat = ModelBinding::of(&self.request).with(&member.model, self.request.relay);
         self.sit(&seat);
         let Some((message, finish_reason)) = chosen else {
             self.stage = Stage::ToAsk;
@@ -388,17 +391,20 @@ impl AgentLoop {
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.
-    pub(in super::super) fn candidates_gathered(&mut self, event: &CandidatesGathered) -> Result<Arc<Message>, Unfit> {
+    pub(in super::super) fn candidates_gathered(
+        &mut self,
+        event: &CandidatesGathered,
+    ) -> Result<Arc<Message>, TransitionError> {
         let strategy = of(&self.request).cloned();
         let panel = self.panel_mut()?;
         let Some(strategy) = strategy else {
-            return Err(Unfit("it is no question for several models"));
+            return Err(TransitionError("it is no question for several models"));
         };
         if panel.open_calls().next().is_some() || panel.n_answers() != event.n_answers as usize {
-            return Err(Unfit("not all models have answered"));
+            return Err(TransitionError("not all models have answered"));
         }
         let text = format!("{}\n{}", event.prompt, words::answers(panel, &strategy));
-        let seat = Seat::of(&self.request).with(&strategy.by, self.request.relay);
+        let seat = ModelBinding::of(&self.request).with(&strategy.by, self.request.relay);
         self.sit(&seat);
         self.stage = Stage::ToAsk;
         Ok(Arc::new(Message::text(Role::User, text)))

@@ -15,8 +15,8 @@ mod tests;
 
 use bincode::{Decode, Encode};
 
-use super::strategy::{Gate, Seat, Wants};
-use super::{AgentLoop, Course, Stage, Unfit};
+use super::strategy::{Gate, ModelBinding, Wants};
+use super::{AgentLoop, Stage, StrategyState, TransitionError};
 use crate::event::{
     LoopStrategy, PlanCompleted, PlanMade, PlanRequested, PlanStepCompleted, PlanStepFailed, PlanStepStarted,
     PlanStrategy,
@@ -39,7 +39,7 @@ pub struct PlanRun {
     /// The steps of the plan that was made last.
     pub steps: Vec<String>,
     /// Who does the steps.
-    pub own: Seat,
+    pub own: ModelBinding,
 }
 
 /// How far a plan is.
@@ -73,7 +73,7 @@ impl PlanRun {
         }
     }
 
-    pub(super) fn new(own: Seat) -> Self {
+    pub(super) fn new(own: ModelBinding) -> Self {
         Self { stage: PlanStage::ToPlan { failed: None }, n_replans: 0, steps: Vec::new(), own }
     }
 }
@@ -153,15 +153,17 @@ fn failure(content: &str, finish_reason: FinishReason) -> Option<ExecutionError>
 }
 
 impl AgentLoop {
-    fn plan_mut(&mut self) -> Result<&mut PlanRun, Unfit> {
+    fn plan_mut(&mut self) -> Result<&mut PlanRun, TransitionError> {
         match &mut self.course {
-            Course::Plan(run) => Ok(run),
-            Course::React | Course::Several | Course::Custom(_) => Err(Unfit("the loop follows no plan")),
+            StrategyState::Plan(run) => Ok(run),
+            StrategyState::React | StrategyState::Several | StrategyState::Custom(_) => {
+                Err(TransitionError("the loop follows no plan"))
+            }
         }
     }
 
     /// A plan is asked for.
-    pub(in super::super) fn plan_requested(&mut self, event: &PlanRequested) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_requested(&mut self, event: &PlanRequested) -> Result<(), TransitionError> {
         let planner = of(self).and_then(|strategy| strategy.planner.clone());
         let has_answered = self.has_answered();
         let is_between = matches!(self.stage, Stage::ToAsk);
@@ -172,7 +174,7 @@ impl AgentLoop {
             PlanStage::Next(_) | PlanStage::Step(_) | PlanStage::Finishing => false,
         };
         if !fits {
-            return Err(Unfit("no plan is due"));
+            return Err(TransitionError("no plan is due"));
         }
         run.n_replans = event.replan;
         run.stage = PlanStage::Planning { attempt: event.attempt };
@@ -185,11 +187,11 @@ impl AgentLoop {
     }
 
     /// The last answer is a plan.
-    pub(in super::super) fn plan_made(&mut self, event: &PlanMade) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_made(&mut self, event: &PlanMade) -> Result<(), TransitionError> {
         let has_answered = self.has_answered();
         let run = self.plan_mut()?;
         if !matches!(run.stage, PlanStage::Planning { .. }) || !has_answered {
-            return Err(Unfit("no plan is due"));
+            return Err(TransitionError("no plan is due"));
         }
         run.steps.clone_from(&event.steps);
         run.stage = PlanStage::Next(0);
@@ -200,10 +202,10 @@ impl AgentLoop {
     }
 
     /// A step begins.
-    pub(in super::super) fn plan_step_started(&mut self, event: &PlanStepStarted) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_step_started(&mut self, event: &PlanStepStarted) -> Result<(), TransitionError> {
         let run = self.plan_mut()?;
         if run.stage != PlanStage::Next(event.index) || run.steps.get(event.index as usize) != Some(&event.step) {
-            return Err(Unfit("no such step of the plan is due"));
+            return Err(TransitionError("no such step of the plan is due"));
         }
         run.stage = PlanStage::Step(event.index);
         self.begin_leg(Wants::Anything);
@@ -211,26 +213,26 @@ impl AgentLoop {
     }
 
     /// A step was done.
-    pub(in super::super) fn plan_step_completed(&mut self, event: &PlanStepCompleted) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_step_completed(&mut self, event: &PlanStepCompleted) -> Result<(), TransitionError> {
         if !self.has_answered() {
-            return Err(Unfit("the model has not said its last word"));
+            return Err(TransitionError("the model has not said its last word"));
         }
         self.leave_step(event.index, PlanStage::Next(event.index + 1))
     }
 
     /// A step could not be done.
-    pub(in super::super) fn plan_step_failed(&mut self, event: &PlanStepFailed) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_step_failed(&mut self, event: &PlanStepFailed) -> Result<(), TransitionError> {
         if !self.has_answered() && !matches!(self.stage, Stage::ToAsk) {
-            return Err(Unfit("the step is being done still"));
+            return Err(TransitionError("the step is being done still"));
         }
         let failed = Some((event.index, event.error.clone()));
         self.leave_step(event.index, PlanStage::ToPlan { failed })
     }
 
-    fn leave_step(&mut self, index: u32, next: PlanStage) -> Result<(), Unfit> {
+    fn leave_step(&mut self, index: u32, next: PlanStage) -> Result<(), TransitionError> {
         let run = self.plan_mut()?;
         if run.stage != PlanStage::Step(index) {
-            return Err(Unfit("no such step of the plan is being done"));
+            return Err(TransitionError("no such step of the plan is being done"));
         }
         run.stage = next;
         self.stage = Stage::ToAsk;
@@ -238,10 +240,10 @@ impl AgentLoop {
     }
 
     /// All steps were done; the answer is asked for.
-    pub(in super::super) fn plan_completed(&mut self) -> Result<(), Unfit> {
+    pub(in super::super) fn plan_completed(&mut self) -> Result<(), TransitionError> {
         let run = self.plan_mut()?;
         if run.stage != PlanStage::Next(u32::try_from(run.steps.len()).unwrap_or(u32::MAX)) {
-            return Err(Unfit("the plan has steps left"));
+            return Err(TransitionError("the plan has steps left"));
         }
         run.stage = PlanStage::Finishing;
         self.begin_leg(Wants::Words);

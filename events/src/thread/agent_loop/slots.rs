@@ -6,8 +6,8 @@ use bincode::{Decode, Encode};
 
 use super::super::calls::ToolRun;
 use super::super::state::{Interaction, InteractionStage};
-use super::super::{Surroundings, ToolFacts, asks};
-use super::{AgentLoop, Stage, Unfit};
+use super::super::{Env, ToolFacts, asks};
+use super::{AgentLoop, Stage, TransitionError};
 use crate::event::{AskedTool, Decision, Event, ToolCallOptions, ToolExecutionFailed, ToolExecutionRequest};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time, ToolName};
@@ -108,7 +108,7 @@ impl Slot {
 
 impl AgentLoop {
     /// The next event of the tool calls: what does not run fails, then people are asked, then tools run.
-    pub(super) fn next_tool(&self, slots: &[Slot], around: &Surroundings<'_>) -> Option<Event> {
+    pub(super) fn next_tool(&self, slots: &[Slot], around: &Env<'_>) -> Option<Event> {
         if let Some(failure) = self.refusals().next() {
             return Some(failure);
         }
@@ -192,10 +192,10 @@ impl AgentLoop {
         seq: Seq,
         at: Time,
         event: &ToolExecutionRequest,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let (offered, role) = (self.offers(event.name.as_str()), self.role(event.name.as_str()));
         let Stage::Tools(slots) = &mut self.stage else {
-            return Err(Unfit("no tool call is due"));
+            return Err(TransitionError("no tool call is due"));
         };
         let id = event.tool_call_id.as_ref();
         let due = slots.iter_mut().find(|slot| match slot {
@@ -203,7 +203,7 @@ impl AgentLoop {
             slot => slot.is_queued(id),
         });
         let Some(slot) = due else {
-            return Err(Unfit("the model made no such tool call"));
+            return Err(TransitionError("the model made no such tool call"));
         };
         let mut run = ToolRun::new(CallId(seq), at, event);
         *slot = match (&*slot, role) {
@@ -212,7 +212,7 @@ impl AgentLoop {
                 run.edited = *edited;
                 Slot::Open(run)
             }
-            (_, PersonRole::Approves) if offered => return Err(Unfit("nobody approved of the tool call")),
+            (_, PersonRole::Approves) if offered => return Err(TransitionError("nobody approved of the tool call")),
             (_, PersonRole::None) if offered => Slot::Open(run),
             (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => Slot::Refused(run),
         };
@@ -220,17 +220,17 @@ impl AgentLoop {
     }
 
     /// A person decided about a tool call.
-    pub(super) fn decided(&mut self, id: CallId, decision: &Decision) -> Result<Vec<Arc<Message>>, Unfit> {
+    pub(super) fn decided(&mut self, id: CallId, decision: &Decision) -> Result<Vec<Arc<Message>>, TransitionError> {
         let asked = self.slots_mut().iter_mut().find(|slot| slot.question().is_some_and(|ask| ask.id == id));
         let Some(slot) = asked else {
-            return Err(Unfit("no such question is open"));
+            return Err(TransitionError("no such question is open"));
         };
         let tool = match slot {
             Slot::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => ask.tool_call.take(),
-            _ => return Err(Unfit("the question was not answered")),
+            _ => return Err(TransitionError("the question was not answered")),
         };
         let Some(tool) = tool else {
-            return Err(Unfit("the question is not about a tool call"));
+            return Err(TransitionError("the question is not about a tool call"));
         };
         match decision {
             Decision::Approve {} => *slot = Slot::Approved { tool, edited: false },
@@ -300,7 +300,7 @@ impl AgentLoop {
         call: CallId,
         mut content: Vec<Part>,
         is_error: bool,
-    ) -> Result<Vec<Arc<Message>>, Unfit> {
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         // The model's own message says what it asked for, and goes back to the provider as it is: what ran instead
         // can be said only here.
         if let Some(run) = self.tool_run(call).filter(|run| run.edited) {
@@ -316,15 +316,15 @@ impl AgentLoop {
         id: CallId,
         content: Vec<Part>,
         is_error: bool,
-    ) -> Result<Vec<Arc<Message>>, Unfit> {
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         let Stage::Tools(slots) = &mut self.stage else {
-            return Err(Unfit("no tool is running"));
+            return Err(TransitionError("no tool is running"));
         };
         let open = slots.iter_mut().find(|slot| {
             slot.run().is_some_and(|run| run.call == id) || slot.question().is_some_and(|ask| ask.id == id)
         });
         let Some((slot, (tool_call_id, name))) = open.and_then(|slot| slot.call().map(|call| (slot, call))) else {
-            return Err(Unfit("no such tool call is open"));
+            return Err(TransitionError("no such tool call is open"));
         };
         *slot = Slot::Ended(ToolResult { tool_call_id, name: Some(name), content, is_error });
         self.n_tool_calls += 1;

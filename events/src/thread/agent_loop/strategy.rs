@@ -17,7 +17,7 @@ use crate::json::Json;
 
 /// How far the strategy is.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Course {
+pub enum StrategyState {
     /// Nothing stands between: the loop ends with the first answer that asks for no tool.
     React,
     /// Several models are to be asked first.
@@ -30,7 +30,7 @@ pub enum Course {
 
 /// How model calls are made from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
-pub struct Leg {
+pub struct CallConstraints {
     /// The number of the last model call before.
     pub from: u32,
     /// What the answer is to be.
@@ -51,7 +51,7 @@ pub enum Wants {
 
 /// Who answers the next model calls.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Seat {
+pub struct ModelBinding {
     /// The model.
     pub model: ModelChoice,
     /// Whether a person stands for it.
@@ -60,7 +60,7 @@ pub struct Seat {
     pub llm_timeout_ms: Option<u64>,
 }
 
-impl Seat {
+impl ModelBinding {
     pub(super) fn of(request: &LlmExecutionRequest) -> Self {
         let LlmExecutionRequest { model, relay, llm_timeout_ms, .. } = request;
         Self { model: model.clone(), relay: *relay, llm_timeout_ms: *llm_timeout_ms }
@@ -105,14 +105,16 @@ impl Gate {
 }
 
 /// Where a loop begins.
-pub(super) fn begin(request: &LlmExecutionRequest) -> (Stage, Course) {
+pub(super) fn begin(request: &LlmExecutionRequest) -> (Stage, StrategyState) {
     match &request.strategy {
-        LoopStrategy::React {} => (Stage::ToAsk, Course::React),
-        LoopStrategy::PlanAndExecute(_) => (Stage::ToAsk, Course::Plan(Box::new(PlanRun::new(Seat::of(request))))),
-        LoopStrategy::MultiLlm(_) => (Stage::ToAsk, Course::Several),
+        LoopStrategy::React {} => (Stage::ToAsk, StrategyState::React),
+        LoopStrategy::PlanAndExecute(_) => {
+            (Stage::ToAsk, StrategyState::Plan(Box::new(PlanRun::new(ModelBinding::of(request)))))
+        }
+        LoopStrategy::MultiLlm(_) => (Stage::ToAsk, StrategyState::Several),
         LoopStrategy::Custom(_) => {
-            let run = CustomRun::new(Seat::of(request), request.tools.clone());
-            (Stage::ToAsk, Course::Custom(Box::new(run)))
+            let run = CustomRun::new(ModelBinding::of(request), request.tools.clone());
+            (Stage::ToAsk, StrategyState::Custom(Box::new(run)))
         }
     }
 }
@@ -121,9 +123,9 @@ impl AgentLoop {
     /// What the strategy says before the loop goes on.
     pub(in super::super) fn gate(&self, now: Time) -> Gate {
         match &self.course {
-            Course::React | Course::Several => Gate::Open,
-            Course::Plan(run) => plan::gate(self, run),
-            Course::Custom(run) => super::custom::gate(self, run, now),
+            StrategyState::React | StrategyState::Several => Gate::Open,
+            StrategyState::Plan(run) => plan::gate(self, run),
+            StrategyState::Custom(run) => super::custom::gate(self, run, now),
         }
     }
 
@@ -137,12 +139,12 @@ impl AgentLoop {
 
     /// The next calls are made so.
     pub(super) fn begin_leg(&mut self, wants: Wants) {
-        self.leg = Leg { from: self.iteration, wants };
+        self.leg = CallConstraints { from: self.iteration, wants };
         self.stage = Stage::ToAsk;
     }
 
     /// The next calls are made to this model.
-    pub(super) fn sit(&mut self, seat: &Seat) {
+    pub(super) fn sit(&mut self, seat: &ModelBinding) {
         let request = Arc::make_mut(&mut self.request);
         request.model.clone_from(&seat.model);
         request.relay = seat.relay;
@@ -167,9 +169,9 @@ impl AgentLoop {
             }
         }
         match &mut self.course {
-            Course::React | Course::Several => {}
-            Course::Plan(run) => run.own.use_profile(profile, relay),
-            Course::Custom(run) => run.own.use_profile(profile, relay),
+            StrategyState::React | StrategyState::Several => {}
+            StrategyState::Plan(run) => run.own.use_profile(profile, relay),
+            StrategyState::Custom(run) => run.own.use_profile(profile, relay),
         }
     }
 }

@@ -1,23 +1,23 @@
 //! What events of branches make of the state of the thread that started them.
 
-use super::super::agent_loop::Unfit;
-use super::super::branches::Fan;
+use super::super::agent_loop::TransitionError;
+use super::super::branches::ForkState;
 use super::super::state::{State, Work};
 use crate::event::{BranchEnded, BranchStarted, ForkStarted, JoinCompleted};
 use crate::ids::Seq;
 
 impl State {
-    pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), Unfit> {
-        *self.ready(&e.node)? = Work::Branches(Box::new(Fan::new(e, seq)));
+    pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), TransitionError> {
+        *self.ready(&e.node)? = Work::Branches(Box::new(ForkState::new(e, seq)));
         Ok(())
     }
 
-    pub(super) fn start_branch(&mut self, seq: Seq, e: &BranchStarted) -> Result<(), Unfit> {
+    pub(super) fn start_branch(&mut self, seq: Seq, e: &BranchStarted) -> Result<(), TransitionError> {
         let owner = self.thread;
         self.fan_mut()?.start(seq, owner, e)
     }
 
-    pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), Unfit> {
+    pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), TransitionError> {
         self.fan_mut()?.end(e)?;
         self.totals.n_llm_calls = self.totals.n_llm_calls.saturating_add(e.n_llm_calls);
         self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
@@ -34,10 +34,10 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), Unfit> {
+    pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), TransitionError> {
         let fan = self.fan_mut()?;
         if fan.plan.node != e.node || fan.running().next().is_some() {
-            return Err(Unfit("branches of that node are running still"));
+            return Err(TransitionError("branches of that node are running still"));
         }
         let (named, all) = fan.results();
         let into = fan.plan.into.clone();
@@ -51,10 +51,10 @@ impl State {
         Ok(())
     }
 
-    fn fan_mut(&mut self) -> Result<&mut Fan, Unfit> {
+    fn fan_mut(&mut self) -> Result<&mut ForkState, TransitionError> {
         match self.work()? {
             Work::Branches(fan) => Ok(fan),
-            _ => Err(Unfit("the thread is in no fork")),
+            _ => Err(TransitionError("the thread is in no fork")),
         }
     }
 }

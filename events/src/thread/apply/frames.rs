@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Unfit;
+use super::super::agent_loop::TransitionError;
 use super::super::frames::{Frame, LoopFrame, SubFrame};
 use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_NODE, entering};
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{
     LoopEnded, LoopIterationStarted, LoopStarted, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted,
 };
 use crate::ids::{NodeId, Time};
 use crate::json::Json;
 
-const NO_LOOP: Unfit = Unfit("no such loop is open");
-const NO_SUB: Unfit = Unfit("no such sub-workflow runs");
-const STILL_IN_A_NODE: Unfit = Unfit("a node is being run still");
+const NO_LOOP: TransitionError = TransitionError("no such loop is open");
+const NO_SUB: TransitionError = TransitionError("no such sub-workflow runs");
+const STILL_IN_A_NODE: TransitionError = TransitionError("a node is being run still");
 
 impl State {
-    pub(super) fn begin_loop(&mut self, e: &LoopStarted) -> Result<(), Unfit> {
+    pub(super) fn begin_loop(&mut self, e: &LoopStarted) -> Result<(), TransitionError> {
         self.ready(&e.node)?;
         self.frames.push(Frame::Loop(LoopFrame {
             node: e.node.clone(),
@@ -37,7 +37,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn begin_iteration(&mut self, e: &LoopIterationStarted) -> Result<(), Unfit> {
+    pub(super) fn begin_iteration(&mut self, e: &LoopIterationStarted) -> Result<(), TransitionError> {
         let Phase::Leaving { node } = &mut self.phase else {
             return Err(NO_NODE);
         };
@@ -46,7 +46,7 @@ impl State {
         };
         if open.node != e.node || open.is_inside || open.n_begun != e.index || (*node != open.node && *node != open.end)
         {
-            return Err(Unfit("no such iteration is due"));
+            return Err(TransitionError("no such iteration is due"));
         }
         node.clone_from(&open.node);
         open.variables = Arc::new(iteration_variables(open));
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    pub(super) fn end_loop(&mut self, e: &LoopEnded) -> Result<(), Unfit> {
+    pub(super) fn end_loop(&mut self, e: &LoopEnded) -> Result<(), TransitionError> {
         let Some(open) = self.loop_frame().filter(|open| open.node == e.node) else {
             return Err(NO_LOOP);
         };
@@ -84,7 +84,7 @@ impl State {
             }
             None => match &self.phase {
                 Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end },
-                _ => return Err(Unfit("an iteration runs still")),
+                _ => return Err(TransitionError("an iteration runs still")),
             },
         };
         if let Some(Frame::Loop(LoopFrame { into: Some(into), results, .. })) = self.frames.pop()
@@ -97,7 +97,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn begin_sub_workflow(&mut self, at: Time, e: &SubWorkflowStarted) -> Result<(), Unfit> {
+    pub(super) fn begin_sub_workflow(&mut self, at: Time, e: &SubWorkflowStarted) -> Result<(), TransitionError> {
         self.ready(&e.node)?;
         let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
             return Err(NO_NODE);
@@ -115,7 +115,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn complete_sub_workflow(&mut self, e: &SubWorkflowCompleted) -> Result<(), Unfit> {
+    pub(super) fn complete_sub_workflow(&mut self, e: &SubWorkflowCompleted) -> Result<(), TransitionError> {
         if !matches!(self.phase, Phase::Leaving { .. }) {
             return Err(NO_NODE);
         }
@@ -126,13 +126,13 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn fail_sub_workflow(&mut self, e: &SubWorkflowFailed) -> Result<(), Unfit> {
+    pub(super) fn fail_sub_workflow(&mut self, e: &SubWorkflowFailed) -> Result<(), TransitionError> {
         self.between_nodes()?;
         self.leave_sub_workflow(&e.node, Work::Failed(e.error.clone()))
     }
 
     /// The node that runs the innermost sub-workflow goes on.
-    fn leave_sub_workflow(&mut self, node: &NodeId, work: Work) -> Result<(), Unfit> {
+    fn leave_sub_workflow(&mut self, node: &NodeId, work: Work) -> Result<(), TransitionError> {
         if !matches!(self.frames.last(), Some(Frame::Sub(open)) if open.run.node == *node) {
             return Err(NO_SUB);
         }
@@ -146,7 +146,7 @@ impl State {
         Ok(())
     }
 
-    fn between_nodes(&self) -> Result<(), Unfit> {
+    fn between_nodes(&self) -> Result<(), TransitionError> {
         match &self.phase {
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => Ok(()),
             Phase::Judging(judging) if judging.open_call().is_none() => Ok(()),
@@ -156,7 +156,7 @@ impl State {
 }
 
 /// What is in the scope of an iteration when it begins: the element, and `loop`.
-fn iteration_variables(open: &LoopFrame) -> Ordered<Json> {
+fn iteration_variables(open: &LoopFrame) -> OrderedMap<Json> {
     let index = usize::try_from(open.n_begun).unwrap_or(usize::MAX);
     let item = open.items.as_ref().and_then(|items| items.get(index));
     let about = serde_json::json!({

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Unfit;
+use super::super::agent_loop::TransitionError;
 use super::super::calls::ModelCall;
 use super::super::judging::{ATTEMPTS_MAX, Judging, JudgingStage};
 use super::super::state::{Phase, State};
@@ -28,11 +28,16 @@ impl State {
         }
     }
 
-    pub(super) fn judge(&mut self, seq: Seq, at: Time, e: &ConditionEvaluationRequested) -> Result<(), Unfit> {
+    pub(super) fn judge(
+        &mut self,
+        seq: Seq,
+        at: Time,
+        e: &ConditionEvaluationRequested,
+    ) -> Result<(), TransitionError> {
         match &self.phase {
             Phase::Leaving { node } if *node == e.from => {}
             Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {}
-            _ => return Err(Unfit("the thread does not leave that node")),
+            _ => return Err(TransitionError("the thread does not leave that node")),
         }
         let deadline = Some(at.plus_ms(e.timeout_ms));
         let request = LlmExecutionRequest {
@@ -79,7 +84,7 @@ impl State {
         )
     }
 
-    pub(super) fn judged(&mut self, e: &ConditionEvaluationCompleted) -> Result<(), Unfit> {
+    pub(super) fn judged(&mut self, e: &ConditionEvaluationCompleted) -> Result<(), TransitionError> {
         let judging = self.judging_mut().filter(|judging| judging.open_call().is_some_and(|open| open.call == e.call));
         let Some(judging) = judging else {
             return Err(NO_CALL);
@@ -96,7 +101,13 @@ impl State {
     }
 
     /// The model is asked again, because its answer was lost. `clock` is what the clocks of calls show.
-    pub(super) fn judge_again(&mut self, at: Time, clock: Time, call: CallId, attempt: u32) -> Result<(), Unfit> {
+    pub(super) fn judge_again(
+        &mut self,
+        at: Time,
+        clock: Time,
+        call: CallId,
+        attempt: u32,
+    ) -> Result<(), TransitionError> {
         match self.judging_mut() {
             Some(Judging { stage: JudgingStage::Asking(open), request, .. })
                 if open.call == call && attempt == open.attempt + 1 =>

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{Unfit, decided_without};
+use super::super::agent_loop::{TransitionError, decided_without};
 use super::super::path::Visit;
 use super::super::state::{NodeRun, Phase, State, Work};
 use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
@@ -17,7 +17,7 @@ use crate::tool::Recovery;
 const QUESTIONS_MAX: usize = 4_096;
 
 impl State {
-    pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), Unfit> {
+    pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), TransitionError> {
         let (from, key_of) = match &self.phase {
             Phase::Entering { node, attempt, conversation_from, key_of, .. }
                 if *node == e.node && *attempt == e.attempt =>
@@ -26,7 +26,7 @@ impl State {
             }
             Phase::Leaving { .. } if e.attempt == 1 => (None, None),
             Phase::Judging(judging) if e.attempt == 1 && judging.open_call().is_none() => (None, None),
-            _ => return Err(Unfit("no such try of a node is due")),
+            _ => return Err(TransitionError("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
         conversation.enter(&e.node);
@@ -61,7 +61,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn complete(&mut self, node: &NodeId) -> Result<(), Unfit> {
+    pub(super) fn complete(&mut self, node: &NodeId) -> Result<(), TransitionError> {
         let output = match self.work_of(node)? {
             Work::Done { output } => Some(std::mem::take(output)),
             // A node that only marks a place leaves the output as it was.
@@ -73,7 +73,7 @@ impl State {
             | Work::Processing(_)
             | Work::Branches(_)
             | Work::Failed(_) => {
-                return Err(Unfit("the node has not done its work"));
+                return Err(TransitionError("the node has not done its work"));
             }
         };
         if let Some(output) = output {
@@ -84,7 +84,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn fail(&mut self, e: &NodeFailed) -> Result<(), Unfit> {
+    pub(super) fn fail(&mut self, e: &NodeFailed) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &self.phase else {
             return Err(NO_NODE);
         };
@@ -122,7 +122,7 @@ impl State {
         call: CallId,
         content: Vec<Part>,
         outcome: Result<Option<&Json>, &ToolExecutionFailed>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let Phase::InNode(node) = &mut self.phase else {
             return Err(NO_CALL);
         };
@@ -170,10 +170,10 @@ impl State {
         }
     }
 
-    pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), Unfit> {
+    pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), TransitionError> {
         let ask = self.question(e.interaction)?;
         let Some(input) = ask.answer().cloned() else {
-            return Err(Unfit("the question was not answered"));
+            return Err(TransitionError("the question was not answered"));
         };
         if let Some(call) = ask.tool_run {
             return self.close_ask(call, e.interaction);
@@ -190,7 +190,7 @@ impl State {
         }
         for update in &e.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {
-                return Err(Unfit("there is no such scope here"));
+                return Err(TransitionError("there is no such scope here"));
             }
         }
         if let Some(text) = &e.message {
@@ -200,13 +200,18 @@ impl State {
     }
 
     /// A question of a tool that runs is closed, with or without an answer.
-    fn close_ask(&mut self, call: CallId, id: CallId) -> Result<(), Unfit> {
+    fn close_ask(&mut self, call: CallId, id: CallId) -> Result<(), TransitionError> {
         self.tool_run(call)?.asks.retain(|ask| ask.id != id);
         Ok(())
     }
 
     /// A question has no answer, and never will have one.
-    pub(super) fn leave_question(&mut self, seq: Seq, id: CallId, error: ExecutionError) -> Result<(), Unfit> {
+    pub(super) fn leave_question(
+        &mut self,
+        seq: Seq,
+        id: CallId,
+        error: ExecutionError,
+    ) -> Result<(), TransitionError> {
         if let Some(call) = self.question(id)?.tool_run {
             return self.close_ask(call, id);
         }
@@ -224,7 +229,7 @@ impl State {
 }
 
 /// What an answer makes of the node that asked.
-fn decided(work: &Work, input: Json, decision: Option<&Decision>) -> Result<Work, Unfit> {
+fn decided(work: &Work, input: Json, decision: Option<&Decision>) -> Result<Work, TransitionError> {
     let Some(decision) = decision else {
         return Ok(Work::Done { output: input });
     };
@@ -233,7 +238,7 @@ fn decided(work: &Work, input: Json, decision: Option<&Decision>) -> Result<Work
         _ => None,
     };
     let Some(tool) = tool else {
-        return Err(Unfit("the question is not about a tool call"));
+        return Err(TransitionError("the question is not about a tool call"));
     };
     Ok(match decision {
         Decision::Approve {} => Work::Approved(tool),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{AgentLoop, Unfit};
+use super::super::agent_loop::{AgentLoop, TransitionError};
 use super::super::state::State;
 use crate::event::{
     CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted, StrategyDecided,
@@ -12,7 +12,7 @@ use crate::ids::{NodeId, Seq, Time};
 use crate::message::{Message, Role};
 
 impl State {
-    pub(super) fn loop_of(&mut self, node: &NodeId) -> Result<&mut AgentLoop, Unfit> {
+    pub(super) fn loop_of(&mut self, node: &NodeId) -> Result<&mut AgentLoop, TransitionError> {
         self.work_of(node)?;
         self.agent_loop()
     }
@@ -21,44 +21,44 @@ impl State {
         self.conversation_mut().say(seq, Arc::new(Message::text(Role::User, text)));
     }
 
-    pub(super) fn plan_requested(&mut self, seq: Seq, e: &PlanRequested) -> Result<(), Unfit> {
+    pub(super) fn plan_requested(&mut self, seq: Seq, e: &PlanRequested) -> Result<(), TransitionError> {
         self.loop_of(&e.node)?.plan_requested(e)?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
-    pub(super) fn plan_step_started(&mut self, seq: Seq, e: &PlanStepStarted) -> Result<(), Unfit> {
+    pub(super) fn plan_step_started(&mut self, seq: Seq, e: &PlanStepStarted) -> Result<(), TransitionError> {
         self.loop_of(&e.node)?.plan_step_started(e)?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
-    pub(super) fn plan_completed(&mut self, seq: Seq, e: &PlanCompleted) -> Result<(), Unfit> {
+    pub(super) fn plan_completed(&mut self, seq: Seq, e: &PlanCompleted) -> Result<(), TransitionError> {
         self.loop_of(&e.node)?.plan_completed()?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
-    pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), Unfit> {
+    pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), TransitionError> {
         if let Some(answer) = self.loop_of(&e.node)?.candidate_chosen(e)? {
             self.conversation_mut().answer(seq, answer.behind, answer.messages);
         }
         Ok(())
     }
 
-    pub(super) fn candidates_gathered(&mut self, seq: Seq, e: &CandidatesGathered) -> Result<(), Unfit> {
+    pub(super) fn candidates_gathered(&mut self, seq: Seq, e: &CandidatesGathered) -> Result<(), TransitionError> {
         let message = self.loop_of(&e.node)?.candidates_gathered(e)?;
         self.conversation_mut().say(seq, message);
         Ok(())
     }
 
     /// The strategy is asked again, because its answer was lost.
-    pub(super) fn decision_retried(&mut self, at: Time, e: &StrategyDecisionRetried) -> Result<(), Unfit> {
+    pub(super) fn decision_retried(&mut self, at: Time, e: &StrategyDecisionRetried) -> Result<(), TransitionError> {
         let clock = self.clock(at);
         self.agent_loop()?.decision_retried(at, clock, e)
     }
 
-    pub(super) fn strategy_decided(&mut self, seq: Seq, e: &StrategyDecided) -> Result<(), Unfit> {
+    pub(super) fn strategy_decided(&mut self, seq: Seq, e: &StrategyDecided) -> Result<(), TransitionError> {
         let joins = self.agent_loop()?.strategy_decided(e)?;
         let conversation = self.conversation_mut();
         conversation.results(seq, joins.results);
@@ -68,7 +68,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn decision_failed(&mut self, seq: Seq, e: &StrategyDecisionFailed) -> Result<(), Unfit> {
+    pub(super) fn decision_failed(&mut self, seq: Seq, e: &StrategyDecisionFailed) -> Result<(), TransitionError> {
         let results = self.agent_loop()?.decision_failed(e.call, &e.error)?;
         self.conversation_mut().results(seq, results);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{Stage, Unfit};
+use super::super::agent_loop::{Stage, TransitionError};
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, State, Work};
 use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
@@ -12,9 +12,9 @@ use crate::ids::{Seq, ThreadId, Time};
 use crate::message::Usage;
 
 impl State {
-    pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), Unfit> {
+    pub(super) fn start(&mut self, at: Time, e: &ThreadStarted) -> Result<(), TransitionError> {
         if self.run.is_some() {
-            return Err(Unfit("the thread has begun already"));
+            return Err(TransitionError("the thread has begun already"));
         }
         self.run = Some(Run {
             workflow: e.workflow.clone(),
@@ -34,13 +34,13 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn fork(&mut self, seq: Seq, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
+    pub(super) fn fork(&mut self, seq: Seq, at: Time, e: &ThreadForked) -> Result<(), TransitionError> {
         // A fork is made to be run: the parent's pause is not inherited, and all clocks, the thread's own included,
         // go on from where they stood at the moment it forks from, however long ago that was.
         let stood_at = self.clock(self.last_at);
         let run = self.run.as_mut().ok_or(NOT_BEGUN)?;
         if e.seq.next() != seq {
-            return Err(Unfit("it does not follow the last event that it inherits"));
+            return Err(TransitionError("it does not follow the last event that it inherits"));
         }
         run.forked_from = Some((e.parent, e.seq));
         run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));
@@ -56,7 +56,7 @@ impl State {
     }
 
     /// Whose branch the fork is, and whose branches are its own from here on.
-    fn fork_branch(&mut self, at: Time, e: &ThreadForked) -> Result<(), Unfit> {
+    fn fork_branch(&mut self, at: Time, e: &ThreadForked) -> Result<(), TransitionError> {
         match (&e.branch, &mut self.branch) {
             // One that begins forks off from its owner; one that takes the place of another, from that.
             (Some(of), _) if of.owner == e.parent => {
@@ -64,7 +64,7 @@ impl State {
                 self.learn_globals(&e.globals);
             }
             (Some(of), Some(branch)) => branch.owner = Some((of.owner, of.index)),
-            (Some(_), None) => return Err(Unfit("it takes the place of a thread that is no branch")),
+            (Some(_), None) => return Err(TransitionError("it takes the place of a thread that is no branch")),
             (None, Some(branch)) => branch.owner = None,
             (None, None) => {}
         }
@@ -74,7 +74,7 @@ impl State {
         let owner = self.thread;
         match self.work()? {
             Work::Branches(fan) => fan.replace(owner, &e.branches),
-            _ => Err(Unfit("the thread is in no fork")),
+            _ => Err(TransitionError("the thread is in no fork")),
         }
     }
 
@@ -142,18 +142,18 @@ impl State {
         }
     }
 
-    pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused) -> Result<(), Unfit> {
+    pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused) -> Result<(), TransitionError> {
         self.lives()?;
         if self.is_paused() {
-            return Err(Unfit("the thread is paused already"));
+            return Err(TransitionError("the thread is paused already"));
         }
         self.control = Control::Paused { since: at, reason: e.reason.clone() };
         Ok(())
     }
 
-    pub(super) fn resume(&mut self, at: Time) -> Result<(), Unfit> {
+    pub(super) fn resume(&mut self, at: Time) -> Result<(), TransitionError> {
         let Control::Paused { since, .. } = self.control else {
-            return Err(Unfit("the thread is not paused"));
+            return Err(TransitionError("the thread is not paused"));
         };
         self.control = Control::Running;
         self.accept_unpriced();
@@ -181,13 +181,15 @@ impl State {
         }
     }
 
-    pub(super) fn end(&mut self, ending: Ending) -> Result<(), Unfit> {
+    pub(super) fn end(&mut self, ending: Ending) -> Result<(), TransitionError> {
         match &self.phase {
             Phase::New => return Err(NOT_BEGUN),
             Phase::Ended(_) => return Err(ENDED),
             Phase::InNode(_) => return Err(OPEN_CALL),
             Phase::Judging(judging) if judging.open_call().is_some() => return Err(OPEN_CALL),
-            _ if !self.own_frames().is_empty() => return Err(Unfit("a loop or a sub-workflow is open still")),
+            _ if !self.own_frames().is_empty() => {
+                return Err(TransitionError("a loop or a sub-workflow is open still"));
+            }
             Phase::Judging(_) => {}
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}
         }
@@ -196,7 +198,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn checkpoint(&mut self, seq: Seq, e: &CheckpointCreated) -> Result<(), Unfit> {
+    pub(super) fn checkpoint(&mut self, seq: Seq, e: &CheckpointCreated) -> Result<(), TransitionError> {
         self.lives()?;
         self.labels.take(&e.label);
         self.checkpoints.push(Checkpoint { label: e.label.clone(), seq });

@@ -2,9 +2,9 @@
 
 use bincode::{Decode, Encode};
 
-use super::{BranchOutcome, Fan};
+use super::{BranchOutcome, ForkState};
 use crate::ids::{NodeId, ThreadId, Time};
-use crate::thread::agent_loop::Unfit;
+use crate::thread::agent_loop::TransitionError;
 use crate::thread::path::Path;
 use crate::thread::state::{Phase, State, Totals, Work};
 
@@ -21,7 +21,7 @@ pub struct Branch {
 
 impl State {
     /// The branches of the fork that it is in.
-    pub fn fan(&self) -> Option<&Fan> {
+    pub fn fan(&self) -> Option<&ForkState> {
         match &self.node_run()?.work {
             Work::Branches(fan) => Some(fan),
             _ => None,
@@ -49,15 +49,20 @@ impl State {
     }
 
     /// What a branch makes of the state at which its owner forked.
-    pub(in crate::thread) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), Unfit> {
+    pub(in crate::thread) fn begin_branch(
+        &mut self,
+        at: Time,
+        owner: ThreadId,
+        index: u32,
+    ) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &self.phase else {
-            return Err(Unfit("the owner is in no fork"));
+            return Err(TransitionError("the owner is in no fork"));
         };
         let Work::Branches(fan) = &run.work else {
-            return Err(Unfit("the owner is in no fork"));
+            return Err(TransitionError("the owner is in no fork"));
         };
         let plan = fan.plan.clone();
-        let (entry, item) = plan.branches.beginning(index).ok_or(Unfit("there is no such branch"))?;
+        let (entry, item) = plan.branches.beginning(index).ok_or(TransitionError("there is no such branch"))?;
         self.branch =
             Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
         let node = entry.clone();

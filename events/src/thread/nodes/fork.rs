@@ -1,6 +1,6 @@
 //! A node that starts branches: plans them, all at once.
 
-use super::super::{State, Surroundings};
+use super::super::{Env, State};
 use crate::event::{Branches, Event, ForkStarted, NamedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::workflow::{ForkNode, JoinMode, Node, NodeKind, Workflow};
@@ -17,7 +17,7 @@ pub(super) fn begin(
     workflow: &Workflow,
     node: &Node,
     fork: &ForkNode,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let Some(NodeKind::Join(join)) = state.node_of(workflow, &fork.join).map(Node::kind) else {
         let message = format!("node `{}` has no join `{}`", node.id, fork.join);

@@ -1,6 +1,6 @@
 //! A node that asks a person. Never turned into a prompt for a model.
 
-use super::super::{State, Surroundings};
+use super::super::{Env, State};
 use crate::event::{Event, InteractionFailure, UserInteractionProcessed, UserInteractionRequested, VariableUpdate};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -12,7 +12,7 @@ pub(super) fn begin(
     state: &State,
     node: &Node,
     ask: &UserInteractionNode,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let context = state.context();
     let prompt = ask.prompt.as_ref().map(|text| context.render(text)).transpose();

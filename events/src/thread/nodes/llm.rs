@@ -3,7 +3,7 @@
 mod strategy;
 
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
-use super::super::{State, Surroundings};
+use super::super::{Env, State};
 use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -25,7 +25,7 @@ pub(super) fn begin(
     workflow: &Workflow,
     node: &Node,
     llm: &LlmNode,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let context = state.context();
     let prompt = state.changes.prompts.get(node.id.as_str()).unwrap_or(&llm.user_prompt);
@@ -82,7 +82,7 @@ fn with_surroundings(
     state: &State,
     workflow: &Workflow,
     tools: &[ToolName],
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Option<String> {
     if tools.is_empty() {
         return own;
@@ -96,7 +96,7 @@ fn with_surroundings(
 }
 
 /// What a person has to do with the calls of a tool here. What one answers needs no approval.
-fn role(tool: &ToolName, llm: &LlmNode, around: &Surroundings<'_>) -> PersonRole {
+fn role(tool: &ToolName, llm: &LlmNode, around: &Env<'_>) -> PersonRole {
     match around.tools.facts(tool.as_str()).map(|facts| facts.person).unwrap_or_default() {
         PersonRole::None if llm.approve_tools.contains(tool) => PersonRole::Approves,
         role => role,

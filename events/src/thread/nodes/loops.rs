@@ -1,6 +1,6 @@
 //! A loop: its list is made once, when it begins; whether it goes round again is asked before each iteration.
 
-use super::super::Surroundings;
+use super::super::Env;
 use super::super::advance::completed;
 use super::super::frames::LoopFrame;
 use super::super::state::{NodeRun, State};
@@ -19,7 +19,7 @@ pub(super) fn begin(
     node: &Node,
     repeat: &LoopNode,
     run: &NodeRun,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     if state.loop_frame().is_some_and(|open| open.node == node.id && open.n_begun == 0) {
         return Ok(completed(run, around.now));

@@ -1,8 +1,8 @@
 //! A node that changes the conversation.
 
 use super::super::processors::SUMMARIZE;
-use super::super::{State, Surroundings};
-use crate::bin::Ordered;
+use super::super::{Env, State};
+use crate::codec::OrderedMap;
 use crate::event::{ContextProcessingRequested, Event};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -17,7 +17,7 @@ pub(super) fn begin(
     workflow: &Workflow,
     node: &Node,
     processor: &ContextProcessorNode,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let config =
         fill(state, workflow, processor).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
@@ -35,7 +35,7 @@ fn fill(
     state: &State,
     workflow: &Workflow,
     processor: &ContextProcessorNode,
-) -> Result<Ordered<Json>, ExpressionError> {
+) -> Result<OrderedMap<Json>, ExpressionError> {
     let context = state.context();
     let fill = |name: &str, value: &Json| match &*value.0 {
         serde_json::Value::String(text) if processor.processor_name == "extract" && name == "expression" => {
@@ -43,7 +43,7 @@ fn fill(
         }
         value => Ok(context.fill(value)?.into()),
     };
-    let mut config: Ordered<Json> = processor
+    let mut config: OrderedMap<Json> = processor
         .processor_config
         .iter()
         .map(|(name, value)| Ok((name.clone(), fill(name, value)?)))

@@ -2,7 +2,7 @@
 
 use super::super::frames::{Frame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 use super::super::state::State;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{Event, NodeContext, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -57,7 +57,7 @@ pub(in super::super) fn complete(state: &State, workflow: &Workflow, open: &SubF
     }
 }
 
-fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<Ordered<Json>, ExpressionError> {
+fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<OrderedMap<Json>, ExpressionError> {
     let i = state.frames().iter().rposition(|frame| matches!(frame, Frame::Sub(_))).unwrap_or(0);
     let caller = state.frames()[..i].iter().rev().find_map(|frame| match frame {
         Frame::Sub(outer) => Some(outer.workflow.as_str()),
@@ -65,7 +65,7 @@ fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<Ordere
     });
     let node = workflow.graph(caller).and_then(|graph| graph.node(&open.run.node));
     let Some(NodeKind::SubWorkflow(sub)) = node.map(Node::kind) else {
-        return Ok(Ordered::default());
+        return Ok(OrderedMap::default());
     };
     let context = state.context();
     sub.outputs.iter().map(|(name, text)| Ok((name.clone(), context.evaluate_text(text)?))).collect()

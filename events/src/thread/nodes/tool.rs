@@ -1,19 +1,14 @@
 //! A node that runs one tool, or has a person asked about it first.
 
 use super::super::agent_loop::request_tool;
-use super::super::{State, Surroundings, ToolFacts, asks};
+use super::super::{Env, State, ToolFacts, asks};
 use crate::event::{AskedTool, Event};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
 use crate::workflow::{Node, NodeKind, ToolNode};
 
-pub(super) fn begin(
-    state: &State,
-    node: &Node,
-    tool: &ToolNode,
-    around: &Surroundings<'_>,
-) -> Result<Event, ExecutionError> {
+pub(super) fn begin(state: &State, node: &Node, tool: &ToolNode, around: &Env<'_>) -> Result<Event, ExecutionError> {
     let facts = facts_of(&tool.tool_name, Some(tool), around)?;
     let context = state.context();
     let mut arguments = serde_json::Map::new();
@@ -37,7 +32,7 @@ pub(super) fn begin(
 pub(in super::super) fn run_approved(
     node: Option<&Node>,
     asked: &AskedTool,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let tool = node.and_then(|node| match node.kind() {
         NodeKind::Tool(tool) => Some(tool),
@@ -47,7 +42,7 @@ pub(in super::super) fn run_approved(
     Ok(request_tool(None, asked.name.clone(), asked.arguments.clone(), &facts))
 }
 
-fn facts_of(name: &ToolName, tool: Option<&ToolNode>, around: &Surroundings<'_>) -> Result<ToolFacts, ExecutionError> {
+fn facts_of(name: &ToolName, tool: Option<&ToolNode>, around: &Env<'_>) -> Result<ToolFacts, ExecutionError> {
     let Some(mut facts) = around.tools.facts(name.as_str()) else {
         return Err(ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")));
     };

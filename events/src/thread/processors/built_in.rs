@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Processed;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::ContextItem;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
@@ -46,7 +46,7 @@ enum Task {
 /// Runs a built-in processor over a conversation; `None` when there is none with this name.
 pub(super) fn run(
     processor: &str,
-    config: &Ordered<Json>,
+    config: &OrderedMap<Json>,
     shown: &[Entry],
 ) -> Option<Result<Processed, ExecutionError>> {
     let fault = |(key, what)| ExecutionError::new(ErrorKind::Configuration, at_key(processor, key, what));
@@ -65,7 +65,7 @@ fn at_key(processor: &str, key: &str, what: String) -> String {
 
 /// What is wrong with the configuration of a processor, as the key and the fault. Values that hold expressions are
 /// read when they are filled in.
-pub(crate) fn check_config(processor: &str, config: &Ordered<Json>) -> Result<(), (String, String)> {
+pub(crate) fn check_config(processor: &str, config: &OrderedMap<Json>) -> Result<(), (String, String)> {
     let Some((_, keys)) = BUILT_IN.iter().find(|(name, _)| *name == processor) else {
         return Ok(());
     };
@@ -89,12 +89,12 @@ pub(crate) fn check_config(processor: &str, config: &Ordered<Json>) -> Result<()
 }
 
 /// Which model `summarize` asks.
-pub(in crate::thread) fn summary_of(config: &Ordered<Json>) -> Result<Summary, ExecutionError> {
+pub(in crate::thread) fn summary_of(config: &OrderedMap<Json>) -> Result<Summary, ExecutionError> {
     let fault = |what| ExecutionError::new(ErrorKind::Configuration, at_key(SUMMARIZE, "", what));
     read_summary(config).map_err(fault)
 }
 
-fn read_summary(config: &Ordered<Json>) -> Result<Summary, String> {
+fn read_summary(config: &OrderedMap<Json>) -> Result<Summary, String> {
     let config = serde_json::to_value(config).map_err(|e| e.to_string())?;
     let summary: Summary = serde_json::from_value(config).map_err(|e| e.to_string())?;
     match (&summary.profile_id, &summary.provider, &summary.model) {
@@ -105,7 +105,7 @@ fn read_summary(config: &Ordered<Json>) -> Result<Summary, String> {
 
 type Read<T> = Result<T, (&'static str, String)>;
 
-fn read(processor: &str, config: &Ordered<Json>) -> Option<Read<Task>> {
+fn read(processor: &str, config: &OrderedMap<Json>) -> Option<Read<Task>> {
     Some(match processor {
         "truncate" => read_truncate(config),
         "filter" => read_filter(config),
@@ -115,7 +115,7 @@ fn read(processor: &str, config: &Ordered<Json>) -> Option<Read<Task>> {
     })
 }
 
-fn read_truncate(config: &Ordered<Json>) -> Read<Task> {
+fn read_truncate(config: &OrderedMap<Json>) -> Read<Task> {
     let count = |key: &'static str| match config.get(key).map(|value| &*value.0) {
         None => Ok(0),
         Some(value) => value
@@ -130,7 +130,7 @@ fn read_truncate(config: &Ordered<Json>) -> Read<Task> {
     Ok(Task::Truncate { head, tail })
 }
 
-fn read_filter(config: &Ordered<Json>) -> Read<Task> {
+fn read_filter(config: &OrderedMap<Json>) -> Read<Task> {
     let roles = |key: &'static str| {
         let Some(value) = config.get(key).map(|value| &*value.0) else {
             return Ok(None);
@@ -150,7 +150,7 @@ fn read_filter(config: &Ordered<Json>) -> Read<Task> {
     }
 }
 
-fn read_extract(config: &Ordered<Json>) -> Read<Task> {
+fn read_extract(config: &OrderedMap<Json>) -> Read<Task> {
     let variable = match config.get("variable").and_then(|value| value.0.as_str()) {
         Some(name) if is_variable_name(name) => name.to_owned(),
         Some(name) => return Err(("variable", format!("`{name}` cannot be a variable"))),
@@ -164,7 +164,7 @@ fn read_extract(config: &Ordered<Json>) -> Read<Task> {
     Ok(Task::Extract { variable, value, role })
 }
 
-fn read_inject(config: &Ordered<Json>) -> Read<Task> {
+fn read_inject(config: &OrderedMap<Json>) -> Read<Task> {
     let content = match config.get("content").map(|value| &*value.0) {
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
@@ -183,7 +183,7 @@ fn read_inject(config: &Ordered<Json>) -> Read<Task> {
     Ok(Task::Inject { message: Arc::new(Message::text(role, content)), at_start })
 }
 
-fn read_role(config: &Ordered<Json>) -> Read<Option<Role>> {
+fn read_role(config: &OrderedMap<Json>) -> Read<Option<Role>> {
     match config.get("role") {
         None => Ok(None),
         Some(value) => match role_of(&value.0) {

@@ -42,7 +42,7 @@ fn conversation() -> Vec<Entry> {
 
 #[allow(clippy::needless_pass_by_value)]
 fn check(processor: &str, config: serde_json::Value, expected: Expect) {
-    let config: Ordered<Json> = serde_json::from_value(config).unwrap();
+    let config: OrderedMap<Json> = serde_json::from_value(config).unwrap();
     let shown = conversation();
     let mut out = String::new();
     if let Err((key, what)) = check_config(processor, &config) {
@@ -217,11 +217,11 @@ fn a_configuration_that_cannot_be_used_is_refused_by_its_key() {
         ("inject", json!({"content": "x", "role": "system"}), expect!["role: user or assistant is expected"]),
         ("inject", json!({"content": "x", "at": "middle"}), expect!["at: start or end is expected"]),
     ] {
-        let config: Ordered<Json> = serde_json::from_value(config).unwrap();
+        let config: OrderedMap<Json> = serde_json::from_value(config).unwrap();
         let (key, what) = check_config(processor, &config).unwrap_err();
         expected.assert_eq(&format!("{key}: {what}"));
     }
     // What holds an expression is read when it is filled in.
-    let config: Ordered<Json> = serde_json::from_value(json!({"head": "{{ n }}"})).unwrap();
+    let config: OrderedMap<Json> = serde_json::from_value(json!({"head": "{{ n }}"})).unwrap();
     assert_eq!(check_config("truncate", &config), Ok(()));
 }

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 
 use super::super::agent_loop::AgentLoop;
 use super::super::asks::approval_prompt;
-use super::super::branches::Fan;
+use super::super::branches::ForkState;
 use super::super::calls::ToolRun;
 use super::super::processors::ProcessorRun;
 use crate::event::{AnswerType, AskedTool, OperationType};
@@ -30,7 +30,7 @@ pub enum Work {
     /// Changes the conversation.
     Processing(Box<ProcessorRun>),
     /// Waits for its branches.
-    Branches(Box<Fan>),
+    Branches(Box<ForkState>),
     /// Has its output; to be left.
     Done {
         /// The output.

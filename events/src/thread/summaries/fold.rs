@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{Stage, Unfit};
+use super::super::agent_loop::{Stage, TransitionError};
 use super::super::calls::ModelCall;
 use super::super::effects::ModelRequest;
 use super::super::state::{Phase, State, Work};
@@ -27,7 +27,7 @@ impl State {
         }
     }
 
-    fn summarizing_mut(&mut self, call: CallId) -> Result<&mut Summarizing, Unfit> {
+    fn summarizing_mut(&mut self, call: CallId) -> Result<&mut Summarizing, TransitionError> {
         let open = match &mut self.phase {
             Phase::InNode(run) => match &mut run.work {
                 Work::Llm(agent_loop) => match &mut agent_loop.stage {
@@ -40,7 +40,7 @@ impl State {
             _ => None,
         };
         let open = open.filter(|open| open.open_call().is_some_and(|open| open.call == call));
-        open.ok_or(Unfit("no such call is open"))
+        open.ok_or(TransitionError("no such call is open"))
     }
 
     /// What the open call of a summary is made with.
@@ -60,10 +60,10 @@ impl State {
         seq: Seq,
         at: Time,
         e: &ContextSummaryRequested,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let n_shown = self.conversation.entries.len() as u64;
         if e.from >= e.to || e.to > n_shown {
-            return Err(Unfit("there is no such stretch"));
+            return Err(TransitionError("there is no such stretch"));
         }
         let fresh = || {
             Box::new(Summarizing {
@@ -82,14 +82,14 @@ impl State {
                 }
                 match &mut agent_loop.stage {
                     Stage::Summarizing(open) => open,
-                    _ => return Err(Unfit("no summary is due")),
+                    _ => return Err(TransitionError("no summary is due")),
                 }
             }
             Work::Processing(run) if run.is_summary() => run.summarizing.get_or_insert_with(fresh),
-            _ => return Err(Unfit("no summary is due")),
+            _ => return Err(TransitionError("no summary is due")),
         };
         if open.asking.is_some() {
-            return Err(Unfit("a summary is being written"));
+            return Err(TransitionError("a summary is being written"));
         }
         let deadline = Some(at.plus_ms(e.timeout_ms));
         let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
@@ -104,7 +104,7 @@ impl State {
         clock: Time,
         call: CallId,
         attempt: u32,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), TransitionError> {
         let open = self.summarizing_mut(call)?;
         let timeout_ms = open.request.llm_timeout_ms;
         match &mut open.asking {
@@ -113,11 +113,11 @@ impl State {
                 asked.call = ModelCall { call, attempt, requested_at: at, deadline };
                 Ok(())
             }
-            _ => Err(Unfit("it is not the next attempt of the call")),
+            _ => Err(TransitionError("it is not the next attempt of the call")),
         }
     }
 
-    pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), Unfit> {
+    pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), TransitionError> {
         let open = self.summarizing_mut(e.call)?;
         if let Some(Asked { from, to, .. }) = open.asking.take() {
             open.written.push(Written { from, to, text: e.summary.clone() });
@@ -133,17 +133,17 @@ impl State {
     }
 
     /// The summaries take the place of what they stand for.
-    pub(in super::super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), Unfit> {
+    pub(in super::super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &mut self.phase else {
-            return Err(Unfit("the thread is in no node"));
+            return Err(TransitionError("the thread is in no node"));
         };
         let Work::Llm(agent_loop) = &mut run.work else {
-            return Err(Unfit("no agent loop is running"));
+            return Err(TransitionError("no agent loop is running"));
         };
         match &agent_loop.stage {
             Stage::ToAsk | Stage::Answered { .. } => {}
             Stage::Summarizing(open) if open.asking.is_none() => {}
-            _ => return Err(Unfit("no summary is due")),
+            _ => return Err(TransitionError("no summary is due")),
         }
         agent_loop.stage = Stage::ToAsk;
         // What was put aside stays as it is.

@@ -91,15 +91,15 @@ impl Bench {
     fn of(workflow: Workflow, input: impl Into<Json>) -> Self {
         let workflow = Arc::new(workflow);
         let started = Thread::started(&workflow, input.into(), None, START);
-        let around = Surroundings { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+        let around = Env { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
         let mut bench = Self { thread, now: START, log: Vec::new(), out: String::new() };
         bench.record(events);
         bench
     }
 
-    pub(super) fn around(&self) -> Surroundings<'static> {
-        Surroundings { now: self.now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits }
+    pub(super) fn around(&self) -> Env<'static> {
+        Env { now: self.now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits }
     }
 
     pub(super) fn state(&self) -> &State {
@@ -233,7 +233,7 @@ impl Bench {
     pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
         let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
-        let around = Surroundings { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+        let around = Env { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
         let log = self.log[..=seq].to_vec();
         let mut fork = Self { thread, now, log, out: String::new() };

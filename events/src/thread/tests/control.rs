@@ -126,7 +126,7 @@ fn only_what_runs_can_be_paused_and_only_what_is_paused_resumed() {
     cancel(&mut bench);
     bench.give(Input::Abort { reason: None });
     bench.give(Input::AddMessage(Message::text(Role::User, "late")));
-    bench.give(Input::SetVariables(Ordered::default()));
+    bench.give(Input::SetVariables(OrderedMap::default()));
     bench.give(Input::Checkpoint { label: "late".into() });
     bench.check(expect![[r#"
           0 THREAD_STARTED
@@ -156,14 +156,14 @@ fn only_what_runs_can_be_paused_and_only_what_is_paused_resumed() {
 fn a_thread_that_has_not_begun_takes_no_orders() {
     let workflow = Arc::new(workflow::parse(ONE_LLM.as_bytes()).unwrap());
     let mut thread = Thread::resume(State::new(ThreadId::from_bytes([7; 16])), workflow);
-    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+    let around = Env { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
     for input in [
         Input::Cancel { reason: None },
         Input::Pause { reason: None },
         Input::Resume,
         Input::Abort { reason: None },
         Input::Checkpoint { label: "x".into() },
-        Input::SetVariables(Ordered::default()),
+        Input::SetVariables(OrderedMap::default()),
     ] {
         assert!(matches!(thread.step(input, &around), Err(StepError::Rejected(_))));
     }

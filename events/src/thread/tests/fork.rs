@@ -69,10 +69,10 @@ fn a_thread_forks_at_every_moment_and_runs_on_to_an_end() {
     // Long after every deadline of the parent.
     bench.now = bench.now.plus_ms(1_000_000_000);
     let changes = ForkChanges {
-        variables: Ordered::from_iter([("topic".to_owned(), Json::from("coffee"))]),
+        variables: OrderedMap::from_iter([("topic".to_owned(), Json::from("coffee"))]),
         profile: Some(ProfileId::from("large")),
         relay: false,
-        prompts: Ordered::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
+        prompts: OrderedMap::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
         workflow: None,
     };
     for seq in 0..bench.log.len() {
@@ -95,10 +95,10 @@ fn changes_of_a_fork_reach_the_nodes_that_follow() {
     let mut fork = bench.fork(
         seq,
         ForkChanges {
-            variables: Ordered::from_iter([("topic".to_owned(), Json::from("coffee"))]),
+            variables: OrderedMap::from_iter([("topic".to_owned(), Json::from("coffee"))]),
             profile: Some(ProfileId::from("large")),
             relay: false,
-            prompts: Ordered::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
+            prompts: OrderedMap::from_iter([("check".to_owned(), "Check {{ topic }} well".to_owned())]),
             workflow: None,
         },
     );

@@ -172,7 +172,7 @@ fn an_answer_that_had_no_effect_before_the_crash_is_void() {
     let interaction = bench.state().interaction().unwrap().id;
     let around = bench.around();
     let data = json!({"size": "m"}).into();
-    let events = bench.thread.note(Input::Respond { interaction, data }, &around).unwrap();
+    let events = bench.thread.record_only(Input::Respond { interaction, data }, &around).unwrap();
     bench.log.extend(events.into_iter().map(|event| (bench::START, event)));
     bench.give(Input::Recover);
     assert_eq!(told(&bench), None);

@@ -33,7 +33,7 @@ fn started(of_workflow: &str, of_node: &str, own: Option<&str>) -> State {
          {of_node}}}\n"
     );
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
-    let around = Surroundings { now: bench::START, tools: &InFolder("/srv/work"), models: &Toolbox, permits: &NoWaits };
+    let around = Env { now: bench::START, tools: &InFolder("/srv/work"), models: &Toolbox, permits: &NoWaits };
     let started = Thread::started(&workflow, "x".into(), own.map(str::to_owned), bench::START);
     let (thread, _) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
     thread.state().clone()
@@ -71,8 +71,7 @@ fn what_a_model_was_told_stays_whatever_the_folder_is_called_later() {
     let state = started("", "tool_mode: auto, available_tools: [put]", None);
     let workflow = Arc::new(workflow::parse(ONE_LLM.as_bytes()).unwrap());
     // Another process, in which the folder has another name.
-    let around =
-        Surroundings { now: bench::START, tools: &InFolder("/elsewhere"), models: &Toolbox, permits: &NoWaits };
+    let around = Env { now: bench::START, tools: &InFolder("/elsewhere"), models: &Toolbox, permits: &NoWaits };
     let mut thread = Thread::resume(state, workflow);
     thread.step(Input::Recover, &around).unwrap();
     let request = thread.state().model_request().unwrap();

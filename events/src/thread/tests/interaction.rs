@@ -61,7 +61,7 @@ fn an_answer_sets_variables_that_a_route_reads() {
           7 NODE_STARTED node=in attempt=1
           8 NODE_COMPLETED node=in
           9 THREAD_COMPLETED node=in
-            Ordered({"input": "Ann", "approved": true, "output": true})
+            OrderedMap({"input": "Ann", "approved": true, "output": true})
         => completed, waits for nothing
     "#]]);
 

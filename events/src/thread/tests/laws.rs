@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::{AskedTool, Decision, WarningCode, Weight};
+use crate::event::{AskedTool, Decision, FoldRole, WarningCode};
 use crate::ids::ThreadId;
 use crate::runs::{NodeResult, Runs};
 use crate::thread::rerun::Rerun;
@@ -21,7 +21,7 @@ pub(super) fn hold(bench: &Bench) {
         the_loop_has_read_what_was_said(bench, &before, event);
         state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
         of_fork.apply(*at, &stored).unwrap();
-        if event.event_type().weight == Weight::Informational {
+        if event.event_type().weight == FoldRole::Informational {
             informational_events_change_nothing(&before, &state);
         }
         if i % stride == 0 || i + 1 == bench.log.len() {
@@ -69,8 +69,8 @@ fn owes_or_waits(bench: &Bench, state: &State) {
 }
 
 fn snapshots_come_back(state: &State) {
-    let bytes = crate::bin::encode(state).unwrap();
-    assert_eq!(&crate::bin::decode::<State>(&bytes).unwrap(), state);
+    let bytes = crate::codec::encode(state).unwrap();
+    assert_eq!(&crate::codec::decode::<State>(&bytes).unwrap(), state);
 }
 
 /// An agent loop does not end with an answer while the user has said more and it may call the model again.

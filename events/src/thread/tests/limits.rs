@@ -42,7 +42,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             changes: ForkChanges::default(),
             branch: None,
             branches: Vec::new(),
-            globals: Ordered::default(),
+            globals: OrderedMap::default(),
             by: None,
         }
         .into(),

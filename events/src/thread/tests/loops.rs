@@ -100,7 +100,7 @@ fn a_loop_over_a_list_gives_each_element_its_turn() {
     bench.says("a");
     // What the list is was decided when the loop began.
     let input = serde_json::json!({"names": []});
-    bench.give(Input::SetVariables(Ordered::from_iter([("input".to_owned(), input.into())])));
+    bench.give(Input::SetVariables(OrderedMap::from_iter([("input".to_owned(), input.into())])));
     bench.note_value("[name, loop.first, loop.last]");
     bench.says("b");
     bench.note_value("name is defined");
@@ -479,7 +479,7 @@ nodes:
         bench.give(Input::Tick);
         n_events += bench.log.len();
     }
-    let size = crate::bin::encode(bench.state()).unwrap().len();
+    let size = crate::codec::encode(bench.state()).unwrap().len();
     assert!(size < 1_000_000, "a state of {size} bytes");
     assert_eq!(bench.state().status(), Status::Completed);
     // Per iteration: its beginning, and two nodes begun and completed.
@@ -512,7 +512,7 @@ nodes:
     assert_eq!(bench.state().questions.len(), 4_096);
     assert_eq!(bench.state().checkpoints().len(), 5_000);
     assert_eq!(bench.state().checkpoints()[4_999].label, "asked#5000");
-    assert!(crate::bin::encode(&bench.state().labels).unwrap().len() < 100);
+    assert!(crate::codec::encode(&bench.state().labels).unwrap().len() < 100);
     bench.out.clear();
     bench.give(Input::Respond { interaction: first, data: serde_json::json!(1).into() });
     assert_eq!(bench.out.trim(), "refused: the thread has no interaction 6");

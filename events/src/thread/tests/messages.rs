@@ -133,7 +133,7 @@ nodes:
     llm: {provider: mock, model: m, user_prompt: '{{ topic }} after {{ output }}, {{ llm_calls|length }} call'}
 ";
     let mut bench = Bench::stored(yaml, "hello");
-    let topic = Ordered::from_iter([("topic".to_owned(), Json::from("tea"))]);
+    let topic = OrderedMap::from_iter([("topic".to_owned(), Json::from("tea"))]);
     bench.give(Input::SetVariables(topic));
     bench.says("one");
     bench.note_request();
@@ -161,10 +161,10 @@ nodes:
 fn a_variable_that_no_expression_could_name_is_refused() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     for name in ["", "1a", "a b", "a-b", "ä", "messages", "tool_calls", &"x".repeat(201)] {
-        bench.give(Input::SetVariables(Ordered::from_iter([(name.to_owned(), Json::null())])));
+        bench.give(Input::SetVariables(OrderedMap::from_iter([(name.to_owned(), Json::null())])));
     }
-    bench.give(Input::SetVariables(Ordered::from_iter([("deep".to_owned(), limits::nested(101).into())])));
-    bench.give(Input::SetVariables(Ordered::from_iter([("deep".to_owned(), limits::nested(100).into())])));
+    bench.give(Input::SetVariables(OrderedMap::from_iter([("deep".to_owned(), limits::nested(101).into())])));
+    bench.give(Input::SetVariables(OrderedMap::from_iter([("deep".to_owned(), limits::nested(100).into())])));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1

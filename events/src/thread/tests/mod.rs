@@ -47,7 +47,7 @@ mod tool_node;
 mod tools;
 
 use super::*;
-use crate::bin::Ordered;
+use crate::codec::OrderedMap;
 use crate::event::{ContextItem, Event, ForkChanges};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;

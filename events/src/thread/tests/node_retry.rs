@@ -345,7 +345,7 @@ fn chance_takes_its_part_of_the_wait_and_is_the_same_in_every_replay() {
         let yaml =
             with_retry(&format!("{{max_attempts: 100, backoff_ms: 1000, backoff_ms_max: 1000, jitter: {jitter}}}"));
         let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
-        let mut around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+        let mut around = Env { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let started = Thread::started(&workflow, "hello".into(), None, around.now);
         let (mut thread, _) = Thread::begin(ThreadId::from_bytes([id; 16]), workflow, started, &around).unwrap();
         let mut waits = Vec::new();

@@ -129,7 +129,7 @@ fn a_processor_of_the_application_is_asked_and_its_answer_takes_effect() {
     bench.give(Input::AddMessage(Message::text(Role::User, "by the way")));
     bench.processor_answers(Processed {
         messages: vec![ContextItem::New(Arc::new(Message::text(Role::User, "so far: two")))],
-        variables: Ordered::from_iter([("depth".to_owned(), 7.into())]),
+        variables: OrderedMap::from_iter([("depth".to_owned(), 7.into())]),
         output: Some("done".into()),
     });
     bench.note_value("[depth, output]");
@@ -140,7 +140,7 @@ fn a_processor_of_the_application_is_asked_and_its_answer_takes_effect() {
          10 NODE_COMPLETED node=first
          11 NODE_STARTED node=change attempt=1
          12 CONTEXT_PROCESSING_REQUESTED node=change processor=own
-            own Ordered({"depth": 2}), 4 messages
+            own OrderedMap({"depth": 2}), 4 messages
          13 MESSAGE_ADDED
          14 CONTEXT_PROCESSED call=12 output=done [{"new":{"role":"user","content":[{"type":"text","text":"so far: two"}]}},{"kept":{"from":4,"to":5}}] {"depth":7}
          15 NODE_COMPLETED node=change
@@ -159,7 +159,7 @@ fn a_processor_of_the_application_is_asked_and_its_answer_takes_effect() {
 #[test]
 fn an_answer_that_no_model_would_accept_fails_the_node() {
     let kept = |from, to| ContextItem::Kept { from, to };
-    let bad_name = || Ordered::from_iter([("1a".to_owned(), Json::null())]);
+    let bad_name = || OrderedMap::from_iter([("1a".to_owned(), Json::null())]);
     for (processed, expected) in [
         (
             Processed { messages: vec![kept(0, 2)], ..Processed::default() },

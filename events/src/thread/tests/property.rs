@@ -229,7 +229,7 @@ impl Bench {
                 Some(Effect::RunBranch(run)) if !in_family => {
                     let (index, child) = (run.index, run.child);
                     let totals = Totals { n_llm_calls: 1, ..Totals::default() };
-                    let outcome = BranchOutcome { output: Ok("so".into()), globals: Ordered::default(), totals };
+                    let outcome = BranchOutcome { output: Ok("so".into()), globals: OrderedMap::default(), totals };
                     self.give(Input::BranchEnded { index, child, outcome });
                 }
                 Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
@@ -302,7 +302,7 @@ impl Bench {
             }
             Act::Say => self.give(Input::AddMessage(Message::text(Role::User, "by the way"))),
             Act::Set { value } => {
-                let variables = Ordered::from_iter([("v".to_owned(), serde_json::json!(value).into())]);
+                let variables = OrderedMap::from_iter([("v".to_owned(), serde_json::json!(value).into())]);
                 self.give(Input::SetVariables(variables));
             }
             Act::Respond { call, value } => {
@@ -328,7 +328,7 @@ impl Bench {
                 self.now = self.now.plus_ms(*ms);
                 let at = at % self.log.len();
                 let state = self.fold_to(at);
-                let open = state.fan().into_iter().flat_map(Fan::running);
+                let open = state.fan().into_iter().flat_map(ForkState::running);
                 let replaced = open.map(|run| {
                     let child = ThreadId::of_branch(state.thread(), run.call.0, self.now);
                     ReplacedBranch { path: vec![run.index], child, seq: None }

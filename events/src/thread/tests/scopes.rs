@@ -156,7 +156,7 @@ workflows:
 fn the_application_sets_variables_of_the_thread() {
     let mut bench = Bench::new(SCOPES, "hello");
     bench.out.clear();
-    let variables = Ordered::from_iter([("x".to_owned(), "from outside".into()), ("y".to_owned(), "new".into())]);
+    let variables = OrderedMap::from_iter([("x".to_owned(), "from outside".into()), ("y".to_owned(), "new".into())]);
     bench.give(Input::SetVariables(variables));
     bench.note_value("[x, y]");
     let json = bench.state().to_json();

@@ -24,7 +24,7 @@ nodes:
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
     let started = Thread::started(&workflow, "x".repeat(300_000).into(), None, bench::START);
-    let around = Surroundings { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+    let around = Env { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
     let mut n_steps = 1;
     loop {
@@ -76,7 +76,7 @@ fn a_branch_that_gives_too_much_has_failed() {
     let run = family.root().state().fan().unwrap().running().next().unwrap().clone();
     let outcome = BranchOutcome {
         output: Ok("x".repeat((64 << 20) + 1).into()),
-        globals: Ordered::default(),
+        globals: OrderedMap::default(),
         totals: Totals::default(),
     };
     family.of("-").give(Input::BranchEnded { index: 0, child: run.child, outcome });

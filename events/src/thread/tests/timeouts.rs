@@ -190,7 +190,7 @@ fn the_wait_for_a_permit_is_not_part_of_a_calls_time() {
         assert_eq!(bench.state().next_deadline_with(&waited), Some(deadline.plus_ms(60_000)));
         let around = bench.around();
         let mut tick = |now: Time, permits: &dyn Permits| {
-            bench.thread.step(Input::Tick, &Surroundings { now, permits, ..around }).unwrap().len()
+            bench.thread.step(Input::Tick, &Env { now, permits, ..around }).unwrap().len()
         };
         assert_eq!(tick(deadline.plus_ms(600_000), &AllWait(PermitWait::Waiting)), 0);
         let mut later = |ms| tick(deadline.plus_ms(ms), &AllWait(PermitWait::Waited { ms: 700_000 }));

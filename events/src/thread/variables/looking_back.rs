@@ -35,12 +35,12 @@ pub const LOOKING_BACK: &[(&str, &str)] = &[
 #[derive(Debug)]
 struct LookingBack {
     view: View,
-    thread: Arc<Stood>,
+    thread: Arc<HistoricalState>,
 }
 
 /// How a thread stood. The last message is looked for when it is used.
 #[derive(Debug)]
-struct Stood {
+struct HistoricalState {
     state: State,
     event: Option<(&'static str, Option<String>)>,
 }
@@ -50,7 +50,7 @@ impl State {
     /// of [`LOOKING_BACK`]. `event` is the one that led to this state.
     pub fn context_looking_back(&self, event: Option<&Event>) -> Context {
         let event = event.map(|event| (event.event_type().name, error_of(event)));
-        let thread = Arc::new(Stood { state: self.clone(), event });
+        let thread = Arc::new(HistoricalState { state: self.clone(), event });
         Context::new(LookingBack { view: self.view(None), thread })
     }
 }
@@ -76,7 +76,7 @@ impl Variables for LookingBack {
     }
 }
 
-impl Object for Stood {
+impl Object for HistoricalState {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         self.value(key.as_str()?)
     }
@@ -86,7 +86,7 @@ impl Object for Stood {
     }
 }
 
-impl Stood {
+impl HistoricalState {
     fn value(&self, name: &str) -> Option<Value> {
         let state = &self.state;
         let totals = state.totals();

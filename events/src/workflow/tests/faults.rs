@@ -259,13 +259,13 @@ nodes:
 ",
     );
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let surroundings = Surroundings {
+    let surroundings = Env {
         tools: names(&["read", "put"]),
         profiles: names(&[]),
         providers: names(&["here"]),
         processors: names(&[]),
         strategies: names(&["careful"]),
-        ..Surroundings::default()
+        ..Env::default()
     };
     let faults = workflow.check(&surroundings);
     expect![[r#"
@@ -298,13 +298,13 @@ nodes:
         b"{version: '1', name: w, nodes: [{id: a, llm: {profile_id: p, user_prompt: u, tool_mode: auto, approve_tools: [read, putt]}}]}",
     );
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    let surroundings = Surroundings {
+    let surroundings = Env {
         tools: names(&["read", "put"]),
         profiles: names(&["p"]),
         providers: names(&[]),
         processors: names(&[]),
         strategies: names(&["careful"]),
-        ..Surroundings::default()
+        ..Env::default()
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"
@@ -386,13 +386,13 @@ nodes:
 ",
     );
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    let surroundings = Surroundings {
+    let surroundings = Env {
         tools: names(&[]),
         profiles: names(&["p"]),
         providers: names(&["here"]),
         processors: names(&[]),
         strategies: names(&["careful"]),
-        ..Surroundings::default()
+        ..Env::default()
     };
     let faults = Faults(workflow.unwrap().check(&surroundings));
     expect![[r#"

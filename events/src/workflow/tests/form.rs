@@ -171,7 +171,7 @@ edges:
     };
     let store = ToolNode {
         tool_name: "put".into(),
-        parameters: Ordered::from_iter([("text".to_owned(), Json::from("{{ output }}"))]),
+        parameters: OrderedMap::from_iter([("text".to_owned(), Json::from("{{ output }}"))]),
         timeout_ms: None,
         approval: true,
     };
@@ -265,8 +265,8 @@ fn the_builder_makes_what_a_file_makes_of_judges_and_sub_workflows() {
     let mut node = Node::new("a".into());
     node.sub_workflow = Some(SubWorkflowNode {
         workflow: "inner".into(),
-        inputs: Ordered::default(),
-        outputs: Ordered::default(),
+        inputs: OrderedMap::default(),
+        outputs: OrderedMap::default(),
         context: None,
     });
     let mut inner = Node::new("x".into());
@@ -278,7 +278,7 @@ fn the_builder_makes_what_a_file_makes_of_judges_and_sub_workflows() {
             SubWorkflow {
                 description: None,
                 max_iterations: None,
-                variables: Ordered::default(),
+                variables: OrderedMap::default(),
                 entry: None,
                 end_points: Vec::new(),
                 nodes: vec![inner],

@@ -1,21 +1,21 @@
 //! What a definition needs of the place where it runs, as far as it is known there.
 
 use super::*;
-use crate::workflow::{Surroundings, Unknown, parse_in};
+use crate::workflow::{Env, Unknown, parse_in};
 
-fn faults(yaml: &str, there: &Surroundings) -> String {
+fn faults(yaml: &str, there: &Env) -> String {
     parse_in(yaml.as_bytes(), there).err().map(|faults| faults.to_string()).unwrap_or_default()
 }
 
-fn there() -> Surroundings {
+fn there() -> Env {
     let schema = serde_json::json!({
         "type": "object", "additionalProperties": false, "required": ["path"],
         "properties": { "path": { "type": "string" }, "limit": { "type": "integer", "minimum": 1 } },
     });
-    Surroundings {
+    Env {
         tools: ["read".to_owned()].into(),
         schemas: [("read".to_owned(), Json::from(schema))].into(),
-        ..Surroundings::default()
+        ..Env::default()
     }
 }
 
@@ -46,9 +46,9 @@ nodes:
   - {id: b, context_processor: {processor_name: own}}
 ";
     let nothing = Unknown { profiles: true, tools: true, ..Unknown::default() };
-    assert_eq!(faults(yaml, &Surroundings { unknown: nothing, ..there() }), "");
+    assert_eq!(faults(yaml, &Env { unknown: nothing, ..there() }), "");
     let shop = Unknown { tools_with_prefix: vec!["shop__".to_owned()], ..Unknown::default() };
-    let found = faults(yaml, &Surroundings { unknown: shop, ..there() });
+    let found = faults(yaml, &Env { unknown: shop, ..there() });
     assert!(!found.contains("shop__order") && found.contains("`fly`") && found.contains("profile `p`"), "{found}");
 }
 

@@ -68,11 +68,8 @@ edges:
   - {from: c, to: b, when: x}
 end_points: [zzz]
 ";
-    let there = Surroundings {
-        tools: ["search_text".to_owned()].into(),
-        profiles: ["fast".to_owned()].into(),
-        ..Surroundings::default()
-    };
+    let there =
+        Env { tools: ["search_text".to_owned()].into(), profiles: ["fast".to_owned()].into(), ..Env::default() };
     expect![[r#"
         5:31: nodes[0].llm.profile_id: there is no profile `fsat` (did you mean `fast`?)
         5:50: nodes[0].llm.user_prompt: variable `inptu` is undefined: nothing in this workflow sets it (did you mean `input`?)

@@ -105,10 +105,10 @@ nodes:
   - {id: b, llm: {provider: mock, model: m, user_prompt: '{{ anything }}'}}
 ";
     assert!(parse(yaml.as_bytes()).is_ok());
-    let there = |processors: &[&str]| Surroundings {
+    let there = |processors: &[&str]| Env {
         providers: ["mock".to_owned()].into(),
         processors: processors.iter().map(ToString::to_string).collect(),
-        ..Surroundings::default()
+        ..Env::default()
     };
     assert!(parse_in(yaml.as_bytes(), &there(&["own"])).is_ok());
     let faults = parse_in(yaml.as_bytes(), &there(&["owner"])).unwrap_err();

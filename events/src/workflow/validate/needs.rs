@@ -11,7 +11,7 @@ use crate::workflow::{Fault, Graph, NodeKind, Strategy, StrategyModel, Workflow,
 
 /// What is there to be used where the workflow will run.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct Env {
     /// The names of the tools.
     pub tools: BTreeSet<String>,
     /// The names of the profiles.
@@ -39,7 +39,7 @@ pub struct Unknown {
     pub tools_with_prefix: Vec<String>,
 }
 
-impl Surroundings {
+impl Env {
     fn lacks_tool(&self, name: &str) -> bool {
         !self.tools.contains(name)
             && !self.unknown.tools
@@ -49,14 +49,14 @@ impl Surroundings {
 
 impl Workflow {
     /// What this workflow needs and the surroundings lack; empty when it can run there.
-    pub fn check(&self, surroundings: &Surroundings) -> Vec<Fault> {
+    pub fn check(&self, surroundings: &Env) -> Vec<Fault> {
         let graphs: Vec<_> = std::iter::once(&self.main).chain(self.subs.values()).collect();
         check(&self.spec, &graphs, surroundings)
     }
 }
 
 /// The same of a definition that may have other faults.
-pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Surroundings) -> Vec<Fault> {
+pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) -> Vec<Fault> {
     let mut faults = Vec::new();
     // The workflow's own graph comes first.
     let subs: Vec<_> = spec.workflows.keys().map(String::as_str).zip(graphs.iter().skip(1).copied()).collect();
@@ -130,7 +130,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Surro
     faults
 }
 
-fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
+fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Env, faults: &mut Vec<Fault>) {
     let mut model = |path: String, model: &StrategyModel| {
         check_model(&path, (model.profile_id.as_ref(), model.provider.as_ref()), surroundings, faults);
     };
@@ -160,7 +160,7 @@ fn check_strategy(path: &str, strategy: &Strategy, surroundings: &Surroundings, 
 fn check_model(
     path: &str,
     (profile, provider): (Option<&ProfileId>, Option<&String>),
-    surroundings: &Surroundings,
+    surroundings: &Env,
     faults: &mut Vec<Fault>,
 ) {
     if let Some(profile) = profile

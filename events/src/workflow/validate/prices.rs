@@ -1,8 +1,10 @@
-//! Whether a budget in money can hold: every model of the workflow has a known price.
+//! What the models of a workflow need of the program: known prices for a budget in money, their provider, counts of
+//! tokens.
 
 use crate::event::OnUnpriced;
 use crate::ids::ProfileId;
-use crate::workflow::{Fault, NodeKind, Strategy, Workflow};
+use crate::workflow::graph::Placed;
+use crate::workflow::{Fault, NodeKind, Strategy, Summary, Workflow};
 
 /// A model as a workflow names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,8 +60,37 @@ impl Workflow {
         vec![Fault::new(format!("budget.{field}"), what).hint(hint)]
     }
 
+    /// The models that this program lacks, each with why.
+    pub fn unavailable(&self, why: impl Fn(NamedModel<'_>) -> Option<String>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        self.each_model(|place, named| faults.extend(why(named).map(|why| Fault::new(place, why))));
+        faults
+    }
+
+    /// Limits that were written as a number of counted tokens, for a program that cannot count them.
+    pub fn counted_limits(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut refuse = |place: String, summary: Option<&Summary>| {
+            if summary.and_then(|summary| summary.token_limit).is_some_and(|limit| limit.tokens().is_some()) {
+                let what = "needs counts of tokens, which are not compiled in: enable the feature `tokens`";
+                faults.push(Fault::new(format!("{place}.token_limit"), what).hint("or say `off`"));
+            }
+        };
+        for placed in self.placed() {
+            if let NodeKind::Llm(llm) = placed.node.kind() {
+                refuse(format!("{}.llm.summary", placed.path), llm.summary.as_ref());
+            }
+        }
+        refuse("summary".to_owned(), self.spec.summary.as_ref());
+        faults
+    }
+
+    fn placed(&self) -> impl Iterator<Item = &Placed> {
+        std::iter::once(&self.main).chain(self.subs.values()).flat_map(|graph| graph.nodes.values())
+    }
+
     fn each_model<'a>(&'a self, mut each: impl FnMut(&str, NamedModel<'a>)) {
-        for placed in std::iter::once(&self.main).chain(self.subs.values()).flat_map(|graph| graph.nodes.values()) {
+        for placed in self.placed() {
             let NodeKind::Llm(llm) = placed.node.kind() else { continue };
             let path = &placed.path;
             each(path, named!(llm));

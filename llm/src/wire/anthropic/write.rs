@@ -189,9 +189,8 @@ fn source(media: &Media, default_type: &str) -> Option<Value> {
     let media_type = media.media_type.as_deref().unwrap_or(default_type);
     match (&media.data, &media.url) {
         (Some(data), _) if media_type.starts_with("text/") => {
-            use base64::Engine as _;
             // What is no base64 was text to begin with.
-            let text = match base64::engine::general_purpose::STANDARD.decode(data.as_bytes()) {
+            let text = match data_encoding::BASE64.decode(data.as_bytes()) {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
                 Err(_) => data.to_string(),
             };

@@ -25,6 +25,7 @@ fn frame() -> (Vec<u8>, Addition) {
         before: Hash::of(b"before"),
         trace: thread.into(),
         cause: Some(Position(4)),
+        more: false,
     };
     let mut out = Vec::new();
     write_append(&addition, &stamp, &mut out);

@@ -2,7 +2,7 @@
 
 use rethread_events::ids::{Position, Seq, ThreadId};
 
-use crate::disk::packs::{End, SPOT_BYTES, Spot};
+use crate::disk::packs::{ChunkLocation, End, SPOT_BYTES};
 use crate::wire::{Malformed, Put, Take};
 
 /// How far sled holds the log.
@@ -41,14 +41,14 @@ pub(super) fn read_watermark(bytes: &[u8]) -> Result<Watermark, Malformed> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// In a pack.
-    At(Spot),
+    At(ChunkLocation),
     /// In sled itself, as format 1 had it.
     Inline(sled::IVec),
 }
 
 pub(super) fn read_stored(bytes: sled::IVec) -> Result<Stored, Malformed> {
     match bytes.len() {
-        SPOT_BYTES => Spot::read(&bytes).map(Stored::At),
+        SPOT_BYTES => ChunkLocation::read(&bytes).map(Stored::At),
         _ => Ok(Stored::Inline(bytes)),
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn read_stored(bytes: sled::IVec) -> Result<Stored, Malformed> {
 /// A chunk that is nobody's any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dead {
-    pub(crate) spot: Spot,
+    pub(crate) spot: ChunkLocation,
     /// Whose it was.
     pub(crate) seal: Position,
     pub(crate) chunk: u32,
@@ -68,7 +68,7 @@ pub(crate) fn write_dead(dead: &Dead) -> ([u8; SPOT_BYTES], [u8; 12]) {
 
 pub(super) fn read_dead(key: &[u8], value: &[u8]) -> Result<Dead, Malformed> {
     let (seal, chunk) = read_chunk_key(value)?;
-    Ok(Dead { spot: Spot::read(key)?, seal, chunk })
+    Ok(Dead { spot: ChunkLocation::read(key)?, seal, chunk })
 }
 
 pub(super) fn read_chunk_key(key: &[u8]) -> Result<(Position, u32), Malformed> {

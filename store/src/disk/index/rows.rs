@@ -11,7 +11,7 @@ use super::keys::{
 };
 use super::{Index, Trees};
 use crate::contract::Tag;
-use crate::disk::packs::Spot;
+use crate::disk::packs::ChunkLocation;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::wire::{Malformed, Take};
@@ -68,7 +68,7 @@ impl Index {
     }
 
     /// The places of all chunks that are in packs. Reads the whole tree.
-    pub(crate) fn spots(&self) -> Result<Vec<Spot>, StoreError> {
+    pub(crate) fn spots(&self) -> Result<Vec<ChunkLocation>, StoreError> {
         let mut spots = Vec::new();
         let read = self.with(|trees| {
             for bytes in trees.chunks.iter().values() {

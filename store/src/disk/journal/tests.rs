@@ -19,7 +19,7 @@ fn group(journal: &mut Journal, names: &[&str]) -> io::Result<()> {
 }
 
 fn open(dir: &Path, files: &Files, sealed_epoch: u64) -> (Journal, Vec<Vec<String>>) {
-    let (journal, found) = Journal::open(dir, files, sealed_epoch, &mut Care::Strict).unwrap();
+    let (journal, found) = Journal::open(dir, files, sealed_epoch, &mut DamagePolicy::Strict).unwrap();
     let names = |recovered: Recovered| {
         let name = |entry| match entry {
             Entry::Value { name, .. } => name,
@@ -90,7 +90,7 @@ fn damage_before_something_that_was_written_later_is_noticed() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
         std::fs::write(&path, &bytes).unwrap();
-        let opened = Journal::open(dir.path(), &files, 0, &mut Care::Strict);
+        let opened = Journal::open(dir.path(), &files, 0, &mut DamagePolicy::Strict);
         assert!(matches!(opened, Err(StoreError::Damaged(_))), "byte {at}");
     }
 }

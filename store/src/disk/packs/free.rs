@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{End, Packs, Spot};
+use super::{ChunkLocation, End, Packs};
 use crate::disk::files::failed;
 use crate::error::StoreError;
 
 impl Packs {
     /// Frees what lies behind `end`, as far as nothing that is `used` does; where the packs end then.
-    pub(super) fn cut(&self, end: End, mut used: Vec<Spot>) -> Result<End, StoreError> {
+    pub(super) fn cut(&self, end: End, mut used: Vec<ChunkLocation>) -> Result<End, StoreError> {
         used.retain(|spot| spot.begin() >= end);
         used.sort_unstable();
         for pack in self.numbers()?.split_off(&end.pack) {
@@ -41,7 +41,7 @@ impl Packs {
 
     /// Makes holes where these chunks are, on the disk when it returns. Whether so much was freed by now that there
     /// may be packs with nothing in them: then it is time for [`Packs::remove_unused`].
-    pub(crate) fn free(&self, mut spots: Vec<Spot>) -> Result<bool, StoreError> {
+    pub(crate) fn free(&self, mut spots: Vec<ChunkLocation>) -> Result<bool, StoreError> {
         spots.sort_unstable();
         // Neighbours in one go: only whole blocks of the disk become free.
         for same_pack in spots.chunk_by(|a, b| a.pack == b.pack) {
@@ -66,7 +66,7 @@ impl Packs {
     }
 
     /// Removes the packs before the last one that hold nothing which is `used`.
-    pub(crate) fn remove_unused(&self, used: &[Spot]) -> Result<(), StoreError> {
+    pub(crate) fn remove_unused(&self, used: &[ChunkLocation]) -> Result<(), StoreError> {
         let used: BTreeSet<u32> = used.iter().map(|spot| spot.pack).collect();
         let mut numbers = self.numbers()?;
         numbers.pop_last();

@@ -1,6 +1,6 @@
 //! Finding chunks without sled.
 
-use super::{FRAME_BYTES, MAGIC, Packs, Spot};
+use super::{ChunkLocation, FRAME_BYTES, MAGIC, Packs};
 use crate::disk::files::{LogFile, failed};
 use crate::disk::limits::CHUNK_BYTES_MAX;
 use crate::error::StoreError;
@@ -10,7 +10,10 @@ const BLOCK_BYTES: u64 = 1 << 20;
 
 impl Packs {
     /// Reads all packs and gives `each` what may be a chunk, from old to new; it answers whether it is one.
-    pub(crate) fn scan(&self, mut each: impl FnMut(Spot, &[u8]) -> Result<bool, StoreError>) -> Result<(), StoreError> {
+    pub(crate) fn scan(
+        &self,
+        mut each: impl FnMut(ChunkLocation, &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         for pack in self.numbers()? {
             let path = self.path(pack);
             let io = |source| failed(&path, source);
@@ -26,7 +29,7 @@ impl Packs {
 }
 
 /// What is framed like a chunk, the first at or behind this offset.
-fn next_frame(file: &LogFile, pack: u32, mut at: u64, end: u64) -> std::io::Result<Option<(Spot, Vec<u8>)>> {
+fn next_frame(file: &LogFile, pack: u32, mut at: u64, end: u64) -> std::io::Result<Option<(ChunkLocation, Vec<u8>)>> {
     while at + FRAME_BYTES <= end {
         let frame = file.read_at(at, FRAME_BYTES as usize)?;
         let (magic, length) = frame.split_at(MAGIC.len());
@@ -34,7 +37,7 @@ fn next_frame(file: &LogFile, pack: u32, mut at: u64, end: u64) -> std::io::Resu
         let offset = at + FRAME_BYTES;
         let fits = bytes as usize <= CHUNK_BYTES_MAX && offset + u64::from(bytes) <= end;
         if magic == MAGIC && fits {
-            return Ok(Some((Spot { pack, offset, bytes }, file.read_at(offset, bytes as usize)?)));
+            return Ok(Some((ChunkLocation { pack, offset, bytes }, file.read_at(offset, bytes as usize)?)));
         }
         // Behind what was there: a hole, or what is damaged.
         let from = at + 1;

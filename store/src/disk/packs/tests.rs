@@ -13,14 +13,14 @@ fn chunk(number: u8) -> Vec<u8> {
 }
 
 /// Adds chunks with these numbers, of which nothing counts yet.
-fn try_add(packs: &Packs, numbers: std::ops::Range<u8>) -> (Vec<Spot>, End) {
+fn try_add(packs: &Packs, numbers: std::ops::Range<u8>) -> (Vec<ChunkLocation>, End) {
     let mut writer = packs.begin(|| Ok(Vec::new())).unwrap();
     let spots = numbers.map(|number| writer.add(&chunk(number)).unwrap()).collect();
     (spots, writer.finish().unwrap())
 }
 
 /// Adds chunks with these numbers.
-fn add(packs: &Packs, numbers: std::ops::Range<u8>) -> (Vec<Spot>, End) {
+fn add(packs: &Packs, numbers: std::ops::Range<u8>) -> (Vec<ChunkLocation>, End) {
     let (spots, end) = try_add(packs, numbers);
     packs.set_end(end);
     (spots, end)
@@ -36,7 +36,7 @@ fn chunks_come_back_from_as_many_packs_as_they_need() {
     assert!(end.pack > 4, "{end:?}");
     for (number, spot) in (0..).zip(first.iter().chain(&second)) {
         assert_eq!(packs.read(*spot).unwrap(), chunk(number));
-        assert_eq!(Spot::read(&spot.write()), Ok(*spot));
+        assert_eq!(ChunkLocation::read(&spot.write()), Ok(*spot));
     }
     for pack in packs.numbers().unwrap() {
         assert!(packs.bytes(pack).unwrap() <= 10_000, "{pack}");
@@ -83,7 +83,7 @@ fn what_is_freed_is_gone_from_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let packs = packs(dir.path(), 1 << 20);
     let mut writer = packs.begin(|| Ok(Vec::new())).unwrap();
-    let spots: Vec<Spot> = (0..40).map(|number| writer.add(&vec![number; 20_000]).unwrap()).collect();
+    let spots: Vec<ChunkLocation> = (0..40).map(|number| writer.add(&vec![number; 20_000]).unwrap()).collect();
     writer.finish().unwrap();
     let taken = || std::fs::metadata(packs.path(0)).unwrap().blocks() * 512;
     let before = taken();
@@ -103,7 +103,7 @@ fn packs_that_hold_nothing_are_removed_when_much_was_freed() {
     let (spots, end) = add(&packs, 0..40);
     let n_before = packs.numbers().unwrap().len();
     // All of the first ones but one, and all of the last.
-    let freed: Vec<Spot> = spots.iter().copied().filter(|spot| *spot != spots[1]).collect();
+    let freed: Vec<ChunkLocation> = spots.iter().copied().filter(|spot| *spot != spots[1]).collect();
     assert!(packs.free(freed).unwrap());
     packs.remove_unused(&spots[1..2]).unwrap();
     let left: Vec<u32> = packs.numbers().unwrap().into_iter().collect();

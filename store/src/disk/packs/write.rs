@@ -1,6 +1,6 @@
 //! Adding chunks behind those that are there.
 
-use super::{End, FRAME_BYTES, MAGIC, Packs, Spot};
+use super::{ChunkLocation, End, FRAME_BYTES, MAGIC, Packs};
 use crate::disk::files::{LogFile, failed};
 use crate::error::StoreError;
 use crate::wire::Put;
@@ -24,7 +24,7 @@ impl<'a> PackWriter<'a> {
     }
 
     /// Adds a chunk and says where it lies.
-    pub(crate) fn add(&mut self, chunk: &[u8]) -> Result<Spot, StoreError> {
+    pub(crate) fn add(&mut self, chunk: &[u8]) -> Result<ChunkLocation, StoreError> {
         let frame = FRAME_BYTES + chunk.len() as u64;
         let offset = self.end.offset + self.buffer.len() as u64;
         if offset > 0 && offset + frame > self.packs.pack_bytes {
@@ -38,7 +38,7 @@ impl<'a> PackWriter<'a> {
         self.buffer.bytes(&MAGIC);
         self.buffer.u32(chunk.len() as u32);
         self.buffer.bytes(chunk);
-        Ok(Spot { pack: self.end.pack, offset, bytes: chunk.len() as u32 })
+        Ok(ChunkLocation { pack: self.end.pack, offset, bytes: chunk.len() as u32 })
     }
 
     /// Everything that was added is on the disk when it returns; where the packs end now.

@@ -32,7 +32,7 @@ impl Reader {
             self.index.owners(hash)?
         };
         let state = self.tail.state.read();
-        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(owner, true)))
+        Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(hash, owner, true)))
     }
 
     pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {

@@ -8,7 +8,7 @@ use super::leftovers::remove_runs;
 use super::snapshots::remove_snapshots;
 use crate::disk::chunk::{Link, Packer};
 use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, write_dead};
-use crate::disk::packs::{PackWriter, Packs, Spot};
+use crate::disk::packs::{ChunkLocation, PackWriter, Packs};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ pub(super) struct Rewritten {
     seal: Position,
     chunk: u32,
     before: Stored,
-    now: Spot,
+    now: ChunkLocation,
 }
 
 /// Writes the chunks again that hold records of the streams, without those. Nothing is different until

@@ -10,7 +10,7 @@ use super::*;
 use crate::contract::{Append, Store as _, Tag};
 use crate::disk::SledStore;
 use crate::disk::cache::Cache;
-use crate::disk::care::Care;
+use crate::disk::damage_policy::DamagePolicy;
 use crate::disk::files::Files;
 use crate::disk::options::Options;
 use crate::disk::recover::recover;
@@ -46,7 +46,7 @@ enum Until {
 
 /// Seals what the journal of the log in `dir` holds, up to there, after `more` was done to it.
 fn seal_until(dir: &Path, until: Until, more: impl FnOnce(&mut Segment)) {
-    let found = recover(dir, 1 << 20, &Files::default(), &mut Care::Strict).unwrap();
+    let found = recover(dir, 1 << 20, &Files::default(), &mut DamagePolicy::Strict).unwrap();
     let (tail, index, packs, cache) = (found.tail, found.index, found.packs, Cache::new(1 << 20));
     let (reader, mut journal) = (Reader { tail, index, packs, cache, is_salvage: false }, found.journal);
     more(&mut reader.tail.state.write().active);

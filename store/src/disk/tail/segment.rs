@@ -1,7 +1,7 @@
 //! One life of a journal file, in memory.
 
 use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +28,9 @@ pub(crate) struct Segment {
     pub(crate) bytes: usize,
     /// How many operations it holds.
     pub(crate) n_entries: usize,
-    /// Whether a stream was deleted in it.
+    /// What older places say of the claim of the store to these blobs does not count: it was taken away here.
+    pub(crate) released: HashSet<Hash>,
+    /// Whether a stream was deleted in it, or a blob released.
     pub(crate) has_deletes: bool,
 }
 
@@ -65,6 +67,7 @@ impl Segment {
             values: BTreeMap::new(),
             bytes: 0,
             n_entries: 0,
+            released: HashSet::new(),
             has_deletes: false,
         }
     }
@@ -121,6 +124,20 @@ impl Segment {
             }
         }
         self.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
+        self.has_deletes = true;
+        self.n_entries += 1;
+        self.bytes += 64;
+    }
+
+    /// The store itself names the blob no longer.
+    pub(crate) fn release(&mut self, hash: Hash) {
+        if let Slot::Occupied(mut slot) = self.blobs.entry(hash)
+            && slot.get_mut().owners.remove(&None)
+            && slot.get().owners.is_empty()
+        {
+            slot.remove();
+        }
+        self.released.insert(hash);
         self.has_deletes = true;
         self.n_entries += 1;
         self.bytes += 64;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 
 use super::{Change, GROUP_BYTES_MAX, Group, Known, Writer};
-use crate::contract::ForkPoint;
-use crate::disk::frame::{Stamp, write_append, write_blob, write_delete, write_value};
+use crate::contract::{ForkPoint, Import};
+use crate::disk::frame::{Stamp, write_append, write_blob, write_delete, write_release, write_value};
 use crate::disk::queue::Op;
 use crate::error::StoreError;
 use crate::head::Head;
@@ -32,7 +32,7 @@ impl Writer {
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
                 Ok(Some(self.add(&addition, before, head, group)))
             }
-            Op::Import { fork_of, tag, records } => {
+            Op::Import(Import { fork_of, tag, records, blobs, values }) => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
                     return Err(plan::nothing());
                 };
@@ -40,19 +40,30 @@ impl Writer {
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
+                let mut missing = Vec::with_capacity(blobs.len());
+                for bytes in blobs {
+                    let hash = Hash::of(&bytes);
+                    missing.push((hash, (!self.has_blob(hash)?).then(|| bytes.into())));
+                }
+                // What belongs to the thread counts only with its last records.
+                group.stamp.more = true;
+                for (hash, bytes) in missing {
+                    let change = blob(Some(thread), hash, bytes, group);
+                    group.changes.push((change, None));
+                }
+                for (name, value) in values {
+                    let change = set(name, Some(value), group);
+                    group.changes.push((change, None));
+                }
                 self.import(addition, before, group).map(Some).ok_or_else(plan::nothing)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.
                 let is_there = self.has_blob(hash)?;
                 let bytes = (!is_there).then_some(bytes);
-                write_blob(owner, hash, bytes.as_deref(), &group.at_end(), &mut group.out);
-                Ok(Some(Change::Blob { owner, hash, bytes }))
+                Ok(Some(blob(owner, hash, bytes, group)))
             }
-            Op::Value { name, value } => {
-                write_value(&name, value.as_deref(), &group.at_end(), &mut group.out);
-                Ok(Some(Change::Value { name, value }))
-            }
+            Op::Value { name, value } => Ok(Some(set(name, value, group))),
             Op::Delete { threads } => {
                 let reader = Arc::clone(&self.reader);
                 let exists = |thread| self.head(thread)?.map(drop).ok_or_else(|| plan::no_thread(thread));
@@ -63,6 +74,24 @@ impl Writer {
                     (known.head, known.recent) = (None, Recent::default());
                 }
                 Ok(Some(Change::Delete { threads }))
+            }
+            Op::Release { hashes, values } => {
+                let mut left = values.len() + hashes.len();
+                if left == 0 {
+                    return Ok(None);
+                }
+                for (name, value) in values {
+                    left -= 1;
+                    group.stamp.more = left > 0;
+                    let change = set(name, value, group);
+                    group.changes.push((change, None));
+                }
+                for hash in &hashes {
+                    left -= 1;
+                    group.stamp.more = left > 0;
+                    write_release(*hash, &group.at_end(), &mut group.out);
+                }
+                Ok(Some(Change::Release { hashes }))
             }
             Op::Scrub => self.scrub().map(|()| None),
         }
@@ -82,11 +111,15 @@ impl Writer {
         Change::Append { thread, before, head: next, n, first }
     }
 
-    /// An import is written in one group and in several frames, because it may be larger than one may be.
+    /// An import is written in one group and in several frames, because it may be larger than one may be. They count
+    /// together or not at all.
     pub(super) fn import(&mut self, addition: Addition, before: Hash, group: &mut Group) -> Option<Change> {
         let begin = group.next;
         let (mut before, mut head, mut last) = (before, None, None);
-        for part in addition.split(begin, GROUP_BYTES_MAX) {
+        let parts = addition.split(begin, GROUP_BYTES_MAX);
+        let n_parts = parts.len();
+        for (n, part) in (1..).zip(parts) {
+            group.stamp.more = n < n_parts;
             let change = self.add(&part, before, head, group);
             if let Change::Append { head: next, .. } = &change {
                 (before, head) = (next.hash, Some(*next));
@@ -161,10 +194,20 @@ impl Writer {
                 let parent = self.heads.get(&point.parent).filter(|known| known.group > self.readable_group);
                 parent.is_some_and(|known| known.head.is_some_and(|head| head.last_seq != point.seq))
             }),
-            Op::Import { .. } | Op::Blob { .. } | Op::Delete { .. } | Op::Scrub => true,
+            Op::Import(_) | Op::Blob { .. } | Op::Delete { .. } | Op::Release { .. } | Op::Scrub => true,
             Op::Value { .. } => false,
         }
     }
+}
+
+fn blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>>, group: &mut Group) -> Change {
+    write_blob(owner, hash, bytes.as_deref(), &group.at_end(), &mut group.out);
+    Change::Blob { owner, hash, bytes }
+}
+
+fn set(name: String, value: Option<Vec<u8>>, group: &mut Group) -> Change {
+    write_value(&name, value.as_deref(), &group.at_end(), &mut group.out);
+    Change::Value { name, value }
 }
 
 impl Group {

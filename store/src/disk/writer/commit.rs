@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rethread_events::ids::Position;
 use tokio::sync::watch;
 
-use super::flight::Landed;
+use super::in_flight::Landed;
 use super::{Change, Group};
 use crate::contract::Appended;
 use crate::disk::answer::Answerer;
@@ -73,6 +73,7 @@ impl Committer {
                             self.sealer.forget_snapshots(thread);
                         }
                     }
+                    Change::Release { hashes } => hashes.into_iter().for_each(|hash| active.release(hash)),
                 }
                 answers.extend(answer.map(|answer| (answer, appended)));
             }

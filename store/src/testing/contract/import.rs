@@ -4,7 +4,7 @@ use rethread_events::ids::{Hash, Position, Seq};
 
 use super::{Backend, all};
 use crate::testing::{append, fork, put, record, texts, thread};
-use crate::{Append, Cause, ForkPoint, Kind, NewRecord, Record, StoreError, Tag};
+use crate::{Append, Cause, ForkPoint, Import, Kind, NewRecord, Record, StoreError, Tag};
 
 /// Same hashes, new positions.
 pub fn an_exported_stream_is_imported_with_its_hashes(backend: &mut dyn Backend) {
@@ -82,6 +82,32 @@ pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
     }
     assert!(all(backend.store()).is_empty());
     backend.store().import(None, Tag(0), exported).unwrap();
+}
+
+/// All of it or nothing, and the blobs go with the stream.
+pub fn an_import_has_its_blobs_and_values_with_it(backend: &mut dyn Backend) {
+    put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
+    let records = backend.store().read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap();
+    let blobs = vec![vec![1; 50_000], b"small".to_vec()];
+    let values = vec![("imported".to_owned(), b"yes".to_vec())];
+    let import = Import { fork_of: None, tag: Tag(0), records, blobs, values };
+    let (small, large) = (Hash::of(b"small"), Hash::of(&[1; 50_000]));
+    let refused = backend.store().import_with(import.clone());
+    assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
+    assert!(backend.store().blob(small).is_err() && backend.store().value("imported").unwrap().is_none());
+    backend.store().delete(thread(1)).unwrap();
+    backend.store().import_with(import).unwrap();
+    for _ in 0..3 {
+        assert_eq!(texts(backend.store(), thread(1)), ["a", "b"]);
+        assert_eq!(backend.store().blob(small).unwrap(), b"small");
+        assert_eq!(backend.store().blob(large).unwrap().len(), 50_000);
+        assert_eq!(backend.store().value("imported").unwrap().as_deref(), Some(&b"yes"[..]));
+        backend.reopen();
+    }
+    backend.store().delete(thread(1)).unwrap();
+    for hash in [small, large] {
+        assert!(matches!(backend.store().blob(hash), Err(StoreError::NotFound { .. })));
+    }
 }
 
 /// Otherwise what grew over a long time could not be brought back.

@@ -134,6 +134,50 @@ pub fn blobs_live_as_long_as_an_owner(backend: &mut dyn Backend) {
     assert_eq!(backend.store().blob(hash).unwrap(), shared);
 }
 
+/// With the values that go with it, in a log that was opened anew or not, and can be put again.
+pub fn a_released_blob_is_gone_unless_a_thread_names_it(backend: &mut dyn Backend) {
+    put(backend.store(), append(thread(1), 0, &["x"])).unwrap();
+    let is_there = |store: &dyn Store, hash| match store.blob(hash) {
+        Ok(_) => true,
+        Err(StoreError::NotFound { .. }) => false,
+        Err(error) => panic!("{error}"),
+    };
+    for (round, reopens) in [(0, false), (1, true)] {
+        let reopen = |backend: &mut dyn Backend| {
+            if reopens {
+                backend.reopen()
+            }
+        };
+        let own = backend.store().put_blob(None, &[2; 40_000]).unwrap();
+        let shared = backend.store().put_blob(None, &[round; 40_001]).unwrap();
+        reopen(backend);
+        backend.store().put_blob(Some(thread(1)), &[round; 40_001]).unwrap();
+        backend.store().put_value("names", &[1, 2]).unwrap();
+        backend.store().put_value("other", b"x").unwrap();
+        reopen(backend);
+        let values = [("names".to_owned(), Some(vec![2])), ("other".to_owned(), None)];
+        backend.store().release_blobs(&[own, shared, Hash::of(b"never there")], &values).unwrap();
+        for _ in 0..3 {
+            let store = backend.store();
+            assert_eq!((is_there(store, own), is_there(store, shared)), (false, true));
+            assert_eq!(store.values("").unwrap(), [("names".to_owned(), vec![2])]);
+            assert_eq!(store.verify().unwrap().faults, []);
+            reopen(backend);
+        }
+        assert_eq!(backend.store().put_blob(None, &[2; 40_000]).unwrap(), own);
+        reopen(backend);
+        assert!(is_there(backend.store(), own));
+        backend.store().release_blobs(&[own], &[]).unwrap();
+    }
+    backend.store().delete(thread(1)).unwrap();
+    backend.reopen();
+    for round in 0..2 {
+        assert!(!is_there(backend.store(), Hash::of(&[round; 40_001])));
+    }
+    let wrong = backend.store().release_blobs(&[], &[(String::new(), None)]);
+    assert!(matches!(wrong, Err(StoreError::Invalid(_))));
+}
+
 /// Put, replace, list by prefix, remove.
 pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
     backend.store().put_value("cursor/a", b"1").unwrap();

@@ -1,7 +1,7 @@
 //! Subscriptions.
 
-use futures::StreamExt as _;
 use futures::executor::block_on;
+use futures_util::StreamExt as _;
 use rethread_events::ids::{Position, Seq};
 
 use super::Backend;
@@ -20,14 +20,14 @@ pub fn a_subscription_catches_up_and_follows(backend: &mut dyn Backend) {
         let record = block_on(subscription.next()).unwrap().unwrap();
         assert_eq!(record.position, Position(position));
     }
-    assert!(futures::FutureExt::now_or_never(subscription.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(subscription.next()).is_none());
     for seq in 0..50 {
         put(backend.store(), append(thread(4), seq, &["y"])).unwrap();
         let record = block_on(subscription.next()).unwrap().unwrap();
         assert_eq!(record.position, Position(301 + seq));
     }
     let mut now = backend.store().subscribe(backend.store().next_position(), Filter::default());
-    assert!(futures::FutureExt::now_or_never(now.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(now.next()).is_none());
 }
 
 /// The same where reads run beside the subscriber, over several of them, and with what is written meanwhile.
@@ -85,16 +85,16 @@ pub fn a_subscription_to_one_stream_sees_only_that(backend: &mut dyn Backend) {
             let record = block_on(subscription.next()).unwrap().unwrap();
             assert_eq!((record.thread, record.seq), (thread(1), Seq(seq)), "from {from}");
         }
-        assert!(futures::FutureExt::now_or_never(subscription.next()).is_none());
+        assert!(futures_util::FutureExt::now_or_never(subscription.next()).is_none());
     }
     let mut subscription = backend.store().subscribe(Position(0), only(5));
     assert_eq!(&*block_on(subscription.next()).unwrap().unwrap().payload, b"own");
-    assert!(futures::FutureExt::now_or_never(subscription.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(subscription.next()).is_none());
     put(backend.store(), append(thread(1), 600, &["another's"])).unwrap();
     put(backend.store(), append(thread(5), 102, &["more"])).unwrap();
     assert_eq!(&*block_on(subscription.next()).unwrap().unwrap().payload, b"more");
     let mut early = backend.store().subscribe(Position(0), only(77));
-    assert!(futures::FutureExt::now_or_never(early.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(early.next()).is_none());
     put(backend.store(), append(thread(77), 0, &["begun"])).unwrap();
     assert_eq!(&*block_on(early.next()).unwrap().unwrap().payload, b"begun");
 }
@@ -112,14 +112,14 @@ pub fn a_subscription_filters_by_kind(backend: &mut dyn Backend) {
         let record = block_on(subscription.next()).unwrap().unwrap();
         assert_eq!((record.thread, record.kind), (thread(number), Kind(kind)));
     }
-    assert!(futures::FutureExt::now_or_never(subscription.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(subscription.next()).is_none());
 }
 
 /// Also for one that waits.
 pub fn a_subscription_ends_with_the_store(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["x"])).unwrap();
     let mut waiting = backend.store().subscribe(Position(1), Filter::default());
-    assert!(futures::FutureExt::now_or_never(waiting.next()).is_none());
+    assert!(futures_util::FutureExt::now_or_never(waiting.next()).is_none());
     let waiter = std::thread::spawn(move || block_on(waiting.next()).is_none());
     backend.store().close().unwrap();
     assert!(waiter.join().unwrap());

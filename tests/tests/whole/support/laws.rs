@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rethread::{CallId, Event, Runtime, Seq, State, ThreadFilter, ThreadHandle, Time};
-use rethread_events::thread::{NoPeople, NoTools, NoWaits, Surroundings, Thread, Wait};
+use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, Thread, Wait};
 
 /// The fold of all events of a thread, made here.
 pub(crate) async fn fold_of(thread: &ThreadHandle) -> State {
@@ -55,8 +55,7 @@ fn check_owed(runtime: &Runtime, state: &State) {
     let definition = runtime.store().blob(reference.hash).unwrap();
     let definition = rethread::Workflow::from_json(std::str::from_utf8(&definition).unwrap()).unwrap();
     let machine = Thread::resume(state.clone(), definition.into());
-    let around =
-        Surroundings { now: Time::from_unix_us(u64::MAX / 2), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
+    let around = Env { now: Time::from_unix_us(u64::MAX / 2), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
     match machine.waits_for(&around) {
         Wait::Nothing => assert!(state.is_ended()),
         Wait::Itself | Wait::Somebody { .. } => {}

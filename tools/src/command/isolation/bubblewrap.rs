@@ -59,6 +59,11 @@ pub(super) struct Bubblewrap {
     limits_sizes: bool,
 }
 
+/// Why there is none; looked for once in the life of the process.
+pub(super) fn fault() -> Option<&'static str> {
+    found().as_ref().err().map(String::as_str)
+}
+
 /// The program; or why there is none.
 pub(super) fn found() -> &'static Result<Bubblewrap, String> {
     static FOUND: OnceLock<Result<Bubblewrap, String>> = OnceLock::new();

@@ -1,7 +1,7 @@
 //! The strategy of a node, with its expressions filled in and its models named.
 
 use super::super::super::judging::of_profile;
-use super::super::super::{State, Surroundings};
+use super::super::super::{Env, State};
 use super::in_prompt;
 use crate::event::{Combine, CustomDecider, LoopStrategy, Member, ModelChoice, PanelStrategy, PlanStrategy, Planner};
 use crate::fault::{ErrorKind, ExecutionError};
@@ -20,7 +20,7 @@ pub(super) fn plan(
     node: &Node,
     llm: &LlmNode,
     own: &ModelChoice,
-    around: &Surroundings<'_>,
+    around: &Env<'_>,
 ) -> Result<LoopStrategy, ExecutionError> {
     let given = Given { state, node, own, around };
     Ok(match &llm.strategy {
@@ -55,7 +55,7 @@ struct Given<'a> {
     state: &'a State,
     node: &'a Node,
     own: &'a ModelChoice,
-    around: &'a Surroundings<'a>,
+    around: &'a Env<'a>,
 }
 
 impl Given<'_> {

@@ -1,0 +1,144 @@
+//! How a thread is told what must arrive.
+//!
+//! An actor that stops drops what lies in its mailbox, and nobody hears of it. So the one rule is: what must arrive is
+//! brought, as here: whoever brings it waits until it was taken, and gives it to the successor when the actor went away
+//! before. Only three kinds of messages are sent and left alone: what work of the thread says to the actor that began
+//! it, which stays as long as that work is wanted; what is of no use to an actor that is not in memory, because one that
+//! comes back asks for it; and those that tell an actor to look or to leave.
+
+use std::sync::Arc;
+
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Context, Handler, Message};
+use rethread_events::ids::{Position, ThreadId};
+use rethread_events::thread::Input;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::error::RuntimeError;
+use crate::inner::{Inner, Live};
+use crate::thread_actor::{BranchReport, Reply, ReportStatus, Settle, SyncPause, Tell, ThreadActor};
+
+/// How often a message is given to the successor of an actor that went away before it took the message.
+const TRIES: usize = 5;
+
+/// A message and its place in the mailbox, which is free again when the message is handled. A sender that gives up
+/// before it got a place leaves nothing to handle.
+pub(crate) struct Placed<M>(M, OwnedSemaphorePermit);
+
+impl<M: Message> Message for Placed<M> {
+    type Result = M::Result;
+}
+
+/// What must arrive. That a thread handles it is said by a function and not by a bound: a bound of `Handler` on the
+/// implementation below would ask for itself without end.
+pub(crate) trait Brought: Message<Result = ()> + Send + 'static {
+    fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>);
+}
+
+macro_rules! brought {
+    ($($message:ty),*) => {
+        $(impl Brought for $message {
+            fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>) {
+                by.handle(self, ctx);
+            }
+        })*
+    };
+}
+
+brought!(Tell, BranchReport, SyncPause, ReportStatus, Settle);
+
+impl<M: Brought> Handler<Placed<M>> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, Placed(message, _place): Placed<M>, ctx: &mut Context<Self>) {
+        message.taken(self, ctx);
+    }
+}
+
+/// Brings a message to a thread, which comes back for it when it is not in memory. `message` makes it, once for each
+/// try.
+///
+/// # Errors
+/// `ShuttingDown`; `ActorStopped` when the thread goes away each time, because it cannot be read.
+pub(crate) async fn deliver<M: Brought>(
+    inner: &Arc<Inner>,
+    thread: ThreadId,
+    message: impl FnMut() -> M,
+) -> Result<(), RuntimeError> {
+    let find = || inner.activate(thread).map(|Live { actor, places }| (actor, places));
+    let answer = hand_over(find, |gone| inner.forget(thread, gone), message).await?;
+    answer.ok_or(RuntimeError::ActorStopped(thread))
+}
+
+/// Brings what another part of the runtime has to say, which waits for no answer. That it could not be brought is told
+/// where the thread is put back, and before that nothing changed.
+pub(crate) async fn deliver_unasked(inner: &Arc<Inner>, thread: ThreadId, input: Input) {
+    let brought = deliver(inner, thread, || Tell::unasked(input.clone())).await;
+    if let Err(error) = brought
+        && !inner.is_shutting_down()
+    {
+        tracing::error!(%thread, %error, "the thread could not be told");
+    }
+}
+
+/// Asks something of a thread; durable when it answers, in the thread and in the branches that follow it, with the
+/// position of the last event it led to in the thread.
+pub(crate) async fn ask(inner: &Arc<Inner>, thread: ThreadId, input: Input) -> Result<Option<Position>, RuntimeError> {
+    ask_with(inner, thread, |reply| Tell::asked(input.clone(), reply)).await
+}
+
+/// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
+pub(crate) async fn settle(inner: &Arc<Inner>, thread: ThreadId) -> Result<(), RuntimeError> {
+    ask_with(inner, thread, Settle).await.map(drop)
+}
+
+async fn ask_with<M: Brought>(
+    inner: &Arc<Inner>,
+    thread: ThreadId,
+    message: impl Fn(Reply) -> M,
+) -> Result<Option<Position>, RuntimeError> {
+    for _ in 0..TRIES {
+        let mut answer = None;
+        let make = || {
+            let (reply, receiver) = oneshot::channel();
+            answer = Some(receiver);
+            message(reply)
+        };
+        deliver(inner, thread, make).await?;
+        // Taken, and not answered: the actor broke down over it, or was brought to a halt.
+        if let Some(answer) = answer
+            && let Ok(answered) = answer.await
+        {
+            return answered;
+        }
+    }
+    Err(RuntimeError::ActorStopped(thread))
+}
+
+/// Gives a message to the actor that `find` finds, as soon as its mailbox has a place, and when that one went away before
+/// it took it, to the next one. `None` when all of them went away.
+async fn hand_over<A, M, E>(
+    find: impl Fn() -> Result<(Addr<A>, Arc<Semaphore>), E>,
+    forget: impl Fn(&Addr<A>),
+    mut message: impl FnMut() -> M,
+) -> Result<Option<M::Result>, E>
+where
+    A: Actor + Handler<Placed<M>>,
+    A::Context: ToEnvelope<A, Placed<M>>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    for _ in 0..TRIES {
+        let (actor, places) = find()?;
+        if let Ok(place) = places.acquire_owned().await
+            && let Ok(answer) = actor.send(Placed(message(), place)).await
+        {
+            return Ok(Some(answer));
+        }
+        forget(&actor);
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

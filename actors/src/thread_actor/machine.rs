@@ -1,0 +1,71 @@
+//! Where the machine computes: on the event loop when a step is certain to be short, and otherwise on a blocking thread,
+//! so that no other actor of the event loop waits for it.
+
+use std::collections::VecDeque;
+
+use actix::prelude::*;
+use rethread_events::ids::Time;
+use rethread_events::thread::{Env, State, Thread};
+
+use super::ThreadActor;
+use super::live::{Elsewhere, Mode};
+use crate::error::RuntimeError;
+
+impl ThreadActor {
+    /// Runs `take` on the machine, then `then` on the actor. When `is_long`, this returns before: the actor handles no
+    /// message until `then` has run and the inputs that were given to [`ThreadActor::step`] meanwhile are taken.
+    pub(super) fn with_machine<T: Send + 'static>(
+        &mut self,
+        is_long: bool,
+        clock: Time,
+        take: impl FnOnce(&mut Thread, &Env<'_>) -> T + Send + 'static,
+        then: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let mut live = match std::mem::replace(&mut self.mode, Mode::Gone) {
+            Mode::Live(live) => live,
+            mode => {
+                self.mode = mode;
+                return;
+            }
+        };
+        let inner = self.inner.clone();
+        if !is_long {
+            let around = Env { now: clock, tools: &*inner, models: &*inner, permits: &live.running };
+            let taken = take(&mut live.thread, &around);
+            self.mode = Mode::Live(live);
+            return then(self, taken, ctx);
+        }
+        let without_state = Thread::resume(State::new(self.id), live.thread.workflow().clone());
+        let mut thread = std::mem::replace(&mut live.thread, without_state);
+        let running = std::mem::take(&mut live.running);
+        self.mode = Mode::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new() }));
+        let work = move || {
+            let around = Env { now: clock, tools: &*inner, models: &*inner, permits: &running };
+            let taken = take(&mut thread, &around);
+            (thread, running, taken)
+        };
+        let done = actix_rt::task::spawn_blocking(work);
+        ctx.wait(done.into_actor(self).map(move |done, actor, ctx| {
+            let Elsewhere { mut live, next } = match std::mem::replace(&mut actor.mode, Mode::Gone) {
+                Mode::Elsewhere(elsewhere) => *elsewhere,
+                mode => {
+                    actor.mode = mode;
+                    return;
+                }
+            };
+            let Ok((thread, running, taken)) = done else {
+                // It panicked, or the runtime stops: the machine is lost, and the log has what it decided before.
+                actor.mode = Mode::Live(live);
+                return actor.fail(&RuntimeError::ActorStopped(actor.id), ctx);
+            };
+            (live.thread, live.running) = (thread, running);
+            actor.mode = Mode::Live(live);
+            then(actor, taken, ctx);
+            for (waiting, is_work) in next {
+                actor.step(waiting, is_work, ctx);
+            }
+            actor.pump(ctx);
+        }));
+    }
+}

@@ -1,0 +1,115 @@
+//! What is kept, and what is given up first.
+
+use rethread_events::message::Part;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
+
+const CALL: CallId = CallId(Seq(7));
+const LATER: CallId = CallId(Seq(9));
+
+fn answer(call: CallId, text: &str) -> Said {
+    let content = vec![Part::text(text)];
+    let input = Input::ToolAnswered { call, attempt: 1, content, value: None, full: None, duration_ms: 0 };
+    Said { input, place: None }
+}
+
+fn progress(call: CallId) -> Said {
+    let message = "half of it".into();
+    Said { input: Input::ToolProgress { call, attempt: 1, message }, place: None }
+}
+
+fn piece(call: CallId) -> Said {
+    let (text, reasoning) = ("and so on".into(), String::new());
+    let input = Input::ModelProgress { call, attempt: 1, index: 0, text, reasoning, restarted: false };
+    Said { input, place: None }
+}
+
+/// Two calls that are running, and the tokens that call them off.
+fn running() -> (RunningCalls, [CancellationToken; 2]) {
+    let tokens = [CancellationToken::new(), CancellationToken::new()];
+    let place = || WaitPlace {
+        among: Arc::default(),
+        attempt: (rethread_events::ids::ThreadId::new(1, [0; 10]), CALL, 1),
+        is_tool: false,
+    };
+    let running = |token: &CancellationToken| RunningCall {
+        _cancel: token.clone().drop_guard(),
+        waits: PermitWaits::new(place(), || {}),
+    };
+    let calls = [CALL, LATER].into_iter().zip(&tokens).map(|(call, token)| ((call, 1), running(token)));
+    (RunningCalls(calls.collect()), tokens)
+}
+
+#[test]
+fn a_call_that_the_log_does_not_know_is_called_off() {
+    let (running, [call, later]) = running();
+    let kept = Kept::before(Seq(9), running, Asking::new());
+    assert!(kept.known().contains(&(CALL, 1)) && !call.is_cancelled());
+    assert!(!kept.known().contains(&(LATER, 1)) && later.is_cancelled());
+    assert!(answer(CALL, "").is_before(Seq(9)) && !answer(LATER, "").is_before(Seq(9)));
+}
+
+#[test]
+fn room_is_given_back() {
+    let room = MemoryBudget::new(2_000);
+    let mut kept = Kept::default();
+    kept.keep(answer(CALL, "x"), None, &room);
+    assert!(kept.known().contains(&(CALL, 1)));
+    kept.keep(answer(LATER, &"x".repeat(2_000)), None, &room);
+    assert!(!kept.known().contains(&(LATER, 1)), "there is no room for that");
+    drop(kept);
+    assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_waited_once_keeps_its_place() {
+    let room = MemoryBudget::new(1_000);
+    let mut kept = Kept::default();
+    kept.keep(answer(CALL, "x"), None, &room);
+    let Waiting { input, place, .. } = kept.waiting.pop_front().unwrap();
+    let mut other = Kept::default();
+    other.keep(answer(LATER, "x"), None, &room);
+    assert!(!other.known().contains(&(LATER, 1)), "the place is taken still");
+    kept.keep(Said { input, place }, None, &room);
+    assert!(kept.known().contains(&(CALL, 1)));
+}
+
+#[test]
+fn progress_is_forgotten_before_a_call_is_given_up() {
+    let (running, [call, later]) = running();
+    let mut kept = Kept::before(Seq(10), running, Asking::new());
+    let none = MemoryBudget::new(0);
+    kept.keep(progress(CALL), None, &none);
+    assert!(kept.waiting.is_empty() && !call.is_cancelled());
+    kept.keep(piece(LATER), None, &none);
+    assert!(later.is_cancelled(), "an answer with a hole is none");
+}
+
+#[test]
+fn progress_leaves_room_for_the_answer() {
+    let room = MemoryBudget::new(usize::MAX);
+    let mut kept = Kept::default();
+    for _ in 0..10_000 {
+        kept.keep(progress(CALL), None, &room);
+    }
+    assert_eq!(kept.waiting.len(), ASIDES_MAX);
+    kept.keep(answer(CALL, "x"), None, &room);
+    assert!(kept.known().contains(&(CALL, 1)));
+    for _ in 0..10_000 {
+        kept.keep(piece(LATER), None, &room);
+    }
+    assert!(kept.waiting.len() <= INPUTS_MAX);
+}
+
+#[test]
+fn only_who_is_outside_is_told_that_there_is_no_room() {
+    let room = MemoryBudget::new(1_000);
+    let mut kept = Kept::default();
+    kept.keep(answer(CALL, "x"), None, &room);
+    let (reply, _answer) = tokio::sync::oneshot::channel();
+    kept.waiting.push_back(Waiting { input: Input::Resume, reply: Some(reply), place: None, cause: None });
+    assert_eq!(kept.take_asking().len(), 1);
+    assert!(kept.known().contains(&(CALL, 1)) && kept.waiting.len() == 1);
+}

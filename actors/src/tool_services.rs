@@ -1,0 +1,159 @@
+//! What runs behind the tools of a runtime, and ends with it: background processes, MCP servers, skills. Each is there
+//! with its feature, and this file alone knows which are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rethread_events::ids::ToolName;
+#[cfg(feature = "files")]
+use rethread_tools::Skills;
+#[cfg(feature = "mcp")]
+use rethread_tools::mcp::{McpConfig, McpServers, ServerReport};
+#[cfg(feature = "commands")]
+use rethread_tools::{CommandOptions, ProcessOptions, Processes, built_in};
+use rethread_tools::{Registry, Workspace};
+
+use crate::builder::RuntimeBuilder;
+use crate::error::StartError;
+
+/// The tool by which a model reads a skill.
+#[cfg(feature = "files")]
+const LOAD_SKILL: &str = "load_skill";
+/// The tools for background processes.
+#[cfg(feature = "commands")]
+const OF_PROCESSES: [&str; 4] = ["start_process", "read_process", "list_processes", "kill_process"];
+
+/// What is to run behind the tools.
+#[derive(Default)]
+pub(crate) struct Plan {
+    #[cfg(feature = "commands")]
+    processes: Option<(CommandOptions, ProcessOptions)>,
+    /// Where the records of processes lie, so that the next runtime finds what this one left when it was killed.
+    pub(crate) folder: Option<PathBuf>,
+    #[cfg(feature = "mcp")]
+    mcp: Option<McpConfig>,
+    #[cfg(feature = "files")]
+    skills: Option<Skills>,
+}
+
+/// What runs behind the tools.
+pub(crate) struct ToolServices {
+    registry: Registry,
+    #[cfg(feature = "commands")]
+    processes: Option<Processes>,
+    #[cfg(feature = "mcp")]
+    servers: Option<McpServers>,
+    #[cfg(feature = "files")]
+    skills: Option<Skills>,
+    #[cfg(feature = "mcp")]
+    pub(crate) reports: Vec<ServerReport>,
+}
+
+impl ToolServices {
+    /// Starts it all and adds its tools, on the tokio runtime that this is called on. Servers that fail are reported.
+    pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, StartError> {
+        let made = Self {
+            registry: registry.clone(),
+            #[cfg(feature = "commands")]
+            processes: plan.processes.map(|plan_of| start_processes(plan_of, plan.folder, registry)).transpose()?,
+            #[cfg(feature = "files")]
+            skills: plan.skills.filter(|skills| !skills.is_empty()),
+            #[cfg(feature = "mcp")]
+            servers: None,
+            #[cfg(feature = "mcp")]
+            reports: Vec::new(),
+        };
+        #[cfg(feature = "files")]
+        if let Some(skills) = &made.skills {
+            registry.register(skills.tool()).map_err(|error| StartError::Invalid(error.to_string()))?;
+        }
+        #[cfg(feature = "mcp")]
+        if let Some(config) = plan.mcp {
+            let (servers, reports) = McpServers::connect(config, registry, workspace).await;
+            return Ok(Self { servers: Some(servers), reports, ..made });
+        }
+        Ok(made)
+    }
+
+    /// What a model that is offered these tools is told of them.
+    pub(crate) fn instructions(&self, tools: &[ToolName]) -> Option<String> {
+        #[cfg(feature = "files")]
+        if let Some(skills) = self.skills.as_ref().filter(|_| tools.iter().any(|tool| tool.as_str() == LOAD_SKILL)) {
+            return Some(skills.prompt());
+        }
+        None
+    }
+
+    /// The thread has ended, and so do the processes that it started.
+    pub(crate) fn thread_ended(&self, owner: &str) {
+        #[cfg(feature = "commands")]
+        if let Some(processes) = &self.processes {
+            processes.end_owner(owner);
+        }
+    }
+
+    /// Ends it all, in at most some seconds, and takes its tools away again.
+    pub(crate) async fn stop(&self) {
+        #[cfg(feature = "commands")]
+        if let Some(processes) = &self.processes {
+            for tool in OF_PROCESSES {
+                self.registry.unregister(tool);
+            }
+            processes.shutdown().await;
+        }
+        #[cfg(feature = "files")]
+        if self.skills.is_some() {
+            self.registry.unregister(LOAD_SKILL);
+        }
+        #[cfg(feature = "mcp")]
+        if let Some(servers) = &self.servers {
+            servers.shutdown().await;
+        }
+    }
+}
+
+#[cfg(feature = "commands")]
+fn start_processes(
+    (commands, options): (CommandOptions, ProcessOptions),
+    folder: Option<PathBuf>,
+    registry: &Registry,
+) -> Result<Processes, StartError> {
+    let processes = match folder {
+        // Blocks on a few small files, before anything else runs here.
+        Some(folder) => Processes::open(folder, commands, options)?,
+        None => Processes::in_memory(commands, options),
+    };
+    built_in::register_processes(registry, &processes).map_err(|error| StartError::Invalid(error.to_string()))?;
+    Ok(processes)
+}
+
+impl RuntimeBuilder {
+    /// Lets models run commands in the background: `start_process`, `read_process`, `list_processes`, `kill_process`.
+    /// A thread sees its own processes only, and they end with it: when it completes, fails or is cancelled, and when
+    /// the runtime shuts down. With [`RuntimeBuilder::data_dir`], what is left running by a runtime that was killed is
+    /// killed when the next one starts.
+    #[cfg(feature = "commands")]
+    pub fn processes(mut self, commands: CommandOptions, options: ProcessOptions) -> Self {
+        self.tool_services.processes = Some((commands, options));
+        self
+    }
+
+    /// Offers the tools of these MCP servers, named `server__tool`. [`RuntimeBuilder::start`] waits until they are
+    /// connected and listed, so that no thread misses them: at the latest until the slowest server's `connect_timeout`
+    /// is over. A server that fails stops nothing, see [`Runtime::mcp_reports`](crate::Runtime::mcp_reports). When a server changes its list, agent
+    /// loops that begin afterwards are offered the new one. What a server asks in the middle of a call is put to people
+    /// as an interaction (`INFORM_TOOL`).
+    #[cfg(feature = "mcp")]
+    pub fn mcp(mut self, config: McpConfig) -> Self {
+        self.tool_services.mcp = Some(config);
+        self
+    }
+
+    /// Offers these skills by the tool `load_skill`; their names and descriptions stand in the instructions of every
+    /// model that is offered it. No skills, no tool.
+    #[cfg(feature = "files")]
+    pub fn skills(mut self, skills: Skills) -> Self {
+        self.tool_services.skills = Some(skills);
+        self
+    }
+}

@@ -1,0 +1,122 @@
+//! Who waits for a thread to come to rest.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use parking_lot::Mutex;
+use rethread_events::ids::{Position, ThreadId};
+use rethread_events::thread::State;
+use tokio::sync::oneshot;
+
+use crate::error::RuntimeError;
+
+/// What a thread has come to.
+#[derive(Debug, Clone)]
+pub(crate) struct Rest {
+    pub(crate) state: State,
+    pub(crate) last_position: Position,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The end.
+    Ended,
+    /// The end, a question to a person, or a pause.
+    AtRest,
+}
+
+type Waiter = (Until, oneshot::Sender<Result<Rest, RuntimeError>>);
+
+/// One who waits. Dropping it is giving up, and leaves nothing behind.
+pub(crate) struct Waiting<'a> {
+    waiters: &'a Waiters,
+    thread: ThreadId,
+    receiver: oneshot::Receiver<Result<Rest, RuntimeError>>,
+}
+
+impl Waiting<'_> {
+    /// What the thread has come to; `None` when that must be looked for again.
+    pub(crate) async fn rest(mut self) -> Option<Result<Rest, RuntimeError>> {
+        (&mut self.receiver).await.ok()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.receiver.close();
+        self.waiters.prune(self.thread);
+    }
+}
+
+/// Waiters by thread; they outlive the thread's actor.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    waiters: Mutex<HashMap<ThreadId, Vec<Waiter>>>,
+}
+
+impl Waiters {
+    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> Waiting<'_> {
+        let (sender, receiver) = oneshot::channel();
+        self.waiters.lock().entry(thread).or_default().push((until, sender));
+        Waiting { waiters: self, thread, receiver }
+    }
+
+    /// Removes the waiters of a thread for which this holds, and returns them: they are dropped and notified without the
+    /// lock.
+    fn take(&self, thread: ThreadId, is_done: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let mut waiters = self.waiters.lock();
+        let Entry::Occupied(mut entry) = waiters.entry(thread) else { return Vec::new() };
+        let taken = entry.get_mut().extract_if(.., |waiter| is_done(waiter)).collect();
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        taken
+    }
+
+    /// Lets go of those who gave up waiting.
+    fn prune(&self, thread: ThreadId) {
+        drop(self.take(thread, |(_, sender)| sender.is_closed()));
+    }
+
+    /// Whether somebody waits until the thread is at rest.
+    pub(crate) fn is_waited_for(&self, thread: ThreadId) -> bool {
+        self.waiters.lock().get(&thread).is_some_and(|waiters| waiters.iter().any(|(until, _)| *until == Until::AtRest))
+    }
+
+    /// The thread is at rest, durably.
+    pub(crate) fn at_rest(&self, thread: ThreadId, rest: impl FnOnce() -> Rest, ended: bool) {
+        let waiters = self.take(thread, |(until, _)| ended || *until == Until::AtRest);
+        if waiters.is_empty() {
+            return;
+        }
+        let rest = rest();
+        for (_, sender) in waiters {
+            let _ = sender.send(Ok(rest.clone()));
+        }
+    }
+
+    /// The thread's actor has left. Whoever asked after it last said where it stands looks into the log; who waits for
+    /// the end of a thread that has not ended waits on.
+    pub(crate) fn left(&self, thread: ThreadId, ended: bool) {
+        drop(self.take(thread, |(until, _)| ended || *until != Until::Ended));
+    }
+
+    /// The thread cannot go on for now.
+    pub(crate) fn failed(&self, thread: ThreadId, error: &RuntimeError) {
+        for (_, sender) in self.take(thread, |_| true) {
+            let _ = sender.send(Err(error.clone()));
+        }
+    }
+
+    /// Nothing will go on any more.
+    pub(crate) fn close(&self) {
+        let threads: Vec<_> = self.waiters.lock().keys().copied().collect();
+        for thread in threads {
+            self.failed(thread, &RuntimeError::ShuttingDown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

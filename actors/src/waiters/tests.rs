@@ -1,0 +1,45 @@
+use futures_util::FutureExt;
+
+use super::*;
+
+fn thread() -> ThreadId {
+    ThreadId::from_bytes([1; 16])
+}
+
+fn rest() -> Rest {
+    Rest { state: State::new(thread()), last_position: Position(7) }
+}
+
+#[test]
+fn whoever_gives_up_waiting_leaves_nothing_behind() {
+    let waiters = Waiters::default();
+    let stays = waiters.wait(thread(), Until::Ended);
+    for _ in 0..100 {
+        drop(waiters.wait(thread(), Until::AtRest));
+    }
+    assert_eq!(waiters.waiters.lock().get(&thread()).unwrap().len(), 1);
+    drop(stays);
+    assert!(waiters.waiters.lock().is_empty());
+}
+
+#[test]
+fn the_end_is_told_to_all_and_a_rest_only_to_those_who_asked_for_it() {
+    let waiters = Waiters::default();
+    let (end, at_rest) = (waiters.wait(thread(), Until::Ended), waiters.wait(thread(), Until::AtRest));
+    waiters.at_rest(thread(), rest, false);
+    assert!(at_rest.rest().now_or_never().flatten().is_some());
+    assert_eq!(waiters.waiters.lock().get(&thread()).unwrap().len(), 1);
+    waiters.at_rest(thread(), rest, true);
+    assert!(end.rest().now_or_never().flatten().is_some());
+    assert!(waiters.waiters.lock().is_empty());
+}
+
+#[test]
+fn when_the_actor_leaves_those_who_ask_for_a_rest_look_again() {
+    let waiters = Waiters::default();
+    let (end, at_rest) = (waiters.wait(thread(), Until::Ended), waiters.wait(thread(), Until::AtRest));
+    waiters.left(thread(), false);
+    assert_eq!(at_rest.rest().now_or_never().map(|rest| rest.is_none()), Some(true));
+    waiters.left(thread(), true);
+    assert_eq!(end.rest().now_or_never().map(|rest| rest.is_none()), Some(true));
+}

@@ -1,0 +1,83 @@
+//! Stands for the server in a program without the feature `server`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::exit::Failure;
+use crate::open::OpenArgs;
+
+const WHY: &str = "the server is not compiled in: build with the feature `server`";
+
+/// What was to be said to the server.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[arg(hide = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    _words: Vec<String>,
+}
+
+pub(crate) async fn serve(_: &OpenArgs, _: ServeArgs) -> Result<ExitCode, Failure> {
+    Err(Failure::new(2, WHY))
+}
+
+/// The tokens of the server.
+pub(crate) type TokenArgs = ServeArgs;
+
+pub(crate) fn run(_: &OpenArgs, _: TokenArgs) -> Result<ExitCode, Failure> {
+    Err(Failure::new(2, WHY))
+}
+
+pub(crate) mod local {
+    use std::convert::Infallible;
+    use std::io;
+    use std::path::Path;
+
+    use rethread::{Runtime, ThreadId};
+
+    use crate::toolset::Programs;
+
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct Driven;
+
+    impl Driven {
+        pub(crate) fn add(&self, _: ThreadId) {}
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Local(Infallible);
+
+    impl Local {
+        pub(crate) fn start(_: &Runtime, _: &Path, _: Driven, _: Programs) -> io::Result<Self> {
+            Err(io::Error::new(io::ErrorKind::Unsupported, super::WHY))
+        }
+
+        pub(crate) async fn stop(self) {
+            match self.0 {}
+        }
+    }
+}
+
+pub(crate) mod webhook {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use serde::Deserialize;
+    use serde::de::IgnoredAny;
+
+    use crate::definition;
+    use crate::exit::{Failure, INVALID};
+
+    #[derive(Debug, Deserialize)]
+    struct File {
+        #[serde(default)]
+        webhooks: BTreeMap<String, IgnoredAny>,
+    }
+
+    /// Refuses webhooks, which the server calls.
+    pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+        match definition::read_toml::<File>(file)?.webhooks.keys().next() {
+            Some(name) => Err(Failure::new(INVALID, format!("{}: webhooks.{name}: {}", file.display(), super::WHY))),
+            None => Ok(()),
+        }
+    }
+}

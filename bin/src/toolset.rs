@@ -1,0 +1,425 @@
+//! The tools that a command line offers, and what runs behind them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rethread::tools::built_in::{self, Notes};
+use rethread::tools::mcp::{McpConfig, McpServers, McpTransport, ServerReport, prefix};
+use rethread::tools::{
+    CommandOptions, CommandRules, Isolation, IsolationMode, ProcessOptions, Processes, RegisterError, Registry, Skills,
+    Workspace,
+};
+use rethread::{RuntimeBuilder, Workflow};
+use rethread_events::workflow::{Env, Fault, Unknown};
+use rethread_llm::Profiles;
+use rethread_llm::provider::PROVIDERS;
+use serde_json::json;
+
+use crate::definition;
+use crate::exit::{Failure, INVALID};
+use crate::open::OpenArgs;
+use crate::output;
+
+/// The largest file with MCP servers, in bytes.
+const MCP_BYTES_MAX: usize = 1 << 20;
+
+/// Tools that are offered only when an option allows it.
+pub(crate) const ALLOWED_BY: [(&str, &str); 9] = [
+    ("write_file", "--allow-write"),
+    ("edit_file", "--allow-write"),
+    ("record_note", "--allow-write"),
+    ("run_command", "--allow-commands"),
+    ("start_process", "--allow-commands"),
+    ("read_process", "--allow-commands"),
+    ("list_processes", "--allow-commands"),
+    ("kill_process", "--allow-commands"),
+    ("load_skill", "--skills FOLDER"),
+];
+
+/// What tools may do.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct ToolArgs {
+    /// The folder that tools work in; the current one unless given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Offer the tools that change files: write_file, edit_file, record_note
+    #[arg(long)]
+    pub(crate) allow_write: bool,
+    /// Offer the tools that run commands: run_command, and start_process and its like for the background
+    #[arg(long)]
+    pub(crate) allow_commands: bool,
+    #[command(flatten)]
+    pub(crate) more: MoreArgs,
+}
+
+/// The programs that tools start. Each runs as the user of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Tools start no programs.
+    None,
+    /// Programs that do not reach the data directory, and no other process.
+    Isolated,
+    /// Commands or MCP servers that can do what the user can.
+    Unconfined,
+}
+
+impl Programs {
+    /// The programs that tools start with these options and the configuration.
+    ///
+    /// # Errors
+    /// When a file with MCP servers cannot be read (exit code 3).
+    pub(crate) fn of(open: &OpenArgs, args: &ToolArgs) -> Result<Self, Failure> {
+        let mut programs = Self::None;
+        if args.allow_commands {
+            programs = programs.and(&args.more.isolation(open)?);
+        }
+        for server in configs(open, &args.more.mcp)?.into_iter().flat_map(|(_, config)| config.servers) {
+            programs = match server.transport {
+                _ if !server.enabled => programs,
+                Ok(McpTransport::Process { .. }) => programs.and(&args.more.applied(server.isolation)),
+                // It starts nothing here, and could reach this machine all the same.
+                _ => programs.and(&Isolation { mode: IsolationMode::Required, ..Isolation::default() }),
+            };
+        }
+        Ok(programs)
+    }
+
+    fn and(self, isolation: &Isolation) -> Self {
+        match self {
+            Self::Unconfined => self,
+            // One that cannot be isolated and must be does not run.
+            _ if isolation.holds() || isolation.mode == IsolationMode::Required => Self::Isolated,
+            _ => Self::Unconfined,
+        }
+    }
+}
+
+impl ToolArgs {
+    /// The folder that tools work in, as its name is on this machine; none when it cannot be said in text.
+    pub(crate) fn folder(&self) -> Option<String> {
+        let folder = match &self.workspace {
+            Some(folder) => folder.canonicalize(),
+            None => std::env::current_dir(),
+        };
+        folder.ok()?.to_str().map(str::to_owned)
+    }
+}
+
+/// Where more tools come from, and how commands are held in.
+#[derive(Debug, Clone, Args, Default)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct MoreArgs {
+    /// Offer the tools of the MCP servers in this file (`mcpServers`), beside those in rethread.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp: Vec<PathBuf>,
+    /// Offer the skills in this folder (`SKILL.md` files) by load_skill
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) skills: Vec<PathBuf>,
+    /// Let a command be a line for the shell (`sh -c`), not only a program with its arguments
+    #[arg(long)]
+    pub(crate) allow_shell: bool,
+    /// Run only commands that begin like this, for example "cargo *"; a convenience, no wall
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) only_command: Vec<String>,
+    /// Do not run commands that begin like this, for example "git push"; a convenience, no wall
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) deny_command: Vec<String>,
+    /// Run commands and MCP servers isolated or not at all; without this option they are isolated where bubblewrap works
+    #[arg(long, conflicts_with = "no_isolate_commands")]
+    pub(crate) isolate_commands: bool,
+    /// Run commands and MCP servers without isolation: they can do what you can
+    #[arg(long)]
+    pub(crate) no_isolate_commands: bool,
+}
+
+impl MoreArgs {
+    /// The first of these options that was given.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let Self { mcp, skills, allow_shell, only_command, deny_command, isolate_commands, no_isolate_commands } = self;
+        let given = [
+            ("--mcp", !mcp.is_empty()),
+            ("--skills", !skills.is_empty()),
+            ("--allow-shell", *allow_shell),
+            ("--only-command", !only_command.is_empty()),
+            ("--deny-command", !deny_command.is_empty()),
+            ("--isolate-commands", *isolate_commands),
+            ("--no-isolate-commands", *no_isolate_commands),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+
+    /// This isolation as far as the options do not say otherwise.
+    fn applied(&self, isolation: Isolation) -> Isolation {
+        let mode = match isolation.mode {
+            _ if self.no_isolate_commands => IsolationMode::Off,
+            IsolationMode::WhenPossible if self.isolate_commands => IsolationMode::Required,
+            mode => mode,
+        };
+        Isolation { mode, ..isolation }
+    }
+
+    /// How commands are isolated.
+    fn isolation(&self, open: &OpenArgs) -> Result<Isolation, Failure> {
+        open.isolation().map(|isolation| self.applied(isolation))
+    }
+
+    fn commands(&self, open: &OpenArgs) -> Result<CommandOptions, Failure> {
+        let rules = CommandRules::new(&self.only_command, &self.deny_command)
+            .map_err(|error| Failure::new(2, error.to_string()))?;
+        let isolation = self.isolation(open)?;
+        let shell = self.allow_shell.then(|| PathBuf::from("/bin/sh"));
+        Ok(CommandOptions { shell, rules, isolation, ..CommandOptions::default() })
+    }
+}
+
+/// The tools that need nothing behind them.
+fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
+    let registry = Registry::new();
+    let notes = Notes::in_workspace();
+    let registered = || -> Result<(), RegisterError> {
+        built_in::register_reading(&registry)?;
+        built_in::register_asking(&registry)?;
+        registry.register(built_in::recall_notes(&notes))?;
+        if args.allow_write {
+            built_in::register_writing(&registry)?;
+            registry.register(built_in::record_note(&notes))?;
+        }
+        Ok(())
+    };
+    registered().map_err(Failure::other)?;
+    if args.allow_commands {
+        registry.register(built_in::run_command(args.more.commands(open)?)).map_err(Failure::other)?;
+    }
+    Ok(registry)
+}
+
+/// Says to a runtime which tools there are, and what runs behind them.
+pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
+    check_isolation(open, args)?;
+    let mut builder = builder.tools(registry(open, args)?).mcp(servers(open, &args.more)?).skills(skills(&args.more));
+    builder = builder.reserve(open.reserved(&args.more));
+    if args.allow_commands {
+        builder = builder.processes(args.more.commands(open)?, ProcessOptions::default());
+    } else if args.more.allow_shell {
+        return Err(Failure::new(2, "--allow-shell: no tool runs commands: give --allow-commands as well"));
+    }
+    if let Some(workspace) = &args.workspace {
+        builder = builder.workspace(workspace);
+    }
+    Ok(builder)
+}
+
+/// What is said of programs that run without isolation.
+pub(crate) const ISOLATE: &str =
+    "install bubblewrap and allow user namespaces, or accept it with --no-isolate-commands";
+
+/// Says where programs run that are not isolated though they could be on another machine.
+///
+/// # Errors
+/// When they must be isolated and cannot be (exit code 3).
+fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
+    let Some(fault) = Isolation::fault() else { return Ok(()) };
+    if args.more.isolate_commands {
+        return Err(Failure::new(INVALID, format!("--isolate-commands: {fault}")));
+    }
+    if Programs::of(open, args)? == Programs::Unconfined && !args.more.no_isolate_commands && open.talks() {
+        warn(&format!("commands and MCP servers are not isolated: {fault}; {ISOLATE}"));
+    }
+    Ok(())
+}
+
+/// The workspace of tools that are used without a runtime.
+pub(crate) fn workspace_of(open: &OpenArgs, folder: Option<&Path>, more: &MoreArgs) -> Result<Arc<Workspace>, Failure> {
+    let folder = folder.unwrap_or(Path::new("."));
+    Workspace::open_without(folder, &open.reserved(more))
+        .map(Arc::new)
+        .map_err(|error| Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display())))
+}
+
+fn skills(args: &MoreArgs) -> Skills {
+    let (skills, faults) = Skills::load(&args.skills);
+    for fault in faults {
+        warn(&format!("skill left out: {fault}"));
+    }
+    skills
+}
+
+/// The MCP servers of these files and of rethread.toml.
+pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Failure> {
+    let mut all = McpConfig::default();
+    for (file, config) in configs(open, &more.mcp)? {
+        for warning in config.warnings {
+            warn(&format!("{}: {warning}", file.display()));
+        }
+        for mut server in config.servers {
+            server.isolation = more.applied(server.isolation);
+            if all.servers.iter().any(|known| known.name == server.name) {
+                warn(&format!("{}: server `{}` is passed over: another has its name", file.display(), server.name));
+            } else {
+                all.servers.push(server);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Tells of the servers that failed, and of what was passed over.
+pub(crate) fn tell(reports: &[ServerReport]) {
+    for report in reports {
+        if let Err(error) = &report.tools {
+            warn(&format!("MCP server `{}` is left out: {error}", report.server));
+        }
+        for warning in &report.warnings {
+            warn(&format!("MCP server `{}`: {warning}", report.server));
+        }
+    }
+}
+
+pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf, McpConfig)>, Failure> {
+    let mut configs = Vec::new();
+    let invalid =
+        |file: &Path, error: &dyn std::fmt::Display| Failure::new(INVALID, format!("{}: {error}", file.display()));
+    for file in files {
+        let text = definition::read_limited(file, MCP_BYTES_MAX)?;
+        let config = McpConfig::parse(&String::from_utf8_lossy(&text)).map_err(|error| invalid(file, &error))?;
+        configs.push((file.clone(), config));
+    }
+    if let Some(file) = open.config_file() {
+        let mut table: toml::Table = definition::read_toml(file)?;
+        if let Some(servers) = table.remove("mcpServers").or_else(|| table.remove("mcp_servers")) {
+            let value = json!({ "mcpServers": servers });
+            let config = McpConfig::from_value(value).map_err(|error| invalid(file, &error))?;
+            // This file is ours: what is not known in it is a slip.
+            if let Some(warning) = config.warnings.first() {
+                return Err(invalid(file, &format!("mcpServers: {warning}")));
+            }
+            if let Some(server) = config.servers.iter().find(|server| server.is_malformed)
+                && let Err(fault) = &server.transport
+            {
+                return Err(invalid(file, &format!("mcpServers: server `{}`: {fault}", server.name)));
+            }
+            configs.push((file.to_owned(), config));
+        }
+    }
+    Ok(configs)
+}
+
+fn warn(text: &str) {
+    output::say(&format!("{}: {}", output::yellow("warning"), output::tame(text, 1000)));
+}
+
+/// All tools that come with rethread, whatever is allowed, and those of MCP servers: for a person who looks at them
+/// or calls one, without a runtime.
+pub(crate) struct Toolset {
+    pub(crate) registry: Registry,
+    /// How the MCP servers came up.
+    reports: Vec<ServerReport>,
+    processes: Processes,
+    servers: McpServers,
+}
+
+impl Toolset {
+    pub(crate) async fn of_everything(
+        open: &OpenArgs,
+        workspace: Option<&Path>,
+        more: &MoreArgs,
+    ) -> Result<Self, Failure> {
+        let args = ToolArgs {
+            workspace: workspace.map(Path::to_owned),
+            allow_write: true,
+            allow_commands: true,
+            more: more.clone(),
+        };
+        let registry = registry(open, &args)?;
+        let skills = skills(more);
+        if !skills.is_empty() {
+            registry.register(skills.tool_with_list()).map_err(Failure::other)?;
+        }
+        // No records: there may be a runtime with processes of its own.
+        let processes = Processes::in_memory(more.commands(open)?, ProcessOptions::default());
+        built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
+        let workspace = workspace_of(open, workspace, more)?;
+        let (servers, reports) = McpServers::connect(servers(open, more)?, &registry, &workspace).await;
+        tell(&reports);
+        Ok(Self { registry, reports, processes, servers })
+    }
+
+    /// Ends what runs behind the tools.
+    pub(crate) async fn stop(self) {
+        self.processes.shutdown().await;
+        self.servers.shutdown().await;
+    }
+}
+
+/// What workflows can use on this machine, as far as that is known without running one.
+pub(crate) struct Known {
+    pub(crate) surroundings: Env,
+    /// The profiles, where there is a configuration.
+    profiles: Option<Profiles>,
+    /// What is not known, and why.
+    pub(crate) not_checked: Vec<String>,
+}
+
+impl Known {
+    /// Nothing: only definitions are checked.
+    pub(crate) fn nothing(why: &str) -> Self {
+        let unknown = Unknown { profiles: true, tools: true, ..Unknown::default() };
+        Self {
+            surroundings: Env { providers: providers(), unknown, ..Env::default() },
+            profiles: None,
+            not_checked: vec![format!("profiles, tools, processors and strategies: {why}")],
+        }
+    }
+
+    /// What the configuration names. All tools that come with rethread are known, whatever is allowed: which options a
+    /// workflow needs is another question. Starts MCP servers and ends them again.
+    pub(crate) async fn of(open: &OpenArgs, more: &MoreArgs) -> Result<Self, Failure> {
+        let has_configuration = open.config_file().is_some() || !more.mcp.is_empty();
+        let mut known = match has_configuration {
+            true => Self {
+                surroundings: Env { providers: providers(), ..Env::default() },
+                profiles: Some(open.profiles()?),
+                not_checked: Vec::new(),
+            },
+            false => Self::nothing("there is no rethread.toml here; name one with --config"),
+        };
+        known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
+        let kit = Toolset::of_everything(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
+        for tool in kit.registry.list() {
+            known.surroundings.schemas.insert(tool.name().to_owned(), tool.spec().parameters.clone());
+        }
+        known.surroundings.tools = known.surroundings.schemas.keys().cloned().collect();
+        for report in &kit.reports {
+            if let Err(error) = &report.tools {
+                known.not_checked.push(format!("tools of the MCP server `{}`: {error}", report.server));
+                known.surroundings.unknown.tools_with_prefix.push(prefix(&report.server));
+            }
+        }
+        if kit.registry.get("load_skill").is_none() {
+            // It is there only with skills.
+            known.surroundings.tools.insert("load_skill".to_owned());
+        }
+        kit.stop().await;
+        Ok(known)
+    }
+
+    /// What is wrong with the budget of a workflow: models whose prices are not known.
+    pub(crate) fn unpriced(&self, workflow: &Workflow) -> Vec<Fault> {
+        let Some(profiles) = &self.profiles else { return Vec::new() };
+        workflow.unpriced(|named| match (named.profile, named.provider) {
+            (Some(profile), _) => profiles.is_priced(profile.as_str(), named.model),
+            (None, Some(provider)) => {
+                provider.parse().is_ok_and(|it| profiles.is_priced_for(it, named.model.unwrap_or_default()))
+            }
+            (None, None) => true,
+        })
+    }
+}
+
+/// The providers that a node can name in place of a profile.
+fn providers() -> BTreeSet<String> {
+    PROVIDERS.iter().map(|provider| provider.name().to_owned()).chain(["openai".to_owned()]).collect()
+}

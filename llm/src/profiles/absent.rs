@@ -1,0 +1,39 @@
+//! Stands for what is HTTP in a program without a provider that is reached over it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{ProfileError, Profiles, RecordedProfile};
+use crate::client::Client;
+use crate::prices::PriceTable;
+use crate::profile::Profile;
+use crate::request::Request;
+
+pub(super) type Connections = ();
+
+impl Profiles {
+    pub(super) fn remote(&self, _: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+        Err(ProfileError::not_compiled(profile.provider))
+    }
+
+    pub(super) fn record(&self, _: Option<&str>, _: &Profile) -> Option<RecordedProfile> {
+        None
+    }
+}
+
+pub(super) fn host_of(_: &str) -> Option<String> {
+    None
+}
+
+pub(super) fn body(
+    profile: &Profile,
+    _: &str,
+    _: &Arc<PriceTable>,
+    _: &Request,
+) -> Result<Option<Value>, ProfileError> {
+    match profile.provider.feature() {
+        Some(_) => Err(ProfileError::not_compiled(profile.provider)),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,97 @@
+//! Profiles from a `rethread.toml`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rethread_events::expression::nearest;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{ProfileError, Profiles, check, read_small};
+use crate::profile::Profile;
+
+/// A `rethread.toml`: the part that is read here, and the names of the tables that belong to others.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    default_profile: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+    #[serde(default, rename = "mcpServers")]
+    _mcp_servers: IgnoredAny,
+    #[serde(default, rename = "mcp_servers")]
+    _mcp_servers_too: IgnoredAny,
+    #[serde(default, rename = "webhooks")]
+    _webhooks: IgnoredAny,
+    #[serde(default, rename = "limits")]
+    _limits: IgnoredAny,
+    #[serde(default, rename = "commands")]
+    _commands: IgnoredAny,
+}
+
+impl Profiles {
+    /// The profiles of a `rethread.toml`.
+    ///
+    /// # Errors
+    /// [`ProfileError::Syntax`] with the line and column, also for a key or a table that is not known;
+    /// [`ProfileError::Value`] for a number that cannot be meant, and for what is not compiled in; [`ProfileError::Unknown`] for a fallback or default
+    /// that does not exist.
+    pub fn from_toml(text: &str) -> Result<Self, ProfileError> {
+        let file: File = toml::from_str(text).map_err(|e| ProfileError::Syntax(config_fault(text, &e)))?;
+        for (name, profile) in &file.profiles {
+            check::numbers(name, profile)?;
+            check::features(name, profile)?;
+        }
+        let profiles = Self::new(file.profiles, file.default_profile);
+        let named = profiles.profiles.values().flat_map(|p| &p.fallback).chain(&profiles.default);
+        for name in named {
+            profiles.get(name)?;
+        }
+        Ok(profiles)
+    }
+
+    /// The profiles of a file.
+    ///
+    /// # Errors
+    /// As [`Profiles::from_toml`], and [`ProfileError::File`].
+    pub fn from_file(path: &Path) -> Result<Self, ProfileError> {
+        Self::from_toml(&read_small(path)?)
+    }
+}
+
+/// What is wrong with a configuration in TOML, with its line and column. What stands there is not part of it: it may be a
+/// key that was put in the wrong place.
+pub fn config_fault(text: &str, error: &toml::de::Error) -> String {
+    let message = with_nearest(without_value(error.message()));
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
+/// The message of a deserializer without the value that it quotes.
+fn without_value(message: &str) -> String {
+    let cut = |begin: &str, end: &str| {
+        let (kind, rest) = message.split_once(begin)?;
+        let (_, expected) = rest.rsplit_once(end)?;
+        Some((kind.to_owned(), expected.to_owned()))
+    };
+    if let Some((kind, expected)) = cut(": string \"", "\", expected ") {
+        return format!("{kind}: a text, expected {expected}");
+    }
+    match message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected ")) {
+        Some((_, expected)) => format!("unknown value, expected {expected}"),
+        None => message.to_owned(),
+    }
+}
+
+/// The message of a parser about a key that it does not know, with the key that was probably meant.
+fn with_nearest(message: String) -> String {
+    let Some((_, rest)) = message.split_once("unknown field `") else { return message };
+    let Some((name, known)) = rest.split_once("`, expected ") else { return message };
+    match nearest(name, known.split('`').skip(1).step_by(2)) {
+        Some(meant) => format!("{} (did you mean `{meant}`?)", message.trim_end()),
+        None => message,
+    }
+}

@@ -1,0 +1,41 @@
+//! What to do about damage that is found when a log is opened: refuse, or take what can be had.
+
+use crate::error::{Damage, StoreError};
+
+/// How a log is opened.
+#[derive(Debug)]
+pub(crate) enum DamagePolicy {
+    /// Damage is an error.
+    Strict,
+    /// Damage is noted here, and opening goes on with the rest.
+    Salvage(Vec<Damage>),
+}
+
+impl DamagePolicy {
+    /// Something is damaged.
+    pub(crate) fn met(&mut self, damage: Damage) -> Result<(), StoreError> {
+        match self {
+            Self::Strict => Err(StoreError::Damaged(damage)),
+            Self::Salvage(found) => {
+                // The same is met by whoever looks at it.
+                if !found.contains(&damage) {
+                    found.push(damage);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The same, where it may also be another error, which ends it in any case.
+    pub(crate) fn met_error(&mut self, error: StoreError) -> Result<(), StoreError> {
+        match error {
+            StoreError::Damaged(damage) => self.met(damage),
+            error => Err(error),
+        }
+    }
+
+    /// What was found, or nothing where it is damaged.
+    pub(crate) fn or_default<T: Default>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        result.or_else(|error| self.met_error(error).map(|()| T::default()))
+    }
+}

@@ -1,0 +1,136 @@
+//! A group on its way to the disk, while the next one is put together: on a thread of its own, which begins with the
+//! first group that is worth it.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use super::{Committer, Group};
+use crate::disk::answer::MANY;
+use crate::disk::journal::Journal;
+use crate::disk::stopped;
+use crate::error::StoreError;
+
+/// What became of a group.
+pub(super) enum Landed {
+    /// It is on the disk, shown and answered. Its buffer can be used again.
+    Durable { group: u64, buffer: Vec<u8> },
+    /// Nothing of it counts, and nobody was answered.
+    Failed(Box<Group>, StoreError),
+    /// The thread is gone, and the journal with it.
+    Lost,
+}
+
+/// Where the committer is: here, or away with a group. What is away cannot be touched by mistake.
+pub(super) struct InFlightCommit {
+    here: Option<Box<Committer>>,
+    thread: Option<Thread>,
+}
+
+struct Thread {
+    groups: SyncSender<(Box<Committer>, Group)>,
+    landed: Receiver<(Box<Committer>, Landed)>,
+    handle: JoinHandle<()>,
+}
+
+impl InFlightCommit {
+    pub(super) fn new(committer: Committer) -> Self {
+        Self { here: Some(Box::new(committer)), thread: None }
+    }
+
+    /// Whether a group is on its way.
+    pub(super) fn is_away(&self) -> bool {
+        self.here.is_none() && self.thread.is_some()
+    }
+
+    /// The committer, when nothing is on its way.
+    pub(super) fn committer(&mut self) -> Option<&mut Committer> {
+        self.here.as_deref_mut()
+    }
+
+    /// Writes a group: here when it is small, and then this is what became of it; on the thread otherwise. Nothing
+    /// may be on its way.
+    pub(super) fn submit(&mut self, group: Group) -> Option<Landed> {
+        let Some(mut committer) = self.here.take() else { return Some(Landed::Lost) };
+        let (mut committer, group) = match self.thread(group.changes.len()) {
+            Some(thread) => match thread.groups.send((committer, group)) {
+                Ok(()) => return None,
+                Err(unsent) => unsent.0,
+            },
+            None => {
+                let landed = committer.commit(group);
+                self.here = Some(committer);
+                return Some(landed);
+            }
+        };
+        // The thread has stopped, which it never does by itself.
+        self.thread = None;
+        let landed = committer.commit(group);
+        self.here = Some(committer);
+        Some(landed)
+    }
+
+    fn thread(&mut self, n_changes: usize) -> Option<&Thread> {
+        if n_changes < MANY {
+            return None;
+        }
+        if self.thread.is_none() {
+            let (groups, todo) = sync_channel::<(Box<Committer>, Group)>(1);
+            let (done, landed) = sync_channel(1);
+            let work = move || {
+                while let Ok((mut committer, group)) = todo.recv() {
+                    let what = committer.commit(group);
+                    let queue = std::sync::Arc::clone(&committer.queue);
+                    if done.send((committer, what)).is_err() {
+                        return;
+                    }
+                    queue.nudge();
+                }
+            };
+            // Without a thread each group is waited for, as ever.
+            let handle = std::thread::Builder::new().name("log journal".into()).spawn(work).ok()?;
+            self.thread = Some(Thread { groups, landed, handle });
+        }
+        self.thread.as_ref()
+    }
+
+    /// What became of the group that was on its way, if that is known by now.
+    pub(super) fn landed(&mut self) -> Option<Landed> {
+        let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
+        match thread.landed.try_recv() {
+            Ok((committer, landed)) => {
+                self.here = Some(committer);
+                Some(landed)
+            }
+            Err(std::sync::mpsc::TryRecvError::Empty) => None,
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => self.lost(),
+        }
+    }
+
+    /// Waits for the group that is on its way; `None` when there is none.
+    pub(super) fn land(&mut self) -> Option<Landed> {
+        let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
+        match thread.landed.recv() {
+            Ok((committer, landed)) => {
+                self.here = Some(committer);
+                Some(landed)
+            }
+            Err(_) => self.lost(),
+        }
+    }
+
+    fn lost(&mut self) -> Option<Landed> {
+        self.thread = None;
+        Some(Landed::Lost)
+    }
+
+    /// Ends the thread; gives back the journal after everybody was answered.
+    pub(super) fn end(mut self) -> Result<Journal, StoreError> {
+        let committer = self.here.take().ok_or_else(|| stopped("journal"))?;
+        if let Some(Thread { groups, landed, handle }) = self.thread.take() {
+            drop((groups, landed));
+            // It only passes on what is given to it.
+            let _ = handle.join();
+        }
+        Ok(committer.finish())
+    }
+}
