@@ -113,6 +113,37 @@ fn every_file_that_the_docs_link_to_is_there() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// All paths under a folder of the workspace, folders with a slash at their end.
+fn paths(folder: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            paths(&path, found);
+            found.push(format!("{path}/"));
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_module_that_the_architecture_names_is_there() {
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let mut found = Vec::new();
+    for folder in ["events", "store", "llm", "tools", "actors", "bin", "tests"] {
+        found.push(format!("{folder}/"));
+        paths(folder, &mut found);
+    }
+    // The page may leave out the beginning of a path.
+    let is_there = |named: &str| found.iter().any(|path| path == named || path.ends_with(&format!("/{named}")));
+    let is_path = |word: &&str| [".rs", ".mjs", "/"].iter().any(|end| word.ends_with(end)) && !word.contains(' ');
+    let named: BTreeSet<_> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(named.len() > 100, "the page names {} modules", named.len());
+    let missing: Vec<_> = named.into_iter().filter(|named| !is_there(named)).collect();
+    assert!(missing.is_empty(), "docs/ARCHITECTURE.md names modules that are not there: {missing:#?}");
+}
+
 #[test]
 fn every_command_of_the_readme_is_one_that_the_program_has() {
     let page = fs::read_to_string(root().join("README.md")).unwrap();
