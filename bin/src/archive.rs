@@ -13,7 +13,7 @@ use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// Check the whole log.
+/// Verify that no record of the log is changed, missing or out of order.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// Print one JSON object
@@ -21,27 +21,27 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-/// Write threads as JSON lines, with all they need to go on elsewhere.
+/// Export threads as JSON lines, with everything that another log needs to continue them.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The threads: ids, parts of ids, or `last`
     #[arg(required_unless_present = "all", value_name = "THREAD")]
     threads: Vec<String>,
-    /// Every thread of the log
+    /// Export every thread of the log
     #[arg(long, conflicts_with = "threads")]
     all: bool,
-    /// The file to write; stdout unless given
+    /// The file to write (default: stdout)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Read threads that were exported.
+/// Import exported threads.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// The file to read; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Import what there is of an export that was cut, or that an older version wrote
+    /// Import what is left of an export that was cut, or an export of an older version
     #[arg(long)]
     allow_incomplete: bool,
     /// Print one JSON object

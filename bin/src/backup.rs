@@ -16,18 +16,18 @@ use crate::output;
 /// How much is copied at a time. A piece of zeros becomes a hole.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Copy the log to a new folder, also while a server runs on it. The copy has everything that was acknowledged before, and
-/// is a log like any other.
+/// Copy the log to a new folder, also while it is in use. The copy is a log with everything that was acknowledged before
+/// the command began.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Restore it: stop the server, move the folder to where the log was, start the server.
+To restore it: stop the server, move the folder to the place of the log, start the server.
 
 Examples:
   rethread backup /backups/monday
   rethread threads --data-dir /backups/monday
   rethread verify --data-dir /backups/monday")]
 pub(crate) struct BackupArgs {
-    /// The folder to make
+    /// The folder to create
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
     /// Print one JSON object

@@ -13,13 +13,13 @@ use crate::exit::{FAILED, Failure};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// Find the first event after which an expression holds.
+/// Find the first event after which an expression is true.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct BisectArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// The expression, as in workflows, over the thread's variables and how it stood
+    /// The expression, as in workflows, over the thread's variables and its state
     #[arg(long, value_name = "EXPR")]
     when: String,
     /// Print one JSON object
@@ -30,9 +30,9 @@ pub(crate) struct BisectArgs {
 fn help() -> String {
     let names: Vec<_> = LOOKING_BACK.iter().map(|(name, what)| format!("  {name:<16}{what}")).collect();
     format!(
-        "Beside the thread's variables the expression sees how the thread stood after each event. A variable of the \
-         same\nname hides one of these; `thread.NAME` is never hidden. A name that is not there yet counts as no.\n{}\n\n\
-         Exit codes: 0 found, 1 it never held, 2 the expression cannot be read\n\n\
+        "The expression sees the thread's variables and these names, which describe the thread after each event. A variable\n\
+         of the same name hides one of these; `thread.NAME` is never hidden. A name that is not set yet counts as false.\n\
+         {}\n\nExit codes: 0 found, 1 never true, 2 the expression cannot be parsed\n\n\
          Examples:\n  rethread bisect last --when \"tokens > 10000\"\n  \
          rethread bisect last --when \"'refund' in last_message and score is defined\"",
         names.join("\n")

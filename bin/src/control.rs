@@ -9,12 +9,12 @@ use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// End a thread in good order: each open call gets its last event.
+/// Cancel a thread. Each open call gets a terminal event.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// Why, for whoever reads the log
+    /// The reason, which the event records
     #[arg(long)]
     reason: Option<String>,
     /// Print one JSON object
@@ -22,12 +22,12 @@ pub(crate) struct CancelArgs {
     json: bool,
 }
 
-/// Let a thread begin nothing new until it is resumed.
+/// Pause a thread. It begins no new work until it is resumed.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// Why, for whoever reads the log
+    /// The reason, which the event records
     #[arg(long)]
     reason: Option<String>,
     /// Print one JSON object

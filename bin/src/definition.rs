@@ -16,24 +16,24 @@ use crate::open::OpenArgs;
 use crate::output;
 use crate::toolset::{ALLOWED_BY, Known, MoreArgs};
 
-/// Where the format of workflow files is told about.
+/// The help text about the format of workflow files.
 pub(crate) const FORMAT_HELP: &str = "\
-docs/WORKFLOWS.md tells about the format, with an example of every kind of node.
-Editors complete and check a file when its first line names the schema:
+docs/WORKFLOWS.md describes the format, with an example of every kind of node.
+Editors complete and check a file if its first line names the schema:
   rethread schema > workflow.schema.json
   # yaml-language-server: $schema=workflow.schema.json";
 
-/// Check workflow files: all that is wrong with them, each fault with its line and column.
+/// Check workflow files, and list every fault with its line and column.
 ///
-/// With a configuration (rethread.toml or --config) the profiles, tools, processors and parameters that they name are
-/// checked as `rethread run` does it; MCP servers are started for that. What could not be checked is said.
+/// With a configuration (rethread.toml or --config), also check the profiles, tools, processors and parameters that the
+/// files name, as `rethread run` does. This starts MCP servers. Checks that were not possible are listed.
 #[derive(Debug, Args)]
 #[command(after_help = FORMAT_HELP)]
 pub(crate) struct ValidateArgs {
     /// Workflow files, YAML or JSON
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Check the definitions alone: no profile, no tool, no MCP server
+    /// Check only the definitions: no profiles, tools or MCP servers
     #[arg(long)]
     no_config: bool,
     #[command(flatten)]

@@ -13,17 +13,16 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 use changes::Change;
 
-/// Show what is different between two moments, of one thread or of two: the state and the messages.
+/// Show the changes of state and messages between two moments of one thread or of two.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The first moment: a thread, `@`, and a seq, the name of a checkpoint, `end` or a time; without `@` its end
+    /// The first moment: a thread, `@`, and a seq, a checkpoint, `end` or a time; without `@` the end of the thread
     #[arg(value_name = "THREAD@MOMENT")]
     from: String,
-    /// The second one; `@MOMENT` for one of the same thread
+    /// The second moment; `@MOMENT` for the same thread
     #[arg(value_name = "THREAD@MOMENT")]
     to: String,
-    /// Print the difference of the two states, as `replay --json` prints them without `family`, as a JSON Patch (RFC
-    /// 6902)
+    /// Print a JSON Patch (RFC 6902) between the two states, which are those of `replay --json` without `family`
     #[arg(long)]
     json_patch: bool,
 }

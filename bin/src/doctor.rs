@@ -29,10 +29,10 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Check keys, providers, MCP servers, folders and disk of this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit code 0 when nothing is wrong, warnings included; 1 otherwise.
-No key is printed. No model is called: providers are asked for their list of models.")]
+Exit codes: 0 all checks passed, perhaps with warnings; 1 a check failed.
+Prints no key and calls no model: it asks providers for their list of models.")]
 pub(crate) struct DoctorArgs {
-    /// Ask no provider and start no MCP server
+    /// Contact no provider and start no MCP server
     #[arg(long)]
     offline: bool,
     /// Print one JSON object

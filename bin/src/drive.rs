@@ -16,17 +16,17 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
 
-/// What is printed.
+/// The options for the output of a run.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "What is printed")]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Form {
     /// Print one JSON object at the end
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print each event as one JSON object on a line, and the outcome as the last
+    /// Print each event as a JSON object on one line, and the outcome as the last line
     #[arg(long, conflicts_with = "json")]
     pub(crate) jsonl: bool,
-    /// Never ask on the terminal: stop with exit code 4 when a person is needed
+    /// Do not ask on the terminal: exit with code 4 if a question is open
     #[arg(long)]
     pub(crate) no_input: bool,
 }

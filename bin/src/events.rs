@@ -14,10 +14,10 @@ use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// Print the events of one thread, those that it inherits included.
+/// Print the events of one thread, inherited events included.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
     /// Begin with this seq
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
@@ -29,7 +29,7 @@ pub(crate) struct EventsArgs {
 /// Print the events of the whole log.
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
-    /// Begin with this position; the last 20 events unless given
+    /// Begin with this position (default: the last 20 events)
     #[arg(long, value_name = "POSITION")]
     from: Option<u64>,
     #[command(flatten)]
@@ -38,13 +38,13 @@ pub(crate) struct TailArgs {
 
 #[derive(Debug, Args)]
 struct Form {
-    /// Wait for more: until the thread ends, or until Ctrl-C
+    /// Wait for further events, until the thread ends or until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// Only events with these documented names
+    /// Print only events with these names
     #[arg(long = "type", value_delimiter = ',', value_name = "NAME")]
     types: Vec<String>,
-    /// Print each event as one JSON object on a line
+    /// Print each event as a JSON object on one line
     #[arg(long, alias = "json")]
     jsonl: bool,
 }

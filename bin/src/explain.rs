@@ -23,16 +23,16 @@ const LINES_MAX: usize = 60;
 /// As wide as a line becomes where no terminal has to take it.
 const WHOLE: usize = 1 << 20;
 
-/// Tell what happened in a thread: a line for each step, with its branches; where the time and the money went; why it
-/// failed, or what it waits for. Reads the log: calls no model and no tool.
+/// Explain what a thread did: a line for each step, with its branches; where time and money went; why it failed, or what
+/// it waits for. Reads the log; calls no model and no tool.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// Only what had happened at this moment: a seq, the name of a checkpoint, or a time
+    /// Explain the thread as it was at this moment: a seq, a checkpoint or a time
     #[arg(long, value_name = "SEQ|LABEL|TIME")]
     at: Option<String>,
-    /// Every step of a long thread, on a terminal: a pipe and a file get every step anyway
+    /// Print every step of a long thread on a terminal; a pipe and a file always get every step
     #[arg(long)]
     all: bool,
     /// Print one JSON object

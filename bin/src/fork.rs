@@ -21,31 +21,30 @@ use crate::open::{self, OpenArgs};
 use crate::toolset::ToolArgs;
 use crate::{definition, interrupt, output};
 
-/// Start a new thread that goes on from a moment of another, and run it. The other thread stays as it is.
+/// Fork a thread at a moment of its history, and run the new thread. The old thread does not change.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// The last moment that is inherited: a seq, a checkpoint or a time; the last event unless given
+    /// The last inherited moment: a seq, a checkpoint or a time (default: the last event)
     #[arg(long, value_name = "SEQ|LABEL|TIME")]
     at: Option<String>,
     /// Set a variable
     #[arg(long = "set", value_name = "VAR=JSON", value_parser = assignment)]
     variables: Vec<(String, Json)>,
-    /// Give a node another prompt
+    /// Replace the prompt of a node
     #[arg(long = "prompt", value_name = "NODE=TEXT", value_parser = prompt)]
     prompts: Vec<(String, String)>,
-    /// Use this profile for every model call from there on, or for those of one node; can be repeated
+    /// Use this profile for all later model calls, or for those of one node; can be repeated
     #[arg(long = "profile", value_name = "[NODE=]PROFILE", value_parser = profile)]
     profiles: Vec<(Option<String>, String)>,
-    /// Answer a question that waits at that moment: its id, or its seq in the thread. Without --at the fork begins where
-    /// it was asked
+    /// Answer a question that is open at that moment, by its id or seq. Without --at the fork begins at the question
     #[arg(long = "answer", value_name = "INTERACTION=JSON", value_parser = assignment)]
     answers: Vec<(String, Json)>,
-    /// Go on with the workflow in this file; branches that have begun finish on the old one
+    /// Continue with the workflow in this file; branches that have begun finish on the old one
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Make the thread and leave it paused: `rethread resume` runs it
+    /// Create the thread paused; `rethread resume` runs it
     #[arg(long)]
     no_run: bool,
     #[command(flatten)]

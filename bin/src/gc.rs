@@ -12,8 +12,8 @@ use crate::open::{self, OpenArgs};
 use crate::remote::Client;
 use crate::{output, threads};
 
-/// Delete threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
-/// from. Definitions of workflows that no thread runs on go too, but for the newest of each name.
+/// Delete threads that ended, with their branches. Keeps threads that have not ended, and threads that a kept thread
+/// inherits from. Also deletes definitions that no thread runs on, except the newest of each name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,22 +21,22 @@ Examples:
   rethread gc --older-than 90d --status completed --keep-bytes 2G
   rethread gc --older-than 30d --compact")]
 pub(crate) struct GcArgs {
-    /// Those whose last event is longer ago: `30d`, `12h`, `2 weeks`
+    /// Delete threads whose last event is older than this: `30d`, `12h`, `2 weeks`
     #[arg(long, value_name = "TIME", value_parser = age, required_unless_present_any = ["status", "keep_bytes"])]
     older_than: Option<Time>,
-    /// Only those that ended so: completed, error, cancelled
+    /// Delete only threads with this status: completed, error, cancelled
     #[arg(long, value_parser = ended, value_delimiter = ',')]
     status: Vec<Status>,
-    /// Besides, the oldest, until the events of the rest take at most so many bytes, uncompressed: `500M`, `2G`
+    /// Also delete the oldest threads, until the rest have at most this many bytes of uncompressed events: `500M`, `2G`
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     keep_bytes: Option<u64>,
-    /// Also the newest definition of each workflow that no thread runs on; older ones go without this
+    /// Also delete the newest definition of each workflow that no thread runs on
     #[arg(long)]
     definitions: bool,
-    /// Write the index anew afterwards: it gives back its room, and the bytes of deleted texts are gone from it
+    /// Then write the index again, which frees its space and erases deleted texts from it
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
-    /// Only say what would go
+    /// Only list what would be deleted
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object

@@ -18,19 +18,19 @@ use crate::output;
 use picture::Picture;
 
 /// Print a workflow as a flowchart: its nodes, the conditions on its edges, its branches, loops and sub-workflows.
-/// Short forms are drawn written out, as a thread runs them.
+/// Short forms are expanded, as a thread runs them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-GitHub, GitLab and most editors draw Mermaid that stands in a ```mermaid block. Graphviz draws DOT:
+GitHub, GitLab and most editors draw Mermaid in a ```mermaid block. Graphviz draws DOT:
   rethread graph FILE --format dot | dot -Tsvg > workflow.svg
 
-Solid edges lead on, dashed ones are taken on an error, thick ones lead into a sub-workflow.
+Solid edges lead to the next node, dashed ones are taken on an error, thick ones lead into a sub-workflow.
 A node with a double or thick border ends the workflow.")]
 pub(crate) struct GraphArgs {
     /// The workflow file, YAML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What is printed
+    /// The format of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }

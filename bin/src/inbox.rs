@@ -16,7 +16,7 @@ use crate::remote::Client;
 /// How much of a question is shown in the list.
 const PROMPT_CHARS_MAX: usize = 400;
 
-/// List what waits for a person, oldest first, across all threads.
+/// List the open questions of all threads, oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct InboxArgs {
     /// Print one JSON array
@@ -24,28 +24,28 @@ pub(crate) struct InboxArgs {
     json: bool,
 }
 
-/// Answer a question, or take it back. The thread goes on when it is next run: `rethread resume THREAD`.
+/// Answer a question, or withdraw it. Then continue the thread: `rethread resume THREAD`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("answer").required(true)))]
 pub(crate) struct RespondArgs {
-    /// The question, as `inbox` lists it
+    /// The id of the question, as `inbox` prints it
     id: String,
-    /// The answer, JSON
+    /// The answer as JSON
     #[arg(long, value_name = "JSON", group = "answer", allow_hyphen_values = true)]
     value: Option<String>,
-    /// The answer, plain text
+    /// The answer as plain text
     #[arg(long, group = "answer", allow_hyphen_values = true)]
     text: Option<String>,
-    /// Let the tool run that the question is about
+    /// Approve the tool call
     #[arg(long, group = "answer")]
     approve: bool,
-    /// Do not let it run, and tell the model why
+    /// Reject the tool call; the model receives the reason
     #[arg(long, value_name = "REASON", group = "answer", allow_hyphen_values = true)]
     reject: Option<String>,
-    /// Let it run with these arguments, a JSON object
+    /// Approve the tool call with these arguments, a JSON object
     #[arg(long, value_name = "JSON", group = "answer")]
     edit: Option<String>,
-    /// Take the question back
+    /// Withdraw the question
     #[arg(long, group = "answer")]
     cancel: bool,
     /// Print one JSON object

@@ -14,10 +14,10 @@ use crate::output;
 /// What is written.
 const TEMPLATE: &str = include_str!("init/rethread.toml");
 
-/// Write a commented rethread.toml; a file that is there is never changed.
+/// Write a commented rethread.toml. Never changes an existing file.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Print it instead of writing it
+    /// Print the file instead of writing it
     #[arg(long)]
     print: bool,
 }

@@ -15,7 +15,7 @@ mod print;
 mod read;
 mod target;
 
-/// Ask a model directly.
+/// Call a model without a workflow.
 #[derive(Debug, Args)]
 pub(crate) struct LlmArgs {
     #[command(subcommand)]
@@ -26,9 +26,9 @@ pub(crate) struct LlmArgs {
 enum LlmCommand {
     /// Send one request and print the answer
     Call(CallArgs),
-    /// Is the provider there, is the key good, how long did it take
+    /// Check that the provider answers and accepts the key, and print the time
     Check(TargetArgs),
-    /// List the models on offer
+    /// List the models of the provider
     Models(TargetArgs),
     /// Count the tokens of a text or of a request
     Count(CountArgs),

@@ -76,7 +76,7 @@ Exit codes:
   0 done  1 the thread failed  2 usage  3 invalid workflow or configuration
   4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
   8 paused at a limit
-  130 interrupted (the thread stays as it is: `rethread resume` goes on)
+  130 interrupted (continue with `rethread resume`)
   141 stdout was closed (as 130)
 
 Example:
@@ -88,47 +88,47 @@ enum Command {
     Run(run::RunArgs),
     /// List threads
     Threads(threads::ThreadsArgs),
-    /// Show one thread: what it did, what it costs, what it waits for
+    /// Show one thread: its path, cost and open questions
     Show(threads::ShowArgs),
     /// Print the events of one thread
     Events(events::EventsArgs),
     /// Print the events of the whole log
     Tail(events::TailArgs),
-    /// Show the state of a thread as it was after an event, a checkpoint, or now
+    /// Show the state of a thread at an event, a checkpoint or a time
     Replay(replay::ReplayArgs),
-    /// Tell what happened, where the time and the money went, and why it failed
+    /// Explain what a thread did, where time and money went, and why it failed
     Explain(explain::ExplainArgs),
-    /// Show what is different between two moments, of one thread or of two
+    /// Show the changes between two moments of one thread or of two
     Diff(diff::DiffArgs),
-    /// Find the first event after which an expression holds
+    /// Find the first event after which an expression is true
     Bisect(bisect::BisectArgs),
-    /// Run a thread again with its recorded answers, and say what differs
+    /// Run a thread again with its recorded answers, and find the first difference
     Rerun(rerun::RerunArgs),
-    /// Show a thread's family: its forks and branches
+    /// Show the forks and branches of a thread
     Tree(tree::TreeArgs),
-    /// Start a new thread that goes on from a moment of another
+    /// Fork a thread at a moment of its history
     Fork(fork::ForkArgs),
-    /// End a thread in good order
+    /// Cancel a thread
     Cancel(control::CancelArgs),
-    /// Let a thread begin nothing new
+    /// Pause a thread
     Pause(control::PauseArgs),
-    /// Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
+    /// Resume a paused or unfinished thread
     Resume(resume::ResumeArgs),
-    /// List what waits for a person
+    /// List open questions
     Inbox(inbox::InboxArgs),
-    /// Answer a question that waits for a person
+    /// Answer a question
     Respond(inbox::RespondArgs),
-    /// Check the whole log: that nothing is changed, missing or out of order
+    /// Verify that no record of the log is changed, missing or out of order
     Verify(archive::VerifyArgs),
-    /// Write threads as JSON lines
+    /// Export threads as JSON lines
     Export(archive::ExportArgs),
-    /// Read threads that were exported
+    /// Import exported threads
     Import(archive::ImportArgs),
-    /// Copy the log to a new folder while it is in use
+    /// Copy the log to a new folder, also while it is in use
     Backup(backup::BackupArgs),
     /// Delete threads that ended, by age, status or size
     Gc(gc::GcArgs),
-    /// Serve threads over HTTP
+    /// Serve the log and its threads over HTTP
     Serve(serve::ServeArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
@@ -136,20 +136,20 @@ enum Command {
     Init(init::InitArgs),
     /// Check keys, providers, MCP servers, folders and disk
     Doctor(doctor::DoctorArgs),
-    /// Check a workflow file
+    /// Check workflow files
     Validate(definition::ValidateArgs),
     /// Print a workflow as a flowchart: Mermaid or DOT
     Graph(graph::GraphArgs),
     /// Print the JSON Schema of workflow files
     #[command(after_help = definition::FORMAT_HELP)]
     Schema,
-    /// List the tools, or call one, without a workflow
+    /// List tools, or call one
     Tools(tools::ToolsArgs),
-    /// Ask a model directly, without a workflow
+    /// Call a model without a workflow
     Llm(llm::LlmArgs),
-    /// Print completions for a shell
+    /// Print the completion script of a shell
     Completions {
-        /// The shell
+        /// The name of the shell
         shell: clap_complete::Shell,
     },
 }

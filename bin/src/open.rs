@@ -37,9 +37,9 @@ pub(crate) const READING: [&str; 10] =
 /// How long a command that is to write waits for those.
 const READERS_MAX: Duration = Duration::from_secs(5);
 
-/// Options of every command.
+/// The options of every command.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct OpenArgs {
     /// The command, for whoever finds the log locked
     #[arg(skip)]
@@ -59,20 +59,20 @@ pub(crate) struct OpenArgs {
     /// The threads that this command runs
     #[arg(skip)]
     pub(crate) driven: Driven,
-    /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; the one that holds
-    /// the log on this machine is found by itself
+    /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; a server of this
+    /// machine that holds the log is found automatically
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// The folder of the log
+    /// The data directory, which holds the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = DATA_DIR, value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
-    /// The file with profiles and MCP servers; `rethread.toml` where there is one
+    /// The configuration file (default: `rethread.toml` if it exists)
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Colours on stderr: on a terminal unless NO_COLOR is set, always, or never
+    /// When to use colours on stderr: auto (on a terminal unless NO_COLOR is set), always, never
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
     pub(crate) color: Color,
-    /// Say nothing but errors
+    /// Print only errors on stderr
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }

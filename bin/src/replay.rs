@@ -11,16 +11,16 @@ use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
 use crate::{output, step, threads};
 
-/// Show the state of a thread as it was, and where its branches stood at that moment. Folds events: calls no model and
-/// no tool.
+/// Show the state of a thread, and of its branches, at a moment of its history. Folds events; calls no model and no
+/// tool.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// A seq, the name of a checkpoint, `end`, or a time: RFC 3339 or such as `5m ago`; the last event unless given
+    /// The moment: a seq, a checkpoint, `end`, or a time (RFC 3339 or `5m ago`) (default: the last event)
     #[arg(long, visible_alias = "at", value_name = "SEQ|LABEL|TIME")]
     to: Option<String>,
-    /// Walk through the thread on a terminal, forward and back, from that moment or from the first event
+    /// Step through the thread on a terminal, forward and back, from that moment or from the first event
     #[arg(long, conflicts_with = "json")]
     step: bool,
     /// Print the whole state as one JSON object

@@ -21,27 +21,27 @@ use crate::open::{self, OpenArgs};
 use crate::toolset::ToolArgs;
 use crate::{definition, events, output};
 
-/// Run a thread again with the recorded answers of models, tools and people, and say which event is the first that
-/// differs. Calls no model and no tool: a test that costs no tokens.
+/// Run a thread again with the recorded answers of models, tools and people, and find the first event that differs.
+/// Calls no model and no tool.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 all is as it was, 6 something differs, 3 an export cannot be read
+Exit codes: 0 no difference, 6 a difference, 3 an export cannot be read
 
 Examples:
-  rethread rerun last --workflow new.yaml          would the new definition have done the same?
-  rethread export last -o tests/runs/refund.jsonl  keep a run
-  rethread rerun --check tests/runs --junit out.xml  and run all of them again, in CI
-  rethread rerun last --live 12                    the same up to seq 12, then with real calls
+  rethread rerun last --workflow new.yaml            test another definition on a recorded run
+  rethread export last -o tests/runs/refund.jsonl    record a run
+  rethread rerun --check tests/runs --junit out.xml  run all recorded runs again, in CI
+  rethread rerun last --live 12                      continue with real calls after seq 12
 
-When a server holds the log, a thread that goes on with --live does so there.")]
+While a server holds the log, a thread continues with --live in that server.")]
 pub(crate) struct RerunArgs {
-    /// The thread: its id, a part of it, or `last`; or a file that `export` wrote, which --live brings into the log first
+    /// The thread: its id, a part of its id, or `last`; or a file of `export`, which --live imports first
     #[arg(value_name = "THREAD|EXPORT", required_unless_present = "check")]
     what: Option<String>,
-    /// On the workflow in this file, and not on the one that it ran on
+    /// Run it on the workflow in this file instead of its own
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Run it again up to this seq, and from there on with real calls: as a new thread, a fork
+    /// Run it again up to this seq, then continue with real calls as a new thread, a fork
     #[arg(long, value_name = "SEQ", conflicts_with = "check")]
     live: Option<u64>,
     /// Run every export in this folder again (`*.jsonl`)

@@ -19,25 +19,25 @@ use crate::toolset::ToolArgs;
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
 
-/// Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished.
+/// Resume a thread that was paused, or that a crash or Ctrl-C left unfinished.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     #[arg(required_unless_present = "all")]
     thread: Option<String>,
-    /// Every thread that has not ended
+    /// Resume every thread that has not ended
     #[arg(long, conflicts_with = "thread")]
     all: bool,
-    /// Raise the budget to so many tokens in all
+    /// Raise the budget to this total of tokens
     #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(1..))]
     budget_tokens: Option<u64>,
-    /// Raise the budget to so many US dollars in all, such as 0.25
+    /// Raise the budget to this total of US dollars, such as 0.25
     #[arg(long, value_name = "AMOUNT", conflicts_with = "all", value_parser = amount)]
     budget_usd: Option<u64>,
-    /// Give the agent loop, or the thread, so many more iterations
+    /// Allow the agent loop, or the thread, this many more iterations
     #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
     more: Option<u32>,
-    /// Allow model calls without a known price from here on; a budget in money does not count them
+    /// Allow later model calls without a known price; a budget in money does not count them
     #[arg(long, conflicts_with = "all")]
     allow_unpriced: bool,
     #[command(flatten)]

@@ -24,13 +24,13 @@ pub(crate) struct RunArgs {
     /// The workflow file, YAML or JSON
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The input, plain text: the variable `input` of the workflow
+    /// The input as plain text: the variable `input` of the workflow
     #[arg(long, short, value_name = "TEXT", group = "given")]
     input: Option<String>,
-    /// The input, JSON
+    /// The input as JSON
     #[arg(long, value_name = "JSON", group = "given")]
     input_json: Option<String>,
-    /// The input, from a file; `-` for stdin
+    /// The file with the input; `-` for stdin
     #[arg(long, value_name = "FILE", group = "given")]
     input_file: Option<PathBuf>,
     #[command(flatten)]

@@ -67,50 +67,50 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How often idempotency keys that are old are forgotten.
 const SWEEP: Duration = Duration::from_secs(3_600);
 
-/// Serve threads over HTTP: start them, follow them, answer them; the API is described at /v1/openapi.json.
+/// Serve the log and its threads over HTTP. /v1/openapi.json describes the API.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a loopback address each request needs a token if tools run commands or MCP servers: they could approve their own calls.
-If no token exists, one is made and printed with the address, for this start only. Without such tools whoever can reach
-the address may do everything, unless --require-token is given.
-Elsewhere each request needs a token: rethread token create --scope operate
+On a loopback address each request needs a token if tools run commands or MCP servers, which could approve their own calls.
+If no token exists, the server creates one for this start and prints it with its address. Without such tools, every program
+that reaches the address can do everything, unless --require-token is given.
+On another address each request needs a token: rethread token create --scope operate
 
-Ctrl-C or SIGTERM stops it in good order; a second one at once.")]
+Ctrl-C or SIGTERM stops the server gracefully; a second one stops it at once.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 for any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7117")]
     listen: String,
-    /// Only show what there is: nothing runs and nothing is changed
+    /// Only read: run no thread and change nothing
     #[arg(long)]
     read_only: bool,
-    /// Ask for a token on a loopback address, too
+    /// Require a token on a loopback address too
     #[arg(long)]
     require_token: bool,
-    /// Ask for no token on a loopback address; unsafe: commands and MCP servers can approve their own calls
+    /// Require no token on a loopback address; unsafe: commands and MCP servers can approve their own calls
     #[arg(long, conflicts_with = "require_token")]
     no_token: bool,
-    /// A name under which it may be reached, besides its address and localhost
+    /// Accept requests to this host name, in addition to the server's address and localhost
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// An origin whose pages may use it, such as https://example.org
+    /// Accept requests from pages of this origin, such as https://example.org
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
-    /// The most connections at once
+    /// The maximum number of connections
     #[arg(long, value_name = "N", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
-    /// The most who follow the log at once
+    /// The maximum number of followers of the log
     #[arg(long, value_name = "N", default_value_t = 2_048, value_parser = clap::value_parser!(u32).range(1..))]
     subscribers_max: u32,
-    /// The largest body of a request, in bytes
+    /// The largest request body, in bytes
     #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(1..))]
     body_bytes_max: u32,
-    /// Say something to those who follow at least so often, in milliseconds, for proxies that end what is silent
+    /// The time between keep-alive comments in streams, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     keep_alive_ms: u64,
-    /// When asked to stop, answer so many milliseconds longer, with 503 at /health/ready, so that a balancer sends no more
+    /// The time between a stop request and the stop, with 503 at /health/ready for load balancers, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=600_000))]
     drain_ms: u64,
-    /// Post events to this address, or to those in this file (`[webhooks.NAME]`), beside those in rethread.toml
+    /// Post events to this address, or to the addresses in this file (`[webhooks.NAME]`), in addition to rethread.toml
     #[arg(long, value_name = "URL|FILE")]
     webhook: Vec<String>,
     #[command(flatten)]

@@ -17,26 +17,26 @@ use crate::remote::Client;
 /// List threads, oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct ThreadsArgs {
-    /// Only these: pending, running, interrupted, waiting, paused, completed, cancelled, error
+    /// List only threads with this status: pending, running, interrupted, waiting, paused, completed, cancelled, error
     #[arg(long, value_parser = status, value_delimiter = ',')]
     status: Vec<Status>,
-    /// At most so many, the newest
+    /// List at most this many threads, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// The branches of threads, too
+    /// List branches too
     #[arg(long)]
     all: bool,
-    /// Print one JSON array; branches are in it, each with `branch_of`
+    /// Print one JSON array, which includes branches, each with `branch_of`
     #[arg(long)]
     json: bool,
 }
 
-/// Show one thread.
+/// Show one thread: its path, cost and open questions.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// Print the body of the request that was sent for this call of a model: its seq, as `events` prints it
+    /// Print the request body of the model call with this seq, as `events` prints it
     #[arg(long, value_name = "SEQ")]
     call: Option<u64>,
     /// Print one JSON object

@@ -21,33 +21,33 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 enum TokenCommand {
-    /// Make a token and print it, this once: only its hash is kept
+    /// Create a token and print it once; only its hash is stored
     Create(CreateArgs),
-    /// List the tokens, without what is secret
+    /// List tokens, without their secrets
     List {
         /// Print one JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Take a token away: a running server refuses it at once
+    /// Revoke a token; a running server refuses it at once
     Revoke {
-        /// The token, as `token list` names it
+        /// The id of the token, as `token list` prints it
         id: String,
     },
 }
 
 #[derive(Debug, Args)]
 struct CreateArgs {
-    /// What it allows
+    /// The scope of the token
     #[arg(long, value_enum)]
     scope: Scope,
-    /// What it is for, for whoever reads the list
+    /// What the token is for, shown in the list
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Who uses it, for whoever reads the list
+    /// Who uses the token, shown in the list
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
-    /// How long it is valid: `90d`, `12h`, `2 weeks`; until it is revoked unless given
+    /// How long the token is valid: `90d`, `12h`, `2 weeks` (default: until it is revoked)
     #[arg(long, value_name = "TIME", value_parser = expiry)]
     expires: Option<Time>,
     /// Print one JSON object

@@ -20,7 +20,7 @@ use crate::toolset::{self, ALLOWED_BY, MoreArgs, Toolset};
 /// How much of a description is shown in the list.
 const DESCRIPTION_CHARS_MAX: usize = 100;
 
-/// Look at the tools that agents have, and call them by hand.
+/// List tools, or call one, as an agent would.
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     #[command(subcommand)]
@@ -29,9 +29,9 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ToolsCommand {
-    /// List all tools: those that come with rethread and those of MCP servers; with --server those that it offers
+    /// List the built-in tools and those of MCP servers; with --server, the tools that the server offers
     List(ListArgs),
-    /// Call a tool once, with the checks and limits that an agent's call has
+    /// Call a tool once, with the checks and limits of an agent's call
     Call(CallArgs),
 }
 
@@ -46,7 +46,7 @@ struct ListArgs {
 
 #[derive(Debug, Args)]
 struct CallArgs {
-    /// The tool, as `tools list` names it
+    /// The name of the tool, as `tools list` prints it
     name: String,
     /// Its arguments, a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}")]
@@ -54,10 +54,10 @@ struct CallArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the whole answer, also what a model would not be shown
+    /// Print the whole result, also the part that a model would not see
     #[arg(long)]
     full: bool,
-    /// The folder that tools work in; the current one unless given
+    /// The folder in which tools work (default: the current folder)
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<PathBuf>,
     #[command(flatten)]

@@ -38,17 +38,17 @@ pub(crate) const ALLOWED_BY: [(&str, &str); 9] = [
     ("load_skill", "--skills FOLDER"),
 ];
 
-/// What tools may do.
+/// The options for what tools may do.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolArgs {
-    /// The folder that tools work in; the current one unless given
+    /// The folder in which tools work (default: the current folder)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workspace: Option<PathBuf>,
     /// Offer the tools that change files: write_file, edit_file, record_note
     #[arg(long)]
     pub(crate) allow_write: bool,
-    /// Offer the tools that run commands: run_command, and start_process and its like for the background
+    /// Offer the tools that run commands: run_command, start_process and the other process tools
     #[arg(long)]
     pub(crate) allow_commands: bool,
     #[command(flatten)]
@@ -108,29 +108,29 @@ impl ToolArgs {
     }
 }
 
-/// Where more tools come from, and how commands are held in.
+/// The options for more tools, and for limits on commands.
 #[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct MoreArgs {
-    /// Offer the tools of the MCP servers in this file (`mcpServers`), beside those in rethread.toml
+    /// Offer the tools of the MCP servers in this file (`mcpServers`), in addition to rethread.toml
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp: Vec<PathBuf>,
-    /// Offer the skills in this folder (`SKILL.md` files) by load_skill
+    /// Offer the skills in this folder (`SKILL.md` files) through load_skill
     #[arg(long, value_name = "FOLDER")]
     pub(crate) skills: Vec<PathBuf>,
-    /// Let a command be a line for the shell (`sh -c`), not only a program with its arguments
+    /// Allow commands that are shell lines (`sh -c`), not only a program with its arguments
     #[arg(long)]
     pub(crate) allow_shell: bool,
-    /// Run only commands that begin like this, for example "cargo *"; a convenience, no wall
+    /// Run only commands that begin like this, for example "cargo *"; this is not a security boundary
     #[arg(long, value_name = "PATTERN")]
     pub(crate) only_command: Vec<String>,
-    /// Do not run commands that begin like this, for example "git push"; a convenience, no wall
+    /// Do not run commands that begin like this, for example "git push"; this is not a security boundary
     #[arg(long, value_name = "PATTERN")]
     pub(crate) deny_command: Vec<String>,
-    /// Run commands and MCP servers isolated or not at all; without this option they are isolated where bubblewrap works
+    /// Refuse to run commands and MCP servers that cannot be isolated (default: isolate them if bubblewrap works)
     #[arg(long, conflicts_with = "no_isolate_commands")]
     pub(crate) isolate_commands: bool,
-    /// Run commands and MCP servers without isolation: they can do what you can
+    /// Run commands and MCP servers without isolation: they can do what your user can do
     #[arg(long)]
     pub(crate) no_isolate_commands: bool,
 }

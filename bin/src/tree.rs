@@ -15,10 +15,10 @@ use crate::output;
 /// The most threads that are shown to a person.
 const SHOWN_MAX: usize = 1_000;
 
-/// Show a thread's family: the thread that all came of, its forks, and their branches, each with its status.
+/// Show the tree of a thread: its root, all forks, and their branches, each with its status.
 #[derive(Debug, Args)]
 pub(crate) struct TreeArgs {
-    /// The thread: its id, a part of it, or `last`
+    /// The thread: its id, a part of its id, or `last`
     thread: String,
     /// Print one JSON object
     #[arg(long)]

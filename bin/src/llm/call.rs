@@ -14,10 +14,10 @@ use super::target::{Target, client};
 pub(super) struct CallArgs {
     #[command(flatten)]
     target: Target,
-    /// The request in neutral form, a JSON file; - reads it from stdin
+    /// The file with the request in neutral JSON; `-` for stdin
     #[arg(long, value_name = "FILE")]
     request: PathBuf,
-    /// Ask for the answer in pieces
+    /// Stream the answer
     #[arg(long)]
     stream: bool,
     /// Print the whole answer as one JSON object

@@ -12,15 +12,15 @@ use super::read::read_text;
 
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
-    /// A request in neutral form (a JSON object with `messages`), or any text; - reads stdin
+    /// The file with a request in neutral JSON (an object with `messages`), or with any text; `-` for stdin
     file: PathBuf,
-    /// The model that reads it; by default the one the request names, or the newest encoding
+    /// The model whose encoding to use (default: that of the request, or the newest encoding)
     #[arg(long)]
     model: Option<String>,
     /// Count with this encoding: cl100k_base or o200k_base
     #[arg(long)]
     encoding: Option<String>,
-    /// Count the file as plain text, whatever it holds
+    /// Count the file as plain text, also if it is a request
     #[arg(long)]
     text: bool,
     /// Print JSON

@@ -10,7 +10,7 @@ use rethread_llm::{Client, Profile, Profiles, Provider};
 
 use super::read::Terminal;
 
-/// Which model is meant.
+/// The options that choose a model.
 #[derive(Debug, Args)]
 pub(super) struct Target {
     /// A profile of the configuration
@@ -19,16 +19,16 @@ pub(super) struct Target {
     /// The configuration file
     #[arg(long, default_value = "rethread.toml", env = "RETHREAD_CONFIG")]
     config: PathBuf,
-    /// openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
+    /// The provider: openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
     #[arg(long)]
     provider: Option<Provider>,
-    /// Where the provider is found, as its official client libraries mean it
+    /// The address of the provider, as in its official client libraries
     #[arg(long)]
     base_url: Option<String>,
-    /// The model, as its provider names it
+    /// The provider's name of the model
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// The most seconds the whole call may take
+    /// The timeout of the whole call, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }

@@ -25,15 +25,15 @@ const TOKENS_MAX: usize = 1_000;
 /// The random part, in bytes: nobody guesses it, so a fast hash is enough.
 const RANDOM_BYTES: usize = 32;
 
-/// What a token allows; each allows what those before it do.
+/// The scope of a token. Each includes those above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
-    /// Look at everything
+    /// Read everything
     Read,
     /// Start threads, answer questions, pause, resume, fork and cancel
     Operate,
-    /// Delete threads, import them, and choose the folder that tools work in
+    /// Delete and import threads, and choose the folder in which tools work
     Admin,
 }
 

@@ -121,36 +121,36 @@ fn the_help_lists_the_commands() {
     expect![[r#"
         run          Run a workflow to its end
         threads      List threads
-        show         Show one thread: what it did, what it costs, what it waits for
+        show         Show one thread: its path, cost and open questions
         events       Print the events of one thread
         tail         Print the events of the whole log
-        replay       Show the state of a thread as it was after an event, a checkpoint, or now
-        explain      Tell what happened, where the time and the money went, and why it failed
-        diff         Show what is different between two moments, of one thread or of two
-        bisect       Find the first event after which an expression holds
-        rerun        Run a thread again with its recorded answers, and say what differs
-        tree         Show a thread's family: its forks and branches
-        fork         Start a new thread that goes on from a moment of another
-        cancel       End a thread in good order
-        pause        Let a thread begin nothing new
-        resume       Go on with a thread that was paused, or that a crash or Ctrl-C left unfinished
-        inbox        List what waits for a person
-        respond      Answer a question that waits for a person
-        verify       Check the whole log: that nothing is changed, missing or out of order
-        export       Write threads as JSON lines
-        import       Read threads that were exported
-        backup       Copy the log to a new folder while it is in use
+        replay       Show the state of a thread at an event, a checkpoint or a time
+        explain      Explain what a thread did, where time and money went, and why it failed
+        diff         Show the changes between two moments of one thread or of two
+        bisect       Find the first event after which an expression is true
+        rerun        Run a thread again with its recorded answers, and find the first difference
+        tree         Show the forks and branches of a thread
+        fork         Fork a thread at a moment of its history
+        cancel       Cancel a thread
+        pause        Pause a thread
+        resume       Resume a paused or unfinished thread
+        inbox        List open questions
+        respond      Answer a question
+        verify       Verify that no record of the log is changed, missing or out of order
+        export       Export threads as JSON lines
+        import       Import exported threads
+        backup       Copy the log to a new folder, also while it is in use
         gc           Delete threads that ended, by age, status or size
-        serve        Serve threads over HTTP
+        serve        Serve the log and its threads over HTTP
         token        Create, list and revoke the tokens of `rethread serve`
         init         Write a commented rethread.toml
         doctor       Check keys, providers, MCP servers, folders and disk
-        validate     Check a workflow file
+        validate     Check workflow files
         graph        Print a workflow as a flowchart: Mermaid or DOT
         schema       Print the JSON Schema of workflow files
-        tools        List the tools, or call one, without a workflow
-        llm          Ask a model directly, without a workflow
-        completions  Print completions for a shell
+        tools        List tools, or call one
+        llm          Call a model without a workflow
+        completions  Print the completion script of a shell
         help         Print this message or the help of the given subcommand(s)"#]]
     .assert_eq(&commands.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n"));
     assert!(help.contains("130 interrupted"), "{help}");
