@@ -1,5 +1,9 @@
 //! How a runtime is put together.
 
+// Without all features nothing of it is used.
+#[cfg(any(feature = "commands", feature = "files", feature = "mcp"))]
+mod tools;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,88 +15,23 @@ use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::{Registry, Reserved, Tool, Workspaces};
-use serde::Deserialize;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::crashes::Crashes;
 use crate::error::StartError;
-use crate::inner::{Inner, Parts, Slot};
 use crate::interaction::UserInteractionHandler;
+use crate::limits::Limits;
 use crate::llm_executor::LlmExecutor;
 use crate::models::Models;
 use crate::monitor::{Monitor, Watching};
 use crate::processor::{ProcessorContext, Processors};
 use crate::recovery;
+use crate::registry::{Slot, ThreadRegistry};
 use crate::runtime::Runtime;
+use crate::services::{Parts, Services};
 use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
-use crate::tool_services::{Plan, ToolServices};
-
-/// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Threads that are in memory at once; starting one more is refused as busy.
-    pub live_threads_max: usize,
-    /// Messages that wait for one thread; giving it one more waits.
-    pub mailbox_max: usize,
-    /// Model calls that run at once in the whole runtime; further ones wait. The time of a call (`llm_timeout_ms`) begins
-    /// when the wait ends; that of its node and thread includes it.
-    pub concurrent_model_calls_max: usize,
-    /// How long a call waits to run: a model call for one of the [`Limits::concurrent_model_calls_max`], a tool call
-    /// until fewer than `concurrency_max` calls of its tool run. It fails as `overloaded` then.
-    pub call_wait_max_ms: u64,
-    /// The bytes of the JSON of an input, an answer or a variable.
-    pub input_bytes_max: usize,
-    /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full; what is
-    /// beyond is lost, and its calls are treated as after a crash.
-    pub unwritten_bytes_max: usize,
-    /// How long a thread with nothing running stays in memory.
-    pub passivate_after_ms: u64,
-    /// How long a shutdown lets running calls end before they are left to recovery.
-    pub shutdown_grace_ms: u64,
-    /// How often the process may end in one step of a thread before the thread ends as failed (`crashed_process`); 0 for
-    /// as often as it likes.
-    pub crashes_max: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            live_threads_max: 100_000,
-            mailbox_max: 256,
-            concurrent_model_calls_max: 1_024,
-            call_wait_max_ms: 3_600_000,
-            input_bytes_max: 16 << 20,
-            unwritten_bytes_max: 256 << 20,
-            passivate_after_ms: 10_000,
-            shutdown_grace_ms: 2_000,
-            crashes_max: 3,
-        }
-    }
-}
-
-impl Limits {
-    /// Checks that every number is in its range.
-    ///
-    /// # Errors
-    /// The name of the first that is not, and its range.
-    pub fn check(&self) -> Result<(), String> {
-        let counts = [
-            ("live_threads_max", self.live_threads_max),
-            ("mailbox_max", self.mailbox_max),
-            ("concurrent_model_calls_max", self.concurrent_model_calls_max),
-        ];
-        match counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
-            Some((name, n)) => {
-                Err(format!("limits.{name} is {n}: between 1 and {} are possible", Semaphore::MAX_PERMITS))
-            }
-            None if self.call_wait_max_ms == 0 => Err("limits.call_wait_max_ms is 0: it must be at least 1".into()),
-            None => Ok(()),
-        }
-    }
-}
+use crate::tool_services::Plan;
 
 /// Puts a [`Runtime`] together. See [`Runtime::builder`].
 #[must_use = "a builder does nothing until `start`"]
@@ -107,7 +46,7 @@ pub struct RuntimeBuilder {
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
     strategies: Strategies,
-    pub(crate) tool_services: Plan,
+    tool_services: Plan,
     workspace_in_prompt: bool,
     content_in_spans: bool,
     monitors: Vec<Arc<dyn Monitor>>,
@@ -392,7 +331,7 @@ impl RuntimeBuilder {
         };
         let watch = |monitor: &Arc<dyn Monitor>| Watching::begin(store.clone(), monitor.clone());
         let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
-        let inner = Inner::new(Parts {
+        let services = Arc::new(Services::new(Parts {
             store,
             crashes,
             monitors,
@@ -409,18 +348,19 @@ impl RuntimeBuilder {
             run_elsewhere: self.run_elsewhere,
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,
-        });
+        }));
+        let registry = ThreadRegistry::new(services.clone());
         let started = async {
-            if !inner.observing || inner.run_elsewhere {
-                inner.imported.read(&*inner.store)?;
+            if !services.observing || services.run_elsewhere {
+                services.imported.read(&*services.store)?;
             }
-            start_system(inner.clone(), tool_services, self.arbiters, self.recover).await
+            start_system(registry.clone(), tool_services, self.arbiters, self.recover).await
         };
         match started.await {
-            Ok(system) => Ok(Runtime::new(inner, system)),
+            Ok(system) => Ok(Runtime::new(registry, system)),
             Err(error) => {
                 // They hold the log.
-                inner.monitors.iter().for_each(|monitor| monitor.stop());
+                services.monitors.iter().for_each(|monitor| monitor.stop());
                 Err(error)
             }
         }
@@ -447,7 +387,7 @@ pub(crate) struct OwnSystem {
 }
 
 async fn start_system(
-    inner: Arc<Inner>,
+    registry: Arc<ThreadRegistry>,
     tool_services: Plan,
     n_arbiters: usize,
     recover: bool,
@@ -458,20 +398,20 @@ async fn start_system(
         let started: Result<_, StartError> = runner.block_on(async {
             // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
             // that none misses a tool.
-            let tool_services = ToolServices::start(tool_services, &inner.tools, &inner.workspace).await?;
-            inner.set_equipment(tool_services, tokio::runtime::Handle::current());
+            let services = &registry.services;
+            services.start_tool_services(tool_services).await?;
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {
                 let arbiter = Arbiter::new().handle();
-                let (for_llm, for_tools) = (inner.clone(), inner.clone());
-                let llm = LlmExecutor::start_in_arbiter(&arbiter, |_| LlmExecutor { inner: for_llm });
-                let tools = ToolExecutor::start_in_arbiter(&arbiter, |_| ToolExecutor { inner: for_tools });
+                let (for_llm, for_tools) = (services.clone(), services.clone());
+                let llm = LlmExecutor::start_in_arbiter(&arbiter, |_| LlmExecutor { services: for_llm });
+                let tools = ToolExecutor::start_in_arbiter(&arbiter, |_| ToolExecutor { services: for_tools });
                 slots.push(Slot { arbiter, llm, tools });
             }
-            inner.set_slots(slots);
-            actix_rt::spawn(recovery::wake_when_due(inner.clone()));
+            registry.set_slots(slots);
+            actix_rt::spawn(recovery::wake_when_due(registry.clone()));
             if recover {
-                actix_rt::spawn(recovery::bring_back(inner.clone()));
+                actix_rt::spawn(recovery::bring_back(registry.clone()));
             }
             Ok(System::current())
         });
@@ -481,7 +421,7 @@ async fn start_system(
             return;
         }
         // The system holds the runtime's parts no longer than it runs.
-        drop(inner);
+        drop(registry);
         if let Err(error) = runner.run() {
             tracing::error!(%error, "the runtime's system ended in an error");
         }

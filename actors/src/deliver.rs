@@ -15,8 +15,10 @@ use rethread_events::thread::Input;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::RuntimeError;
-use crate::inner::{Inner, Live};
-use crate::thread_actor::{BranchReport, Reply, ReportStatus, Settle, SyncPause, Tell, ThreadActor};
+use crate::port::Reply;
+use crate::registry::{Live, ThreadRegistry};
+use crate::thread_actor::ThreadActor;
+use crate::thread_actor::messages::{BranchReport, ReportStatus, Settle, SyncPause, Tell};
 
 /// How often a message is given to the successor of an actor that went away before it took the message.
 const TRIES: usize = 5;
@@ -61,21 +63,21 @@ impl<M: Brought> Handler<Placed<M>> for ThreadActor {
 /// # Errors
 /// `ShuttingDown`; `ActorStopped` when the thread goes away each time, because it cannot be read.
 pub(crate) async fn deliver<M: Brought>(
-    inner: &Arc<Inner>,
+    registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     message: impl FnMut() -> M,
 ) -> Result<(), RuntimeError> {
-    let find = || inner.activate(thread).map(|Live { actor, places }| (actor, places));
-    let answer = hand_over(find, |gone| inner.forget(thread, gone), message).await?;
+    let find = || registry.activate(thread).map(|Live { actor, places }| (actor, places));
+    let answer = hand_over(find, |gone| registry.forget(thread, gone), message).await?;
     answer.ok_or(RuntimeError::ActorStopped(thread))
 }
 
 /// Brings what another part of the runtime has to say, which waits for no answer. That it could not be brought is told
 /// where the thread is put back, and before that nothing changed.
-pub(crate) async fn deliver_unasked(inner: &Arc<Inner>, thread: ThreadId, input: Input) {
-    let brought = deliver(inner, thread, || Tell::unasked(input.clone())).await;
+pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) {
+    let brought = deliver(registry, thread, || Tell::unasked(input.clone())).await;
     if let Err(error) = brought
-        && !inner.is_shutting_down()
+        && !registry.is_shutting_down()
     {
         tracing::error!(%thread, %error, "the thread could not be told");
     }
@@ -83,17 +85,21 @@ pub(crate) async fn deliver_unasked(inner: &Arc<Inner>, thread: ThreadId, input:
 
 /// Asks something of a thread; durable when it answers, in the thread and in the branches that follow it, with the
 /// position of the last event it led to in the thread.
-pub(crate) async fn ask(inner: &Arc<Inner>, thread: ThreadId, input: Input) -> Result<Option<Position>, RuntimeError> {
-    ask_with(inner, thread, |reply| Tell::asked(input.clone(), reply)).await
+pub(crate) async fn ask(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    input: Input,
+) -> Result<Option<Position>, RuntimeError> {
+    ask_with(registry, thread, |reply| Tell::asked(input.clone(), reply)).await
 }
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
-pub(crate) async fn settle(inner: &Arc<Inner>, thread: ThreadId) -> Result<(), RuntimeError> {
-    ask_with(inner, thread, Settle).await.map(drop)
+pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), RuntimeError> {
+    ask_with(registry, thread, Settle).await.map(drop)
 }
 
 async fn ask_with<M: Brought>(
-    inner: &Arc<Inner>,
+    registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     message: impl Fn(Reply) -> M,
 ) -> Result<Option<Position>, RuntimeError> {
@@ -104,7 +110,7 @@ async fn ask_with<M: Brought>(
             answer = Some(receiver);
             message(reply)
         };
-        deliver(inner, thread, make).await?;
+        deliver(registry, thread, make).await?;
         // Taken, and not answered: the actor broke down over it, or was brought to a halt.
         if let Some(answer) = answer
             && let Ok(answered) = answer.await

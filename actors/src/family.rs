@@ -8,10 +8,10 @@ use rethread_events::thread::{Effect, ForkState, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::{Store, StoreError, StreamInfo};
 
+use crate::clock;
 use crate::crashes::{Crashes, Step};
 use crate::error::RuntimeError;
 use crate::fork::fits;
-use crate::inner::Inner;
 use crate::load::{self, Loaded};
 use crate::recorded::RecordedEvent;
 
@@ -58,7 +58,7 @@ fn collect(
     for run in state.fan().into_iter().flat_map(ForkState::running) {
         path.push(run.index);
         let seq = last_before(store, run.child, cut)?;
-        let by = ReplacedBranch { path: path.clone(), child: Inner::new_thread_id(), seq };
+        let by = ReplacedBranch { path: path.clone(), child: clock::new_thread_id(), seq };
         replaced.push(Replacement { of: run.child, by });
         if let Some(seq) = seq {
             let state = past(store, crashes, run.child, seq)?.state;

@@ -13,12 +13,12 @@ use rethread_events::thread::{Fork, State, Visit};
 use rethread_events::workflow::{Fault, Faults, NodeKind, Workflow};
 use tokio::sync::oneshot;
 
+use crate::clock;
 use crate::definitions::Held;
 use crate::error::RuntimeError;
 use crate::family::replacements;
-use crate::inner::Inner;
 use crate::load;
-use crate::thread_actor::Begin;
+use crate::thread_actor::messages::Begin;
 use crate::thread_handle::ThreadHandle;
 
 /// What a fork is made of.
@@ -57,8 +57,8 @@ pub struct ForkAnswer {
 impl ThreadHandle {
     /// The definition that it runs on, or ran on at the moment of its event `at`.
     pub async fn definition(&self, at: Option<Seq>) -> Result<Arc<Workflow>, RuntimeError> {
-        let (state, id, inner) = (self.load(at).await?.state, self.id(), self.runtime().inner().clone());
-        self.runtime().blocking(move || inner.definitions.of(id, &state)).await?
+        let (state, id, services) = (self.load(at).await?.state, self.id(), self.runtime().services().clone());
+        self.runtime().blocking(move || services.definitions.of(id, &state)).await?
     }
 
     /// Starts a new thread that goes on from a moment of this one. Calls that were open at that moment are treated as
@@ -73,7 +73,7 @@ impl ThreadHandle {
     /// question that does not wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {
         let runtime = self.runtime();
-        let inner = runtime.inner();
+        let services = runtime.services();
         let (own, of_branches): (Vec<_>, Vec<_>) =
             fork.answers.into_iter().partition(|answer| answer.thread == self.id());
         let at = match (fork.at, own.iter().map(|answer| answer.interaction.0).max()) {
@@ -87,7 +87,7 @@ impl ThreadHandle {
             runtime.fits("a variable", &value.0)?;
         }
         let loaded = self.load(Some(at)).await?;
-        let (cut, store) = (loaded.last_position, inner.store.clone());
+        let (cut, store) = (loaded.last_position, services.store.clone());
         let parent = runtime.blocking(move || load::as_recorded(&*store, loaded.state)).await??;
         let mut changes = fork.changes;
         let mut held = None;
@@ -99,8 +99,8 @@ impl ThreadHandle {
                 workflow
             }
             None => {
-                let (inner, parent, id) = (inner.clone(), parent.clone(), self.id());
-                runtime.blocking(move || inner.definitions.of(id, &parent)).await??
+                let (services, parent, id) = (services.clone(), parent.clone(), self.id());
+                runtime.blocking(move || services.definitions.of(id, &parent)).await??
             }
         };
         for (node, prompt) in changes.prompts.iter() {
@@ -114,7 +114,7 @@ impl ThreadHandle {
             }
         }
         if let Some(profile) = &changes.profile
-            && !inner.models.profiles().contains(profile.as_str())
+            && !services.models.profiles().contains(profile.as_str())
         {
             let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
             return Err(RuntimeError::Workflow(Faults::one(fault)));
@@ -124,17 +124,22 @@ impl ThreadHandle {
             return Err(at_end(&parent, at, &changes, &workflow));
         }
         let (branches, of_branches) = {
-            let (inner, parent) = (inner.clone(), parent.clone());
+            let (services, parent) = (services.clone(), parent.clone());
             let moves_to = changes.workflow.is_some().then(|| workflow.clone());
             let find = move || {
-                let branches =
-                    replacements(&*inner.store, &inner.crashes, &parent, Position(cut.0 + 1), moves_to.as_deref())?;
-                let answers = answers::of_branches(&inner, of_branches, &branches, moves_to.as_ref())?;
+                let branches = replacements(
+                    &*services.store,
+                    &services.crashes,
+                    &parent,
+                    Position(cut.0 + 1),
+                    moves_to.as_deref(),
+                )?;
+                let answers = answers::of_branches(&services, of_branches, &branches, moves_to.as_ref())?;
                 Ok::<_, RuntimeError>((branches.into_iter().map(|branch| branch.by).collect(), answers))
             };
             runtime.blocking(find).await??
         };
-        let id = fork.id.unwrap_or_else(Inner::new_thread_id);
+        let id = fork.id.unwrap_or_else(clock::new_thread_id);
         let (reply, answer) = oneshot::channel();
         let begun = Fork {
             changes,
@@ -143,9 +148,11 @@ impl ThreadHandle {
             by: Some(self.principal().clone()),
             ..Fork::default()
         };
-        let (parent, begun_behind) = (Arc::new(parent), inner.store.next_position());
+        let (parent, begun_behind) = (Arc::new(parent), services.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
-        inner.begin(id, Begin::Fork { parent, fork: Box::new(begun), answers, workflow, trace: None, reply })?;
+        runtime
+            .registry()
+            .begin(id, Begin::Fork { parent, fork: Box::new(begun), answers, workflow, trace: None, reply })?;
         held.iter_mut().for_each(Held::begun);
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.into_iter().for_each(Held::over);

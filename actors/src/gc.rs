@@ -85,13 +85,13 @@ impl Runtime {
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
-        let inner = self.inner().clone();
-        let by = retention.by.clone().unwrap_or_else(|| self.inner().principal.clone());
+        let services = self.services().clone();
+        let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
-            let removal = inner.definitions.begin_removal();
-            let mut collected = collect(&*inner.store, &inner.crashes, &retention, &by)?;
+            let removal = services.definitions.begin_removal();
+            let mut collected = collect(&*services.store, &services.crashes, &retention, &by)?;
             if !collected.more {
-                let unused = unused(&*inner.store, &retention, &collected)?;
+                let unused = unused(&*services.store, &retention, &collected)?;
                 collected.definitions = match retention.dry_run {
                     true => unused.into_iter().collect(),
                     false if unused.is_empty() => Vec::new(),

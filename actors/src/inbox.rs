@@ -6,10 +6,11 @@ use rethread_events::thread::{State, Status};
 use rethread_store::{Store, Tag};
 use serde_json::Value;
 
+use crate::clock;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::interaction::InteractionRequest;
 use crate::load;
+use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
 use crate::summary::PAGE;
 use crate::thread_handle::ThreadHandle;
@@ -96,17 +97,18 @@ impl Runtime {
 
     /// The time by which ages and deadlines are measured.
     pub fn now(&self) -> Time {
-        Inner::now()
+        clock::now()
     }
 }
 
 impl ThreadHandle {
     /// The questions of the thread that people can answer now, in the order in which they were asked for.
     pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let (registry, id) = (self.runtime().registry().clone(), self.id());
         let open = move || {
-            let loaded = inner.crashes.folding(id, || load::present(&*inner.store, id))?;
-            Ok(open(&inner, &loaded.state, Inner::now()))
+            let services = &registry.services;
+            let loaded = services.crashes.folding(id, || load::present(&*services.store, id))?;
+            Ok(open(&registry, &loaded.state, clock::now()))
         };
         self.runtime().blocking(open).await?
     }
@@ -116,18 +118,19 @@ impl ThreadHandle {
     /// The questions of the thread and of the branches that it runs, those that have waited longest first. Costs the
     /// load of each of them.
     pub async fn inbox(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let (registry, id) = (self.runtime().registry().clone(), self.id());
         let collect = move || {
             let (mut threads, mut found) = (vec![id], Vec::new());
             while let Some(thread) = threads.pop() {
-                let state = match inner.crashes.folding(thread, || load::present(&*inner.store, thread)) {
+                let services = &registry.services;
+                let state = match services.crashes.folding(thread, || load::present(&*services.store, thread)) {
                     Ok(loaded) => loaded.state,
                     // A branch that is about to begin.
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,
                     Err(error) => return Err(error),
                 };
                 threads.extend(state.fan().into_iter().flat_map(|fan| fan.running()).map(|branch| branch.child));
-                found.extend(open(&inner, &state, Inner::now()));
+                found.extend(open(&registry, &state, clock::now()));
             }
             found.sort_by_key(OpenInteraction::order);
             Ok(found)
@@ -151,20 +154,21 @@ fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, RuntimeError> {
     }
 }
 
-fn open(inner: &Inner, state: &State, now: Time) -> Vec<OpenInteraction> {
+fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteraction> {
     let Some(run) = state.node_run() else {
         return Vec::new();
     };
     let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
     // What a tool asked that does not run any more, nobody can answer.
-    let runs = if inner.observing { inner.run_elsewhere } else { inner.is_live(state.thread()) };
+    let services = &registry.services;
+    let runs = if services.observing { services.run_elsewhere } else { registry.is_live(state.thread()) };
     let is_heard = |tool_run: Option<CallId>| tool_run.is_none() || runs;
     let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline) && is_heard(ask.tool_run));
     open.map(|ask| OpenInteraction {
         thread: state.thread(),
         workflow: state.workflow().map(|workflow| workflow.name.clone()),
         node: run.node.clone(),
-        request: InteractionRequest::new(inner, state, ask),
+        request: InteractionRequest::new(ask, services.prompt_of(state, ask)),
     })
     .collect()
 }

@@ -1,22 +1,18 @@
 //! Questions to people, answered by the application.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::{AnswerType, AskedTool, OperationType};
-use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
+use rethread_events::ids::{CallId, NodeId, Position, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, Interaction, State};
-use rethread_store::Filter;
+use rethread_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::deliver;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
-use crate::subscription::Events;
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,20 +50,8 @@ pub struct InteractionRequest {
 }
 
 impl InteractionRequest {
-    /// The question as it is put to a person. Blocks for `RelayModel` where this process lacks the tools that were
-    /// offered, which are then read from the log.
-    pub(crate) fn new(inner: &Inner, state: &State, ask: &Interaction) -> Self {
-        let prompt = match ask.operation_type {
-            OperationType::RelayModel => inner.relay_prompt(state).unwrap_or_else(|error| {
-                tracing::warn!(thread = %state.thread(), %error, "the prompt for the person cannot be put together");
-                None
-            }),
-            OperationType::UpdateVariables
-            | OperationType::AddMessage
-            | OperationType::ApproveTool
-            | OperationType::AnswerTool
-            | OperationType::InformTool => ask.question().map(Cow::into_owned),
-        };
+    /// The question as it is put to a person, with the prompt of [`Services::prompt_of`](crate::services::Services).
+    pub(crate) fn new(ask: &Interaction, prompt: Option<String>) -> Self {
         Self {
             id: ask.id,
             operation_type: ask.operation_type,
@@ -81,6 +65,9 @@ impl InteractionRequest {
     }
 }
 
+/// Gives a thread an input; durable when it answers.
+type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Position>, RuntimeError>> + Send + Sync;
+
 /// What a handler may look at and do.
 #[derive(Clone)]
 pub struct InteractionContext {
@@ -93,28 +80,17 @@ pub struct InteractionContext {
     /// Cancelled when the answer is no longer wanted: the question ran out of time, was taken back, or was answered
     /// by other means.
     pub cancel: CancellationToken,
-    inner: Arc<Inner>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tell: Arc<TellThread>,
 }
 
 impl InteractionContext {
-    pub(crate) fn new(inner: &Arc<Inner>, node: NodeId, state: State, cancel: CancellationToken) -> Self {
-        Self { thread: state.thread(), node, state, cancel, inner: inner.clone() }
-    }
-
     /// Sets variables of scope `thread`; durable when it answers. [`InteractionContext::state`] stays as it was.
     ///
     /// # Errors
     /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
     pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), RuntimeError> {
-        deliver::ask(&self.inner, self.thread, Input::SetVariables(variables).by(Some(Principal::Handler)))
-            .await
-            .map(drop)
-    }
-
-    /// The events of the thread from now on.
-    pub fn events(&self) -> Events {
-        let filter = Filter { threads: vec![self.thread], ..Filter::default() };
-        Events::of_log(self.inner.store.subscribe(self.inner.store.next_position(), filter))
+        (self.tell)(Input::SetVariables(variables).by(Some(Principal::Handler))).await.map(drop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The actor that calls models. It never writes to the log: it reports to the thread.
+//! The actor that calls models. It never writes to the log: it reports to the port of the call.
 
 #[cfg(test)]
 mod tests;
@@ -9,31 +9,30 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, ThreadId, Time};
+use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::{Notify, SemaphorePermit};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::inner::Inner;
+use crate::clock::{self, millis};
+use crate::contained::contained;
 use crate::models::model_answer;
 use crate::permit_waits::PermitWaits;
+use crate::port::Port;
+use crate::services::Services;
 use crate::spans::{CallSpan, json_of};
-use crate::thread_actor::{Tell, ThreadActor};
-use crate::tool_executor::{contained, millis};
 
 /// Pieces of a streamed answer are gathered for so long before they become an event.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// Calls a model once. The answer goes to the thread, unless the call was called off.
+/// Calls a model once. The answer goes to the port, unless the call was cancelled.
 pub(crate) struct CallModel {
-    pub(crate) thread: Addr<ThreadActor>,
-    pub(crate) id: ThreadId,
+    pub(crate) port: Port,
+    pub(crate) thread: ThreadId,
     pub(crate) call: ModelCall,
     pub(crate) request: ModelRequest,
-    pub(crate) cancel: CancellationToken,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
 }
@@ -43,7 +42,7 @@ impl Message for CallModel {
 }
 
 pub(crate) struct LlmExecutor {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) services: Arc<Services>,
 }
 
 impl Actor for LlmExecutor {
@@ -54,79 +53,61 @@ impl Handler<CallModel> for LlmExecutor {
     type Result = ();
 
     fn handle(&mut self, message: CallModel, _ctx: &mut Context<Self>) {
-        let inner = self.inner.clone();
+        let services = self.services.clone();
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
-            let cancel = message.cancel.clone();
-            let _open = inner.counters.model_call();
+            let cancel = message.port.cancel.clone();
+            let _open = services.counters.model_call();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                () = run(inner, message) => {}
+                () = run(services, message) => {}
             }
         });
     }
 }
 
-/// Who asked, and for which call.
-#[derive(Clone)]
-struct Asker {
-    thread: Addr<ThreadActor>,
-    call: CallId,
-    attempt: u32,
-    /// When the thread gives the call up, if the call does not wait for a permit.
-    deadline: Option<Time>,
-    cancel: CancellationToken,
-    waits: Arc<PermitWaits>,
+/// When the thread gives the call up, if the call does not wait for a permit.
+fn until(deadline: Option<Time>) -> Option<tokio::time::Instant> {
+    let left_us = deadline?.unix_us().saturating_sub(clock::now().unix_us());
+    tokio::time::Instant::now().checked_add(Duration::from_micros(left_us))
 }
 
-impl Asker {
-    fn deadline(&self) -> Option<tokio::time::Instant> {
-        let left_us = self.deadline?.unix_us().saturating_sub(Inner::now().unix_us());
-        tokio::time::Instant::now().checked_add(Duration::from_micros(left_us))
-    }
-
-    fn piece(&self, index: u64, pieces: Pieces) -> Tell {
-        let Pieces { text, reasoning, restarted } = pieces;
-        let (call, attempt) = (self.call, self.attempt);
-        Tell::said(Input::ModelProgress { call, attempt, index, text, reasoning, restarted }, &self.cancel)
-    }
-}
-
-async fn run(inner: Arc<Inner>, message: CallModel) {
-    let CallModel { thread, id, call: ModelCall { call, attempt, deadline, .. }, request, cancel, waits, span } =
-        message;
+async fn run(services: Arc<Services>, message: CallModel) {
+    let CallModel { port, thread, call: ModelCall { deadline, .. }, request, waits, span } = message;
     span.asks(|| json_of(&request.messages));
-    let asker = Asker { thread, call, attempt, deadline, cancel, waits };
     let began = Instant::now();
-    let answered = contained(ask(&inner, id, &asker, &request)).instrument(span.span()).await.unwrap_or_else(Err);
+    let asked = ask(&services, thread, &port, deadline, &waits, &request);
+    let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
-    let input = match answered {
+    let (call, attempt) = (port.call, port.attempt);
+    port.report(match answered {
         Ok(mut answer) => {
             answer.duration_ms = millis(began.elapsed());
             Input::ModelAnswered { call, attempt, answer }
         }
         Err(error) => Input::ModelFailed { call, attempt, error },
-    };
-    asker.thread.do_send(Tell::said(input, &asker.cancel));
+    });
 }
 
 async fn ask(
-    inner: &Arc<Inner>,
-    id: ThreadId,
-    asker: &Asker,
+    services: &Arc<Services>,
+    thread: ThreadId,
+    port: &Port,
+    deadline: Option<Time>,
+    waits: &PermitWaits,
     wanted: &ModelRequest,
 ) -> Result<ModelAnswer, ExecutionError> {
-    let tools = inner.offered_to(wanted).await?;
-    let (client, mut request) = inner.models.prepare(wanted, tools)?;
-    let _permit = permit(inner, &asker.waits).await?;
+    let tools = services.offered_to(wanted).await?;
+    let (client, mut request) = services.models.prepare(wanted, tools)?;
+    let _permit = permit(services, waits).await?;
     let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
-    let mut listener = Gatherer { to: gathered.clone(), asker: asker.clone() };
-    let key = asker.call.key(id);
+    let mut listener = Gatherer { to: gathered.clone(), port: port.clone() };
+    let key = port.call.key(thread);
     loop {
-        let cx = CallContext::new(&key, &mut listener).until(asker.deadline()).permits(&*asker.waits);
+        let cx = CallContext::new(&key, &mut listener).until(until(deadline)).permits(waits);
         let answer = client.call(&request, cx);
-        let answer = if request.stream { follow(answer, &gathered, asker).await } else { answer.await };
+        let answer = if request.stream { follow(answer, &gathered, port).await } else { answer.await };
         match answer {
             // Not every model knows forms of answers, or knows them beside tools. The prompt says the form too.
             Err(error) if error.kind == LlmErrorKind::InvalidRequest && request.response_format.take().is_some() => {
@@ -143,13 +124,13 @@ async fn ask(
 }
 
 /// Waits for one of the permits of the runtime. The wait is no part of the call's time.
-async fn permit<'a>(inner: &'a Inner, waits: &PermitWaits) -> Result<SemaphorePermit<'a>, ExecutionError> {
-    if let Ok(permit) = inner.model_calls.try_acquire() {
+async fn permit<'a>(services: &'a Services, waits: &PermitWaits) -> Result<SemaphorePermit<'a>, ExecutionError> {
+    if let Ok(permit) = services.model_calls.try_acquire() {
         return Ok(permit);
     }
-    let wait_max_ms = inner.limits.call_wait_max_ms;
+    let wait_max_ms = services.limits.call_wait_max_ms;
     waits.wait_begins();
-    let permit = tokio::time::timeout(Duration::from_millis(wait_max_ms), inner.model_calls.acquire()).await;
+    let permit = tokio::time::timeout(Duration::from_millis(wait_max_ms), services.model_calls.acquire()).await;
     waits.wait_ends();
     match permit {
         Ok(Ok(permit)) => Ok(permit),
@@ -158,14 +139,14 @@ async fn permit<'a>(inner: &'a Inner, waits: &PermitWaits) -> Result<SemaphorePe
             ErrorKind::Overloaded,
             format!(
                 "the model was not called: {} calls were running for all of {wait_max_ms} ms; raise                  limits.concurrent_model_calls_max or limits.call_wait_max_ms",
-                inner.limits.concurrent_model_calls_max
+                services.limits.concurrent_model_calls_max
             ),
         )),
     }
 }
 
-/// Waits for the answer and tells the thread of its pieces on the way: the first at once, the rest gathered.
-async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, asker: &Asker) -> T {
+/// Waits for the answer and reports its pieces on the way: the first at once, the rest gathered.
+async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &Port) -> T {
     let mut index = 0;
     let mut answer = std::pin::pin!(answer);
     loop {
@@ -175,7 +156,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, asker: 
         };
         if let Some(pieces) = gathered.take() {
             // Waits when the thread is behind, and so does the provider's stream.
-            let _ = asker.thread.send(asker.piece(index, pieces)).await;
+            port.report_and_wait(pieces.report(port, index)).await;
             index += 1;
         }
         if let Some(answer) = answered {
@@ -184,7 +165,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, asker: 
         tokio::select! {
             answer = &mut answer => {
                 if let Some(pieces) = gathered.take() {
-                    let _ = asker.thread.send(asker.piece(index, pieces)).await;
+                    port.report_and_wait(pieces.report(port, index)).await;
                 }
                 return answer;
             }
@@ -207,6 +188,13 @@ struct Pieces {
     restarted: bool,
 }
 
+impl Pieces {
+    fn report(self, port: &Port, index: u64) -> Input {
+        let Self { text, reasoning, restarted } = self;
+        Input::ModelProgress { call: port.call, attempt: port.attempt, index, text, reasoning, restarted }
+    }
+}
+
 impl Gathered {
     fn take(&self) -> Option<Pieces> {
         let pieces = std::mem::take(&mut *self.pieces.lock());
@@ -217,7 +205,7 @@ impl Gathered {
 
 struct Gatherer {
     to: Arc<Gathered>,
-    asker: Asker,
+    port: Port,
 }
 
 impl Listener for Gatherer {
@@ -237,14 +225,13 @@ impl Listener for Gatherer {
     fn tried(&mut self, event: TryEvent) {
         // The last try's error comes with the answer.
         if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
-            let input = Input::ModelTryFailed {
-                call: self.asker.call,
-                attempt: self.asker.attempt,
+            self.port.report(Input::ModelTryFailed {
+                call: self.port.call,
+                attempt: self.port.attempt,
                 try_number: event.attempt,
                 error: execution_error(error),
                 wait_ms,
-            };
-            self.asker.thread.do_send(Tell::said(input, &self.asker.cancel));
+            });
         }
     }
 

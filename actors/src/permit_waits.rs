@@ -10,8 +10,7 @@ use rethread_events::ids::{CallId, ThreadId};
 use rethread_events::thread::{PermitObserver, PermitWait, Permits};
 use tokio_util::sync::DropGuard;
 
-use crate::runtime::Runtime;
-use crate::tool_executor::millis;
+use crate::clock::millis;
 
 /// A call that waits for a concurrency permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,13 +24,6 @@ pub struct WaitingCall {
     pub is_tool: bool,
     /// For how long.
     pub waiting_ms: u64,
-}
-
-impl Runtime {
-    /// The calls that wait for a concurrency permit now: those of a thread, or all, by thread and call.
-    pub fn waiting_calls(&self, thread: Option<ThreadId>) -> Vec<WaitingCall> {
-        self.inner().counters.waiting.list(thread)
-    }
 }
 
 /// The calls of a runtime that wait for permits.
@@ -54,7 +46,8 @@ impl WaitingCalls {
         (waits.len() - n_tools, n_tools)
     }
 
-    fn list(&self, of: Option<ThreadId>) -> Vec<WaitingCall> {
+    /// Those of a thread, or all, by thread and call.
+    pub(crate) fn list(&self, of: Option<ThreadId>) -> Vec<WaitingCall> {
         let waits = self.0.lock();
         let wanted = waits.iter().filter(|((thread, ..), _)| of.is_none_or(|of| of == *thread));
         let listed = wanted.map(|((thread, call, _), wait)| WaitingCall {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use actix::Addr;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
@@ -18,12 +17,10 @@ use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::thread::{Input, Processed, ProcessorRun, State, is_built_in_processor};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
+use crate::application_call::ApplicationCall;
 use crate::crashes::Step;
 use crate::spans::json_of;
-use crate::thread_actor::{Asked, Tell, ThreadActor};
-use crate::tool_executor::contained;
 
 /// The longest name of a context processor, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -77,32 +74,25 @@ impl Processors {
         self.0.keys()
     }
 
-    /// Runs one, until it is called off, and tells the thread what it made.
-    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, thread: Addr<ThreadActor>, asked: Asked) {
-        let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
-        let thread_id = cx.thread;
-        let Asked { span, crashes } = asked;
-        span.asks(|| json_of(&cx.messages));
+    /// Runs one, and reports what it made.
+    pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, call: ApplicationCall) {
+        call.span.asks(|| json_of(&cx.messages));
         let processor = self.0.get(&run.processor).cloned().ok_or_else(|| {
             let message = format!("there is no context processor `{}` in this runtime", run.processor);
             ExecutionError::new(ErrorKind::Configuration, message)
         });
+        let step = Step::call(cx.thread, run.call, format!("context processor `{}`, call {}", run.processor, run.call));
         // A panic of the function itself is contained as one of its future is.
-        let answer = async move { processor?(cx).await };
-        let step = Step::call(thread_id, call, format!("context processor `{}`, call {call}", run.processor));
+        let work = async move { processor?(cx).await };
         actix_rt::spawn(async move {
-            let answer = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return,
-                answer = crashes.polled(step, contained(answer).instrument(span.span())) => answer,
-            };
-            let answer = answer.unwrap_or_else(Err);
+            let Some(answer) = call.run(step, work).await else { return };
+            let ApplicationCall { port, span, .. } = call;
             span.ends(&answer, |processed| json_of(&processed.output));
-            let input = match answer {
+            let (call, attempt) = (port.call, port.attempt);
+            port.report(match answer {
                 Ok(processed) => Input::ContextProcessed { call, attempt, processed },
                 Err(error) => Input::ContextProcessingFailed { call, attempt, error },
-            };
-            thread.do_send(Tell::said(input, &cancel));
+            });
         });
     }
 }

@@ -6,15 +6,17 @@ use std::time::Duration;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Status;
 use rethread_store::Tag;
+use tokio::sync::Semaphore;
 
+use crate::clock;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
+use crate::registry::ThreadRegistry;
 use crate::timers;
 
 /// How many streams are asked for at a time.
 const PAGE: usize = 256;
 /// How many threads are folded from the log at a time.
-pub(crate) const LOADS_MAX: usize = 128;
+const LOADS_MAX: usize = 128;
 /// How long a thread in whose step the process ended is alone with that step.
 const SUSPECT_ALONE: Duration = Duration::from_secs(10);
 /// How often to look whether there is room for more.
@@ -30,17 +32,18 @@ pub(crate) fn open_tags() -> Vec<Tag> {
 ///
 /// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
 /// that led to it, and not for those that happened to be in a step at the same time.
-pub(crate) async fn bring_back(inner: Arc<Inner>) {
+pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
     let tags = open_tags();
     let mut after: Option<ThreadId> = None;
     let mut suspects = Vec::new();
+    let loads = Arc::new(Semaphore::new(LOADS_MAX));
     loop {
-        if inner.is_shutting_down() {
+        if registry.is_shutting_down() {
             return;
         }
         let page = {
-            let (inner, tags) = (inner.clone(), tags.clone());
-            actix_rt::task::spawn_blocking(move || inner.store.streams(after, &tags, PAGE)).await
+            let (registry, tags) = (registry.clone(), tags.clone());
+            actix_rt::task::spawn_blocking(move || registry.services.store.streams(after, &tags, PAGE)).await
         };
         let page = match page {
             Ok(Ok(page)) => page,
@@ -50,10 +53,10 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
             }
             Err(_) => return,
         };
-        for info in page.iter().filter(|info| !inner.imported.has(info.thread)) {
-            if inner.crashes.is_suspect(info.thread) {
+        for info in page.iter().filter(|info| !registry.services.imported.has(info.thread)) {
+            if registry.services.crashes.is_suspect(info.thread) {
                 suspects.push(info.thread);
-            } else if !bring_one_back(&inner, info.thread).await {
+            } else if !bring_one_back(&registry, &loads, info.thread).await {
                 return;
             }
         }
@@ -63,26 +66,29 @@ pub(crate) async fn bring_back(inner: Arc<Inner>) {
         after = page.last().map(|info| info.thread);
     }
     for thread in suspects {
-        if !bring_one_back(&inner, thread).await {
+        if !bring_one_back(&registry, &loads, thread).await {
             return;
         }
         let until = tokio::time::Instant::now() + SUSPECT_ALONE;
-        while inner.crashes.is_suspect(thread) && inner.is_live(thread) && tokio::time::Instant::now() < until {
+        while registry.services.crashes.is_suspect(thread)
+            && registry.is_live(thread)
+            && tokio::time::Instant::now() < until
+        {
             tokio::time::sleep(POLL).await;
         }
     }
 }
 
 /// Activates a thread as soon as there is room. False when the runtime shuts down.
-async fn bring_one_back(inner: &Arc<Inner>, thread: ThreadId) -> bool {
-    while inner.is_crowded() {
-        if inner.is_shutting_down() {
+async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, thread: ThreadId) -> bool {
+    while registry.is_crowded() {
+        if registry.is_shutting_down() {
             return false;
         }
         tokio::time::sleep(POLL).await;
     }
-    let Ok(place) = inner.loads.clone().acquire_owned().await else { return false };
-    match inner.bring_back(thread, place) {
+    let Ok(place) = loads.clone().acquire_owned().await else { return false };
+    match registry.bring_back(thread, place) {
         Ok(()) => {}
         Err(RuntimeError::ShuttingDown) => return false,
         Err(error) => tracing::error!(%thread, %error, "the thread does not come back"),
@@ -91,19 +97,19 @@ async fn bring_one_back(inner: &Arc<Inner>, thread: ThreadId) -> bool {
 }
 
 /// Activates threads whose deadline has come.
-pub(crate) async fn wake_when_due(inner: Arc<Inner>) {
-    while !inner.is_shutting_down() {
-        let now = Inner::now();
-        let (due, next) = inner.timers.take_due(now);
+pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
+    while !registry.is_shutting_down() {
+        let now = clock::now();
+        let (due, next) = registry.timers.take_due(now);
         for thread in due {
-            if let Err(error) = inner.activate(thread) {
+            if let Err(error) = registry.activate(thread) {
                 tracing::error!(%thread, %error, "the thread does not come back");
             }
         }
         let wait = next.map_or(Duration::from_secs(3600), |at| timers::until(at, now));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = inner.timers.changed() => {}
+            () = registry.timers.changed() => {}
         }
     }
 }

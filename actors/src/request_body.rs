@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::error::RuntimeError;
 use crate::family::past;
-use crate::inner::Inner;
 use crate::load;
 use crate::models::request_of;
 use crate::recorded::RecordedEvent;
+use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 /// How many records are read at a time.
@@ -45,8 +45,8 @@ impl ThreadHandle {
     /// # Errors
     /// `NoSeq`, `NoRequest` when that event is no call of a model, and the errors of the log.
     pub async fn request_body(&self, call: CallId) -> Result<RequestBody, RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
-        self.runtime().blocking(move || request_body(&inner, id, call)).await?
+        let (services, id) = (self.runtime().services().clone(), self.id());
+        self.runtime().blocking(move || request_body(&services, id, call)).await?
     }
 }
 
@@ -59,12 +59,12 @@ struct Attempt {
     without_form: bool,
 }
 
-fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
+fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
     let none = |why: &str| RuntimeError::NoRequest { thread, call, why: why.to_owned() };
-    let attempt = last_attempt(inner, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
-    let state = past(&*inner.store, &inner.crashes, thread, attempt.seq)?.state;
+    let attempt = last_attempt(services, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
+    let state = past(&*services.store, &services.crashes, thread, attempt.seq)?.state;
     let wanted = state.model_request_of(call).ok_or_else(|| none("no call of a model is open there"))?;
-    let mut request = request_of(&wanted, inner.catalogue_of(&wanted)?);
+    let mut request = request_of(&wanted, services.catalogue_of(&wanted)?);
     if attempt.without_form {
         request.response_format = None;
     }
@@ -83,7 +83,7 @@ fn request_body(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Request
         let body = serde_json::to_value(&request).map_err(|error| none(&error.to_string()))?;
         return Ok(RequestBody { body, ..made });
     };
-    let profile = inner.definitions.profile(hash)?;
+    let profile = services.definitions.profile(hash)?;
     let fallback = |other: &RecordedProfile| {
         let name = other.name.clone().unwrap_or_default();
         other.body_as_fallback(&request).map(|body| (name, body))
@@ -103,15 +103,15 @@ fn in_words(error: &ProfileError) -> String {
 }
 
 /// The last attempt at a call; nothing when the event is none of a model.
-fn last_attempt(inner: &Inner, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, RuntimeError> {
-    let last = load::stream(&*inner.store, thread)?.last_seq;
+fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, RuntimeError> {
+    let last = load::stream(&*services.store, thread)?.last_seq;
     if call.0 > last {
         return Err(RuntimeError::NoSeq { thread, seq: call.0, last });
     }
     let mut found: Option<Attempt> = None;
     let mut next = call.0;
     while next <= last {
-        let page = inner.store.read_stream(thread, next..last.next(), PAGE)?;
+        let page = services.store.read_stream(thread, next..last.next(), PAGE)?;
         let Some(end) = page.last().map(|record| record.seq) else { break };
         next = end.next();
         for record in page {

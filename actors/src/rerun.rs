@@ -126,14 +126,14 @@ impl ThreadHandle {
     /// # Errors
     /// When the log cannot be read, or a definition is not in it.
     pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let (services, id) = (self.runtime().services().clone(), self.id());
         let work = move || {
-            let store = &*inner.store;
+            let store = &*services.store;
             let (mut threads, mut todo) = (Vec::new(), vec![id]);
             while let Some(thread) = todo.pop() {
                 let step = Step::rerun(thread, workflow.as_ref().map(|workflow| workflow.hash()), None);
-                let rerun = || again(store, &inner.definitions, thread, workflow.clone(), None);
-                match inner.crashes.asked_for(step, rerun) {
+                let rerun = || again(store, &services.definitions, thread, workflow.clone(), None);
+                match services.crashes.asked_for(step, rerun) {
                     Ok(done) => threads.push(done),
                     // A branch that never began.
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,
@@ -151,10 +151,12 @@ impl ThreadHandle {
     /// # Errors
     /// As [`ThreadHandle::rerun`], and when it has no such event.
     pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
+        let (services, id) = (self.runtime().services().clone(), self.id());
         let work = move || {
             let step = Step::rerun(id, workflow.as_ref().map(|workflow| workflow.hash()), Some(last));
-            inner.crashes.asked_for(step, || again(&*inner.store, &inner.definitions, id, workflow, Some(last)))
+            services
+                .crashes
+                .asked_for(step, || again(&*services.store, &services.definitions, id, workflow, Some(last)))
         };
         Ok(RerunReport { threads: vec![self.runtime().blocking(work).await??] })
     }

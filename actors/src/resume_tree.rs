@@ -5,8 +5,8 @@ use rethread_events::ids::ThreadId;
 use rethread_events::thread::ForkState;
 
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::load;
+use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
@@ -18,8 +18,8 @@ impl ThreadHandle {
     /// `Rejected` when a thread has ended, or is not paused and no limits are given. Those that were told before the
     /// one that refused go on.
     pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), RuntimeError> {
-        let (inner, id) = (self.runtime().inner().clone(), self.id());
-        let mut told = self.runtime().blocking(move || paused(&inner, id)).await??;
+        let (services, id) = (self.runtime().services().clone(), self.id());
+        let mut told = self.runtime().blocking(move || paused(&services, id)).await??;
         if told.is_empty() {
             told.push(id);
         }
@@ -36,10 +36,10 @@ impl ThreadHandle {
 }
 
 /// Which of a thread and the branches that run now are paused of themselves. Blocks.
-fn paused(inner: &Inner, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
     let (mut found, mut todo) = (Vec::new(), vec![thread]);
     while let Some(member) = todo.pop() {
-        let state = match inner.crashes.folding(member, || load::present(&*inner.store, member)) {
+        let state = match services.crashes.folding(member, || load::present(&*services.store, member)) {
             Ok(loaded) => loaded.state,
             // A branch that has not begun.
             Err(RuntimeError::NoThread(_)) if member != thread => continue,

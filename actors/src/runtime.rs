@@ -14,13 +14,14 @@ use tokio::sync::watch;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::monitor::MonitorStats;
-use crate::thread_actor::Halt;
+use crate::registry::ThreadRegistry;
+use crate::services::Services;
+use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
 
 /// How long what runs behind the tools may take to end; its own limits are shorter.
-const EQUIPMENT_WAIT: Duration = Duration::from_secs(10);
+const TOOL_SERVICES_WAIT: Duration = Duration::from_secs(10);
 
 /// The runtime: threads of workflows on a durable log. Cheap to clone and to share between threads and tasks; all
 /// clones are one runtime. Dropping the last one stops it like a crash would: without harm, but without waiting.
@@ -30,7 +31,7 @@ pub struct Runtime {
 }
 
 struct Shared {
-    inner: Arc<Inner>,
+    registry: Arc<ThreadRegistry>,
     stage: Mutex<Stage>,
 }
 
@@ -43,8 +44,8 @@ enum Stage {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.inner.begin_shutdown();
-        self.inner.monitors.iter().for_each(|monitor| monitor.stop());
+        self.registry.begin_shutdown();
+        self.registry.services.monitors.iter().for_each(|monitor| monitor.stop());
         if let Stage::Runs(own) = self.stage.get_mut() {
             own.system.stop();
         }
@@ -57,43 +58,47 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn new(inner: Arc<Inner>, system: OwnSystem) -> Self {
-        Self { shared: Arc::new(Shared { inner, stage: Mutex::new(Stage::Runs(system)) }) }
+    pub(crate) fn new(registry: Arc<ThreadRegistry>, system: OwnSystem) -> Self {
+        Self { shared: Arc::new(Shared { registry, stage: Mutex::new(Stage::Runs(system)) }) }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.shared.inner
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.shared.registry.services
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<ThreadRegistry> {
+        &self.shared.registry
     }
 
     /// The log.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner().store
+        &self.services().store
     }
 
     /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
     #[cfg(feature = "mcp")]
     pub fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
-        self.inner().mcp_reports()
+        self.services().mcp_reports()
     }
 
     /// The tools that threads can use. The registry may go on changing.
     pub fn tools(&self) -> &Registry {
-        &self.inner().tools
+        &self.services().tools
     }
 
     /// The profiles that workflows can name.
     pub fn profiles(&self) -> &Profiles {
-        self.inner().models.all()
+        self.services().models.all()
     }
 
     /// Whether nothing goes on here: see [`RuntimeBuilder::observing`].
     pub fn is_observing(&self) -> bool {
-        self.inner().observing
+        self.services().observing
     }
 
     /// How far each monitor is, in the order in which they were given.
     pub fn monitor_stats(&self) -> Vec<MonitorStats> {
-        self.inner().monitors.iter().map(|monitor| monitor.stats()).collect()
+        self.services().monitors.iter().map(|monitor| monitor.stats()).collect()
     }
 
     /// The thread with this id. It is looked for when it is used.
@@ -111,19 +116,19 @@ impl Runtime {
     /// When the log could not be closed in good order; it is recovered when it is next opened.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
         // A pause or a cancellation of a thread reaches its branches before the runtime stops to deliver messages.
-        let inner = self.inner().clone();
+        let registry = self.registry().clone();
         self.blocking(move || {
-            let until = std::time::Instant::now() + Duration::from_millis(inner.limits.shutdown_grace_ms);
-            while !inner.telling.is_empty() && std::time::Instant::now() < until {
+            let until = std::time::Instant::now() + Duration::from_millis(registry.services.limits.shutdown_grace_ms);
+            while !registry.telling.is_empty() && std::time::Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
         })
         .await?;
         let (mut ended, first) = self.stopping();
         if let Some((own, tell)) = first {
-            let inner = self.inner().clone();
+            let registry = self.registry().clone();
             self.blocking(move || {
-                let closed = stop(&inner, own);
+                let closed = stop(&registry, own);
                 tell.send_replace(Some(closed));
             })
             .await?;
@@ -141,7 +146,7 @@ impl Runtime {
         if let Stage::Stopping(ended) = &*stage {
             return (ended.clone(), None);
         }
-        self.inner().begin_shutdown();
+        self.registry().begin_shutdown();
         let (tell, ended) = watch::channel(None);
         match std::mem::replace(&mut *stage, Stage::Stopping(ended.clone())) {
             Stage::Runs(own) => (ended, Some((own, tell))),
@@ -174,27 +179,28 @@ type Ended = Option<Result<(), RuntimeError>>;
 type First = (OwnSystem, watch::Sender<Ended>);
 
 /// Ends everything, in good order. Blocks.
-fn stop(inner: &Arc<Inner>, own: OwnSystem) -> Result<(), RuntimeError> {
-    let grace = Duration::from_millis(inner.limits.shutdown_grace_ms);
-    for (_, actor) in inner.live() {
+fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
+    let services = &registry.services;
+    let grace = Duration::from_millis(services.limits.shutdown_grace_ms);
+    for actor in registry.live() {
         actor.do_send(Halt { grace });
     }
     // Appends under way end within the store's own limits; a second more than the grace time is for them.
     let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
-    while inner.n_live() > 0 && std::time::Instant::now() < deadline {
+    while registry.n_live() > 0 && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
-    inner.snapshots.finish(deadline);
-    inner.stop_equipment(EQUIPMENT_WAIT);
+    services.snapshots.finish(deadline);
+    services.stop_tool_services(TOOL_SERVICES_WAIT);
     own.system.stop();
     let _ = own.thread.join();
-    inner.waiters.close();
-    inner.monitors.iter().for_each(|monitor| monitor.finish(grace));
-    Ok(inner.store.close()?)
+    registry.waiters.close();
+    services.monitors.iter().for_each(|monitor| monitor.finish(grace));
+    Ok(services.store.close()?)
 }
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("n_live", &self.inner().n_live()).finish_non_exhaustive()
+        f.debug_struct("Runtime").field("n_live", &self.registry().n_live()).finish_non_exhaustive()
     }
 }

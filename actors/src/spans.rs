@@ -9,7 +9,7 @@ use rethread_events::ids::{CallId, NodeId, ThreadId};
 use rethread_events::thread::State;
 use tracing::{Span, field, info_span};
 
-use crate::tool_executor::millis;
+use crate::clock::millis;
 
 /// As many bytes of what was said as a span holds at most, of each side.
 const CONTENT_BYTES_MAX: usize = 16 << 10;

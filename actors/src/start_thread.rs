@@ -9,11 +9,11 @@ use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::clock;
 use crate::definitions::Held;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 use crate::runtime::Runtime;
-use crate::thread_actor::Begin;
+use crate::thread_actor::messages::Begin;
 use crate::thread_handle::ThreadHandle;
 
 /// How a thread is started.
@@ -51,8 +51,8 @@ impl Runtime {
     /// What the workflow needs and this runtime lacks; empty when it can run here.
     pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
         let mut faults = workflow.check(&self.surroundings());
-        faults.extend(workflow.unpriced(|model| self.inner().models.is_priced(model)));
-        faults.extend(workflow.unavailable(|model| self.inner().models.unavailable(model)));
+        faults.extend(workflow.unpriced(|model| self.services().models.is_priced(model)));
+        faults.extend(workflow.unavailable(|model| self.services().models.unavailable(model)));
         if !cfg!(feature = "tokens") {
             faults.extend(workflow.counted_limits());
         }
@@ -61,15 +61,15 @@ impl Runtime {
 
     /// What workflows can use here.
     pub fn surroundings(&self) -> Env {
-        let inner = self.inner();
-        let tools = inner.tools.list();
+        let services = self.services();
+        let tools = services.tools.list();
         Env {
             tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
             schemas: tools.iter().map(|tool| (tool.name().to_owned(), tool.spec().parameters.clone())).collect(),
-            profiles: inner.models.profiles(),
-            providers: inner.models.providers(),
-            processors: inner.processors.names().cloned().collect(),
-            strategies: inner.strategies.names().cloned().collect(),
+            profiles: services.models.profiles(),
+            providers: services.models.providers(),
+            processors: services.processors.names().cloned().collect(),
+            strategies: services.strategies.names().cloned().collect(),
             ..Env::default()
         }
     }
@@ -89,13 +89,12 @@ impl Runtime {
 
     /// Starts a thread with more said about how. See [`Runtime::start_thread`].
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, RuntimeError> {
-        let inner = self.inner();
         self.fits("an input", &start.input.0)?;
         let mut held = self.keep(&start.workflow).await?;
-        let id = start.id.unwrap_or_else(Inner::new_thread_id);
-        let started = Thread::started(&start.workflow, start.input, start.workspace, Inner::now());
+        let id = start.id.unwrap_or_else(clock::new_thread_id);
+        let started = Thread::started(&start.workflow, start.input, start.workspace, clock::now());
         let (reply, answer) = oneshot::channel();
-        inner.begin(id, Begin::New { workflow: start.workflow, started, reply })?;
+        self.registry().begin(id, Begin::New { workflow: start.workflow, started, reply })?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();
@@ -105,20 +104,20 @@ impl Runtime {
 
     /// Keeps the definition in the log, once, after looking whether it can run here.
     pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
-        let inner = self.inner();
+        let services = self.services();
         let faults = self.check(workflow);
         if !faults.is_empty() {
             return Err(RuntimeError::Workflow(Faults(faults)));
         }
-        if let Some(held) = inner.definitions.hold_known(workflow.hash()) {
+        if let Some(held) = services.definitions.hold_known(workflow.hash()) {
             return Ok(held);
         }
-        let (inner, workflow) = (inner.clone(), workflow.clone());
-        Ok(self.blocking(move || inner.definitions.keep(&workflow)).await??)
+        let (services, workflow) = (services.clone(), workflow.clone());
+        Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
     }
 
     pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), RuntimeError> {
-        let bytes_max = self.inner().limits.input_bytes_max;
+        let bytes_max = self.services().limits.input_bytes_max;
         let bytes = json_bytes(value);
         if bytes > bytes_max { Err(RuntimeError::TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
     }

@@ -6,7 +6,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::Addr;
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::{LlmExecutionRequest, LoopStrategy, StrategyDecision};
@@ -16,12 +15,10 @@ use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::thread::{Input, State, StrategyRun, Turn, Work};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
+use crate::application_call::ApplicationCall;
 use crate::crashes::Step;
 use crate::spans::json_of;
-use crate::thread_actor::{Asked, Tell, ThreadActor};
-use crate::tool_executor::contained;
 
 /// The longest name of a strategy, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -163,31 +160,26 @@ impl Strategies {
         self.0.keys()
     }
 
-    /// Asks one, until it is called off, and tells the thread what it decided.
-    pub(crate) fn ask(&self, run: &StrategyRun, cx: StrategyContext, thread: Addr<ThreadActor>, asked: Asked) {
-        let (call, attempt, cancel) = (run.call, run.attempt, cx.cancel.clone());
-        let Asked { span, crashes } = asked;
+    /// Asks one, and reports what it decided.
+    pub(crate) fn ask(&self, cx: StrategyContext, call: ApplicationCall) {
         let strategy = self.0.get(cx.name()).cloned().ok_or_else(|| {
             let message = format!("there is no strategy `{}` in this runtime", cx.name());
             ExecutionError::new(ErrorKind::Configuration, message)
                 .caused_by("register it with RuntimeBuilder::strategy, and fork the thread from before the node")
         });
+        let id = call.port.call;
+        let step = Step::call(cx.thread, id, format!("strategy `{}`, call {id}", cx.name()));
         // A panic of the function itself is contained as one of its future is.
-        let step = Step::call(cx.thread, call, format!("strategy `{}`, call {call}", cx.name()));
-        let decision = async move { strategy?.decide(cx).await };
+        let work = async move { strategy?.decide(cx).await };
         actix_rt::spawn(async move {
-            let decision = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return,
-                decision = crashes.polled(step, contained(decision).instrument(span.span())) => decision,
-            };
-            let decision = decision.unwrap_or_else(Err);
+            let Some(decision) = call.run(step, work).await else { return };
+            let ApplicationCall { port, span, .. } = call;
             span.ends(&decision, json_of);
-            let input = match decision {
+            let (call, attempt) = (port.call, port.attempt);
+            port.report(match decision {
                 Ok(next) => Input::StrategyDecided { call, attempt, next },
                 Err(error) => Input::StrategyFailed { call, attempt, error },
-            };
-            thread.do_send(Tell::said(input, &cancel));
+            });
         });
     }
 }

@@ -11,6 +11,7 @@ use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_store::{Filter, Kind, Record, StoreError, Subscription};
 
 use crate::error::RuntimeError;
+use crate::interaction::InteractionContext;
 use crate::load;
 use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
@@ -99,6 +100,14 @@ impl Stream for Events {
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+impl InteractionContext {
+    /// The events of the thread from now on.
+    pub fn events(&self) -> Events {
+        let filter = Filter { threads: vec![self.thread], ..Filter::default() };
+        Events::of_log(self.store.subscribe(self.store.next_position(), filter))
     }
 }
 

@@ -6,14 +6,13 @@ use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
-use rethread_store::{ForkPoint, Store, StoreError, StreamInfo, Tag};
+use rethread_store::{ForkPoint, Store, StoreError, StreamInfo};
 use serde_json::Value;
 
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::family;
 use crate::recorded::RecordedEvent;
-use crate::runtime::Runtime;
 
 /// How many streams are asked for at a time.
 pub(crate) const PAGE: usize = 512;
@@ -65,57 +64,6 @@ impl ThreadSummary {
             "damaged": self.is_damaged,
         })
     }
-}
-
-/// Which threads a list holds.
-#[derive(Debug, Clone, Default)]
-pub struct ThreadFilter {
-    /// Only those with one of these statuses; empty for all.
-    pub status: Vec<Status>,
-    /// Only those after this one, by id, so by time of creation.
-    pub after: Option<ThreadId>,
-    /// At most so many; 0 for all.
-    pub limit: usize,
-}
-
-impl Runtime {
-    /// Threads, oldest first. Costs a read of one or two events for each, and a fold of each that runs.
-    pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, RuntimeError> {
-        let inner = self.inner().clone();
-        self.blocking(move || {
-            let store = &*inner.store;
-            let tags = tags(&filter.status);
-            let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
-            let (mut found, mut after) = (Vec::new(), filter.after);
-            while found.len() < limit {
-                let page = store.streams(after, &tags, PAGE.min(limit - found.len()))?;
-                let Some(last) = page.last() else { break };
-                after = Some(last.thread);
-                for info in page {
-                    let summary = summary(store, &inner.crashes, &info, &|thread| inner.works_on(thread))?;
-                    if is_one_of(summary.status, &filter.status) {
-                        found.push(summary);
-                    }
-                }
-            }
-            Ok(found)
-        })
-        .await?
-    }
-}
-
-/// Where threads of one of these statuses are found; nothing means anywhere. Those that wait with their branches, and
-/// those that no process works on, are among the ones whose own state says that they run.
-pub(crate) fn tags(statuses: &[Status]) -> Vec<Tag> {
-    let seems_to_run =
-        |status: &Status| matches!(status, Status::Waiting | Status::Paused | Status::Pending | Status::Interrupted);
-    let also = (statuses.iter().any(seems_to_run) && !statuses.contains(&Status::Running)).then_some(Status::Running);
-    statuses.iter().copied().chain(also).map(|status| Tag(status.code())).collect()
-}
-
-/// Whether a list of these statuses holds a thread of this one; nothing holds all.
-pub(crate) fn is_one_of(status: Status, statuses: &[Status]) -> bool {
-    statuses.is_empty() || statuses.contains(&status)
 }
 
 /// Whose branch a thread is, and which. Blocks.

@@ -4,150 +4,39 @@
 //! else, and everything that anybody is told, waits until the log has it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
-use rethread_events::event::ThreadStarted;
-use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
-use rethread_events::json::Json;
-use rethread_events::thread::{Fork, Input, State};
-use rethread_events::workflow::Workflow;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio_util::sync::CancellationToken;
+use rethread_events::ids::ThreadId;
+use tokio::sync::OwnedSemaphorePermit;
 
-pub(crate) use self::asking::AskForTool;
-pub(crate) use self::branches::{BranchReport, CheckOwnership, Pauses, ReportStatus, Settle, Standing, SyncPause};
 use self::live::Mode;
+use self::messages::{CheckIdle, Halt, NextStep, Passivate, PermitGranted, Start, Tell};
+use self::pending_inputs::Waiting;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
+use crate::port::Report;
+use crate::registry::ThreadRegistry;
+use crate::services::Services;
 use crate::spans::Spans;
-
-pub(crate) use self::pending_inputs::{MemoryBudget, call_of};
-pub(crate) use self::perform::Asked;
 
 mod asking;
 mod branches;
 mod live;
 mod machine;
+pub(crate) mod messages;
 mod pending_inputs;
 mod perform;
 mod pump;
-mod question;
 mod refused;
 mod rest;
 mod start;
 mod stay;
 mod step;
 
-/// How a new thread begins.
-pub(crate) enum Begin {
-    /// From nothing.
-    New { workflow: Arc<Workflow>, started: ThreadStarted, reply: Reply },
-    /// From a moment of another thread.
-    Fork {
-        parent: Arc<State>,
-        fork: Box<Fork>,
-        /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
-        answers: Vec<(CallId, Json)>,
-        workflow: Arc<Workflow>,
-        trace: Option<TraceId>,
-        reply: Reply,
-    },
-}
-
-impl Begin {
-    /// The state that it begins from, where that is not nothing.
-    fn from(&self) -> Option<&State> {
-        match self {
-            Self::New { .. } => None,
-            Self::Fork { parent, .. } => Some(parent),
-        }
-    }
-}
-
-/// How an actor comes to its thread.
-pub(crate) enum Start {
-    /// The thread begins.
-    Begin(Box<Begin>),
-    /// It is folded from the log; a place among those that are folded is given back then.
-    Load(Option<OwnedSemaphorePermit>),
-}
-
-/// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
-
-/// Tells the thread something.
-pub(crate) struct Tell {
-    input: Input,
-    reply: Option<Reply>,
-    /// The thread's own work that says it: what it says is void when it was called off, and nobody else has it, so
-    /// that it is kept while the log has no room. Absent for whoever is outside, and told when there is no room.
-    work: Option<CancellationToken>,
-}
-
-impl Message for Tell {
-    type Result = ();
-}
-
-impl Tell {
-    /// Another part of the runtime tells it, and waits for nothing.
-    pub(crate) fn unasked(input: Input) -> Self {
-        Self { input, reply: None, work: None }
-    }
-
-    /// Somebody outside tells it.
-    pub(crate) fn asked(input: Input, reply: Reply) -> Self {
-        Self { input, reply: Some(reply), work: None }
-    }
-
-    /// Work that the thread began tells it; `cancel` is what calls that work off.
-    pub(crate) fn said(input: Input, cancel: &CancellationToken) -> Self {
-        Self { input, reply: None, work: Some(cancel.clone()) }
-    }
-}
-
-/// Somebody waits for the thread, who may have come after it last said where it stands.
-pub(crate) struct CheckIdle;
-
-impl Message for CheckIdle {
-    type Result = ();
-}
-
-/// A call of the thread no longer waits for a permit: its deadline is known again.
-struct PermitGranted;
-
-impl Message for PermitGranted {
-    type Result = ();
-}
-
-/// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
-struct Passivate;
-
-impl Message for Passivate {
-    type Result = ();
-}
-
-/// The thread takes its next step without an input. At most one is in the mailbox.
-struct NextStep;
-
-impl Message for NextStep {
-    type Result = ();
-}
-
-/// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
-/// becomes durable.
-pub(crate) struct Halt {
-    pub(crate) grace: Duration,
-}
-
-impl Message for Halt {
-    type Result = ();
-}
-
 pub(crate) struct ThreadActor {
     id: ThreadId,
-    inner: Arc<Inner>,
+    services: Arc<Services>,
+    registry: Arc<ThreadRegistry>,
     slot: usize,
     mode: Mode,
     /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
@@ -160,7 +49,7 @@ pub(crate) struct ThreadActor {
 impl ThreadActor {
     pub(crate) fn start_on(
         arbiter: &ArbiterHandle,
-        inner: Arc<Inner>,
+        registry: Arc<ThreadRegistry>,
         id: ThreadId,
         slot: usize,
         start: Start,
@@ -170,10 +59,11 @@ impl ThreadActor {
             Start::Load(place) => (Mode::Away(Box::default()), place),
         };
         Self::start_in_arbiter(arbiter, move |ctx| {
-            ctx.set_mailbox_capacity(inner.limits.mailbox_max);
+            let services = registry.services.clone();
+            ctx.set_mailbox_capacity(services.limits.mailbox_max);
             // Here and not where it was asked for: who asked may have a subscriber of its own.
-            let spans = Spans::begin(id, inner.content_in_spans);
-            Self { id, inner, slot, mode, life: 0, spans, loading }
+            let spans = Spans::begin(id, services.content_in_spans);
+            Self { id, services, registry, slot, mode, life: 0, spans, loading }
         })
     }
 }
@@ -193,7 +83,7 @@ impl Actor for ThreadActor {
     }
 
     fn stopped(&mut self, ctx: &mut Context<Self>) {
-        self.inner.forget(self.id, &ctx.address());
+        self.registry.forget(self.id, &ctx.address());
         if std::thread::panicking() {
             tracing::error!(thread = %self.id, "the actor of the thread panicked");
             self.give_back(&RuntimeError::ActorStopped(self.id));
@@ -205,7 +95,20 @@ impl Handler<Tell> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        self.tell(message, ctx);
+        let Tell { input, reply } = message;
+        self.hear(Waiting { input, reply, place: None, cause: None }, false, ctx);
+    }
+}
+
+impl Handler<Report> for ThreadActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Report, ctx: &mut Context<Self>) {
+        let Report { input, reply, cancel } = message;
+        // Its call is closed, or was never in the log: then the next call may have got its id.
+        if !cancel.is_cancelled() {
+            self.hear(Waiting { input, reply, place: None, cause: None }, true, ctx);
+        }
     }
 }
 
@@ -224,7 +127,7 @@ impl Handler<NextStep> for ThreadActor {
         if let Mode::Live(live) = &mut self.mode {
             live.step_is_asked_for = false;
         }
-        self.tell(Tell::unasked(Input::Tick), ctx);
+        self.tick(ctx);
     }
 }
 

@@ -11,16 +11,16 @@ use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
 
+use crate::clock;
 use crate::crashes::Step;
 use crate::deliver;
 use crate::error::RuntimeError;
 use crate::family::{self, FamilyMember};
-use crate::inner::Inner;
 use crate::load;
 use crate::outcome::Outcome;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
-use crate::thread_actor::CheckIdle;
+use crate::thread_actor::messages::CheckIdle;
 use crate::waiters::{Rest, Until};
 
 /// The longest pause before a thread that left, and does not rest, is looked at once more.
@@ -43,7 +43,7 @@ pub struct ThreadHandle {
 
 impl ThreadHandle {
     pub(crate) fn new(runtime: Runtime, id: ThreadId) -> Self {
-        let by = runtime.inner().principal.clone();
+        let by = runtime.services().principal.clone();
         Self { runtime, id, by }
     }
 
@@ -106,13 +106,13 @@ impl ThreadHandle {
     }
 
     async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
-        let inner = self.runtime.inner();
+        let registry = self.runtime.registry();
         let mut pauses = pauses();
         loop {
-            let waiting = inner.waiters.wait(self.id, until);
+            let waiting = registry.waiters.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
-            match inner.actor(self.id) {
-                Some(actor) if !inner.observing => actor.do_send(CheckIdle),
+            match registry.actor(self.id) {
+                Some(actor) if !registry.services.observing => actor.do_send(CheckIdle),
                 _ => {
                     if let Some(outcome) = self.rests_in_log(until).await? {
                         return Ok(outcome);
@@ -123,8 +123,8 @@ impl ThreadHandle {
             match waiting.rest().await {
                 Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
                 Some(Err(error)) => return Err(error),
-                None if inner.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
-                None => inner.sleep(pauses.next().unwrap_or_default()).await,
+                None if registry.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
+                None => registry.sleep(pauses.next().unwrap_or_default()).await,
             }
         }
     }
@@ -133,20 +133,21 @@ impl ThreadHandle {
     async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, RuntimeError> {
         let loaded = self.load(None).await?;
         let mut status = loaded.state.status();
-        if until == Until::AtRest && status == Status::Running && self.runtime.inner().observing {
+        if until == Until::AtRest && status == Status::Running && self.runtime.services().observing {
             // Its branches do not go on either, and tell it nothing.
-            let (inner, id) = (self.runtime.inner().clone(), self.id);
-            let status_of = move || family::status(&*inner.store, &inner.crashes, &load::stream(&*inner.store, id)?);
+            let (services, id) = (self.runtime.services().clone(), self.id);
+            let status_of =
+                move || family::status(&*services.store, &services.crashes, &load::stream(&*services.store, id)?);
             status = self.runtime.blocking(status_of).await??;
         }
         // One whose time came while nobody ran it is not at rest: it has something to do.
-        let is_due = loaded.state.next_deadline().is_some_and(|at| at <= Inner::now());
+        let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
         let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
         Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))
     }
 
     fn start_up(&self) -> Result<(), RuntimeError> {
-        self.runtime.inner().activate(self.id).map(|_| ())
+        self.runtime.registry().activate(self.id).map(|_| ())
     }
 
     /// Brings the thread back if it is not live, so that it goes on.
@@ -156,10 +157,10 @@ impl ThreadHandle {
     }
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
-        let (inner, id) = (self.runtime.inner().clone(), self.id);
+        let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime
             .blocking(move || {
-                let (crashes, store, kept) = (&inner.crashes, &*inner.store, &inner.kept_states);
+                let (crashes, store, kept) = (&services.crashes, &*services.store, &services.kept_states);
                 match seq {
                     None => crashes.folding(id, || load::present_from(store, id, kept)),
                     Some(seq) => crashes.asked_for(Step::history(id, seq), || load::at_from(store, id, seq, kept)),
@@ -175,10 +176,10 @@ impl ThreadHandle {
 
     /// What is known of it at a glance.
     pub async fn summary(&self) -> Result<ThreadSummary, RuntimeError> {
-        let (inner, id) = (self.runtime.inner().clone(), self.id);
+        let (services, id) = (self.runtime.services().clone(), self.id);
         let look = move || {
-            let info = load::stream(&*inner.store, id)?;
-            summary(&*inner.store, &inner.crashes, &info, &|thread| inner.works_on(thread))
+            let info = load::stream(&*services.store, id)?;
+            summary(&*services.store, &services.crashes, &info, &|thread| services.works_on(thread))
         };
         self.runtime.blocking(look).await?
     }
@@ -189,8 +190,8 @@ impl ThreadHandle {
     /// # Errors
     /// `NoThread`, or when the log cannot be read.
     pub async fn children(&self) -> Result<Vec<ThreadId>, RuntimeError> {
-        let (inner, id) = (self.runtime.inner().clone(), self.id);
-        self.runtime.blocking(move || family::children(&*inner.store, id)).await?
+        let (services, id) = (self.runtime.services().clone(), self.id);
+        self.runtime.blocking(move || family::children(&*services.store, id)).await?
     }
 
     /// The first seq that is its own and not inherited.
@@ -212,8 +213,8 @@ impl ThreadHandle {
     /// consistent moment of all of them, since the log has one order. At its last event: as they are now. Costs a fold of
     /// each.
     pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
-        let (inner, id) = (self.runtime.inner().clone(), self.id);
-        self.runtime.blocking(move || family::family_at(&*inner.store, &inner.crashes, id, seq)).await?
+        let (services, id) = (self.runtime.services().clone(), self.id);
+        self.runtime.blocking(move || family::family_at(&*services.store, &services.crashes, id, seq)).await?
     }
 
     /// The seq of a checkpoint.
@@ -224,11 +225,11 @@ impl ThreadHandle {
 
     /// Tells the thread something; durable when it answers, with the position of the last event it led to.
     async fn tell(&self, input: Input) -> Result<Option<Position>, RuntimeError> {
-        let inner = self.runtime.inner();
-        if !inner.is_live(self.id) {
+        let registry = self.runtime.registry();
+        if !registry.is_live(self.id) {
             self.info().await?;
         }
-        deliver::ask(inner, self.id, input.by(Some(self.by.clone()))).await
+        deliver::ask(registry, self.id, input.by(Some(self.by.clone()))).await
     }
 
     /// Nothing new begins until [`ThreadHandle::resume`]. Returns when the branches have recorded the pause too.

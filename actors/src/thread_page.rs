@@ -6,10 +6,12 @@ use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_store::{Store, StreamInfo, Tag};
 
+use crate::clock;
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::summary::{PAGE, ThreadSummary, is_one_of, summary, tags};
+use crate::summary::{PAGE, ThreadSummary, summary};
+use crate::thread_list::{is_one_of, tags};
 
 /// At most so many threads are looked at for one page, whatever the filter leaves of them.
 const LOOKED_AT_MAX: usize = 5_000;
@@ -65,8 +67,9 @@ impl Runtime {
     /// A page of the list of threads. The order is that of their ids, so of the time at which they were made. Costs a
     /// read of one or two events for each thread looked at.
     pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, RuntimeError> {
-        let inner = self.inner().clone();
-        self.blocking(move || page(&*inner.store, &inner.crashes, &query, &|thread| inner.works_on(thread))).await?
+        let services = self.services().clone();
+        self.blocking(move || page(&*services.store, &services.crashes, &query, &|thread| services.works_on(thread)))
+            .await?
     }
 }
 
@@ -174,7 +177,7 @@ impl Source {
     fn downwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
         let top_ms = match self.ceiling {
             Some(ceiling) => ms_of(ceiling),
-            None => crate::inner::Inner::now().unix_us() / 1_000,
+            None => clock::now().unix_us() / 1_000,
         };
         let bottom_ms = top_ms.saturating_sub(self.window_ms);
         let floor_ms = self.floor.map_or(0, ms_of);

@@ -1,6 +1,8 @@
 //! Questions of tools that run: put to the thread, which records them and the answers, and brought back to the tool.
 
-use actix::Addr;
+use std::collections::HashMap;
+
+use actix::{Message, Recipient};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::event::Decision;
@@ -11,30 +13,44 @@ use rethread_tools::{AskPerson, Question, Reply};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::thread_actor::{AskForTool, Tell, ThreadActor};
+use crate::port::Port;
 
 /// What people say to a tool: a decision, or nothing when the question was closed without one.
 pub(crate) type Told = Option<Decision>;
 
+/// Who waits for which answer.
+pub(crate) type Asking = HashMap<CallId, oneshot::Sender<Told>>;
+
+/// A tool that runs asks a person. The reply is the question's id once the machine has it; `answer` receives what becomes
+/// of it when that is durable, and nothing when the thread cannot say any more.
+pub(crate) struct AskForTool {
+    pub(crate) input: Input,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) answer: oneshot::Sender<Told>,
+}
+
+impl Message for AskForTool {
+    type Result = Option<CallId>;
+}
+
 /// Asks on behalf of one attempt at one call.
 pub(crate) struct ToolAsks {
-    pub(crate) thread: Addr<ThreadActor>,
-    pub(crate) call: CallId,
-    pub(crate) attempt: u32,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) port: Port,
+    pub(crate) asks: Recipient<AskForTool>,
 }
 
 impl AskPerson for ToolAsks {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Reply, ExecutionError>> {
-        let (thread, call, attempt, cancel) = (self.thread.clone(), self.call, self.attempt, self.cancel.clone());
+        let (port, asks) = (self.port.clone(), self.asks.clone());
         async move {
             let Question { key: _, from, message, schema, url, cancel: withdrawn } = question;
             let (answer, told) = oneshot::channel();
-            let input = Input::ToolAsks { call, attempt, question: ToolQuestion { from, message, schema, url } };
-            let asked = thread.send(AskForTool { input, cancel: cancel.clone(), answer }).await;
+            let question = ToolQuestion { from, message, schema, url };
+            let input = Input::ToolAsks { call: port.call, attempt: port.attempt, question };
+            let asked = asks.send(AskForTool { input, cancel: port.cancel.clone(), answer }).await;
             // The thread is gone, or takes no question: nobody is there to answer.
             let Some(interaction) = asked.ok().flatten() else { return Ok(Reply::Cancel) };
-            let _withdraw = Withdraw { thread, interaction, cancel };
+            let _withdraw = Withdraw { port, interaction };
             let told = tokio::select! {
                 told = told => told.ok().flatten(),
                 () = withdrawn.cancelled() => None,
@@ -51,14 +67,12 @@ impl AskPerson for ToolAsks {
 
 /// Takes the question back when nobody waits for its answer any more. One that is closed already stays as it is.
 struct Withdraw {
-    thread: Addr<ThreadActor>,
+    port: Port,
     interaction: CallId,
-    cancel: CancellationToken,
 }
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        let input = Input::CancelInteraction { interaction: self.interaction };
-        self.thread.do_send(Tell::said(input, &self.cancel));
+        self.port.report(Input::CancelInteraction { interaction: self.interaction });
     }
 }

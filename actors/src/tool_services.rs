@@ -13,7 +13,6 @@ use rethread_tools::mcp::{McpConfig, McpServers, ServerReport};
 use rethread_tools::{CommandOptions, ProcessOptions, Processes, built_in};
 use rethread_tools::{Registry, Workspace};
 
-use crate::builder::RuntimeBuilder;
 use crate::error::StartError;
 
 /// The tool by which a model reads a skill.
@@ -27,13 +26,13 @@ const OF_PROCESSES: [&str; 4] = ["start_process", "read_process", "list_processe
 #[derive(Default)]
 pub(crate) struct Plan {
     #[cfg(feature = "commands")]
-    processes: Option<(CommandOptions, ProcessOptions)>,
+    pub(crate) processes: Option<(CommandOptions, ProcessOptions)>,
     /// Where the records of processes lie, so that the next runtime finds what this one left when it was killed.
     pub(crate) folder: Option<PathBuf>,
     #[cfg(feature = "mcp")]
-    mcp: Option<McpConfig>,
+    pub(crate) mcp: Option<McpConfig>,
     #[cfg(feature = "files")]
-    skills: Option<Skills>,
+    pub(crate) skills: Option<Skills>,
 }
 
 /// What runs behind the tools.
@@ -125,35 +124,4 @@ fn start_processes(
     };
     built_in::register_processes(registry, &processes).map_err(|error| StartError::Invalid(error.to_string()))?;
     Ok(processes)
-}
-
-impl RuntimeBuilder {
-    /// Lets models run commands in the background: `start_process`, `read_process`, `list_processes`, `kill_process`.
-    /// A thread sees its own processes only, and they end with it: when it completes, fails or is cancelled, and when
-    /// the runtime shuts down. With [`RuntimeBuilder::data_dir`], what is left running by a runtime that was killed is
-    /// killed when the next one starts.
-    #[cfg(feature = "commands")]
-    pub fn processes(mut self, commands: CommandOptions, options: ProcessOptions) -> Self {
-        self.tool_services.processes = Some((commands, options));
-        self
-    }
-
-    /// Offers the tools of these MCP servers, named `server__tool`. [`RuntimeBuilder::start`] waits until they are
-    /// connected and listed, so that no thread misses them: at the latest until the slowest server's `connect_timeout`
-    /// is over. A server that fails stops nothing, see [`Runtime::mcp_reports`](crate::Runtime::mcp_reports). When a server changes its list, agent
-    /// loops that begin afterwards are offered the new one. What a server asks in the middle of a call is put to people
-    /// as an interaction (`INFORM_TOOL`).
-    #[cfg(feature = "mcp")]
-    pub fn mcp(mut self, config: McpConfig) -> Self {
-        self.tool_services.mcp = Some(config);
-        self
-    }
-
-    /// Offers these skills by the tool `load_skill`; their names and descriptions stand in the instructions of every
-    /// model that is offered it. No skills, no tool.
-    #[cfg(feature = "files")]
-    pub fn skills(mut self, skills: Skills) -> Self {
-        self.tool_services.skills = Some(skills);
-        self
-    }
 }

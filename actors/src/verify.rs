@@ -23,8 +23,8 @@ impl Runtime {
     /// # Errors
     /// When the log cannot be read at all. What is wrong with single threads is in the answer.
     pub async fn verify(&self) -> Result<Verification, RuntimeError> {
-        let inner = self.inner().clone();
-        self.blocking(move || verify(&*inner.store, &inner.crashes)).await?
+        let services = self.services().clone();
+        self.blocking(move || verify(&*services.store, &services.crashes)).await?
     }
 }
 

@@ -63,8 +63,8 @@ impl Runtime {
     /// # Errors
     /// `Workflow` when what the log has under the hash is no workflow.
     pub async fn workflow(&self, hash: Hash) -> Result<Option<Arc<Workflow>>, RuntimeError> {
-        let inner = self.inner().clone();
-        match self.blocking(move || inner.definitions.with_hash(hash)).await? {
+        let services = self.services().clone();
+        match self.blocking(move || services.definitions.with_hash(hash)).await? {
             Ok(workflow) => Ok(Some(workflow)),
             Err(RuntimeError::Store(StoreError::NotFound { .. })) => Ok(None),
             Err(error) => Err(error),

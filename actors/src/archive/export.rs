@@ -9,7 +9,7 @@ use rethread_store::{ForkPoint, Store, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::ArchiveError;
+use super::error::ArchiveError;
 use super::trailer::Trailer;
 use crate::error::RuntimeError;
 use crate::family;

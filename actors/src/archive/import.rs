@@ -11,7 +11,7 @@ use rethread_events::workflow::Workflow;
 use rethread_store::{ForkPoint, IMPORT_BYTES_MAX, Import, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
-use super::ArchiveError;
+use super::error::ArchiveError;
 use super::trailer::{check_complete, each_line, is_trailer};
 use crate::crashes::Step;
 use crate::definitions::{Definitions, Held};
@@ -65,14 +65,14 @@ impl Runtime {
         mut from: R,
         import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ArchiveError> + Send + 'static,
     ) -> Result<Imported, ArchiveError> {
-        let inner = self.inner().clone();
+        let services = self.services().clone();
         self.blocking(move || {
-            let (crashes, store) = (&inner.crashes, &*inner.store);
+            let (crashes, store) = (&services.crashes, &*services.store);
             let export = if crashes.is_on() { hash_of(&mut from)? } else { Hash::ZERO };
-            let import = || import(store, &inner.definitions, from);
+            let import = || import(store, &services.definitions, from);
             let imported =
                 crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ArchiveError::EndsProcess { n }));
-            inner.imported.read(&*inner.store).map_err(RuntimeError::from)?;
+            services.imported.read(&*services.store).map_err(RuntimeError::from)?;
             imported
         })
         .await?

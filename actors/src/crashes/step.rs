@@ -4,7 +4,7 @@ use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
 use rethread_events::thread::{Input, State, ToolRun};
 use rethread_events::tool::Recovery;
 
-use crate::thread_actor::call_of;
+use crate::inputs::call_of;
 
 /// The longest text of a step, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 96;

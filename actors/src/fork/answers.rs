@@ -10,9 +10,10 @@ use rethread_events::workflow::Workflow;
 use rethread_store::Filter;
 
 use super::ForkAnswer;
+use crate::clock;
 use crate::error::RuntimeError;
 use crate::family::{Replacement, past};
-use crate::inner::Inner;
+use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 /// How long the thread that takes the place of a branch may take to begin.
@@ -23,7 +24,7 @@ const BEGIN_MAX: Duration = Duration::from_secs(30);
 /// # Errors
 /// `NoInteraction` when no branch waits for it, `Rejected` when the answer cannot be used.
 pub(super) fn of_branches(
-    inner: &Inner,
+    services: &Services,
     answers: Vec<ForkAnswer>,
     branches: &[Replacement],
     moves_to: Option<&Arc<Workflow>>,
@@ -35,16 +36,16 @@ pub(super) fn of_branches(
         let Some((branch, seq)) = branch.and_then(|branch| Some((branch, branch.by.seq?))) else {
             return Err(RuntimeError::NoInteraction(interaction.key(thread)));
         };
-        if inner.observing {
+        if services.observing {
             let why = "a branch begins when the fork runs: answer its question then";
             return Err(RuntimeError::rejected(thread, Rejected::Invalid(why.into())));
         }
-        let state = past(&*inner.store, &inner.crashes, thread, seq)?.state;
+        let state = past(&*services.store, &services.crashes, thread, seq)?.state;
         let workflow = match moves_to {
             Some(workflow) => workflow.clone(),
-            None => inner.definitions.of(thread, &state)?,
+            None => services.definitions.of(thread, &state)?,
         };
-        let around = Env { now: Inner::now(), tools: inner, models: inner, permits: &NoWaits };
+        let around = Env { now: clock::now(), tools: services, models: services, permits: &NoWaits };
         let tried =
             Thread::resume(state, workflow).record_only(Input::Respond { interaction, data: data.clone() }, &around);
         tried.map_err(|error| RuntimeError::of_step(thread, error))?;

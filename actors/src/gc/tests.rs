@@ -102,7 +102,7 @@ fn definition_that_a_start_holds_stays() {
         let folder = tempfile::tempdir().unwrap();
         let runtime = start(folder.path()).await;
         let (old, newest) = (version(1, false), version(2, false));
-        let definitions = &runtime.inner().definitions;
+        let definitions = &runtime.services().definitions;
         let held = definitions.keep(&old).unwrap();
         runtime.put_workflow(newest).await.unwrap();
         assert_eq!(gc(&runtime, true).await.len(), 1, "the newest, which nothing holds");
@@ -123,7 +123,7 @@ fn definition_that_a_start_holds_stays() {
         // Nothing of the process before is held.
         let runtime = start(folder.path()).await;
         assert_eq!(gc(&runtime, true).await, [old.hash()]);
-        assert!(runtime.inner().definitions.hold_known(old.hash()).is_none(), "it has to be put again");
+        assert!(runtime.services().definitions.hold_known(old.hash()).is_none(), "it has to be put again");
         runtime.shutdown().await.unwrap();
     });
 }

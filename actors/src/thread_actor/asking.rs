@@ -1,33 +1,14 @@
 //! Tools that run and wait for people.
 
-use std::collections::HashMap;
-
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::ids::CallId;
 use rethread_events::thread::{Input, Rejected, State};
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::ThreadActor;
 use super::live::Mode;
 use super::pending_inputs::Waiting;
-use crate::tool_asks::Told;
-
-/// A tool that runs asks a person. Answers with the question's id once the machine has it; `answer` hears what becomes of
-/// it when that is durable, and nothing when the thread cannot say any more.
-pub(crate) struct AskForTool {
-    pub(crate) input: Input,
-    pub(crate) cancel: CancellationToken,
-    pub(crate) answer: oneshot::Sender<Told>,
-}
-
-impl Message for AskForTool {
-    type Result = Option<CallId>;
-}
-
-/// Who waits for which answer.
-pub(super) type Asking = HashMap<CallId, oneshot::Sender<Told>>;
+use crate::tool_asks::{AskForTool, Told};
 
 impl Handler<AskForTool> for ThreadActor {
     type Result = Option<CallId>;

@@ -2,102 +2,19 @@
 
 use actix::prelude::*;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared, join_all};
+use futures_util::future::join_all;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{BranchOutcome, Effect, ForkState, Input, State};
+use rethread_events::thread::{Effect, ForkState, Input};
 
+use super::ThreadActor;
 use super::live::{Live, Mode};
+use super::messages::PAUSED_WITH_OWNER;
+use super::messages::{BranchReport, CheckOwnership, Pauses, ReportStatus, Settle, Standing, SyncPause};
 use super::pending_inputs::Waiting;
-use super::{Reply, Tell, ThreadActor};
 use crate::branches::{self, End, Wanted};
 use crate::error::RuntimeError;
-
-/// What the owner of a branch is told of it.
-pub(crate) enum BranchReport {
-    /// It ended, with this event of the log.
-    Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
-    /// It came to rest, or moves again.
-    Rests { index: u32, rests: bool },
-    /// The log has it waiting for somebody, and says nothing of what it does since.
-    LiesAtRest { index: u32 },
-    /// It was put back to what the log has, and does not go on by itself.
-    PutBack { index: u32, error: RuntimeError },
-}
-
-impl Message for BranchReport {
-    type Result = ();
-}
-
-/// Asks a thread whether a branch is its own still. No answer means that it cannot say now.
-pub(crate) struct CheckOwnership {
-    pub(crate) index: u32,
-    pub(crate) child: ThreadId,
-}
-
-impl Message for CheckOwnership {
-    type Result = Option<Standing>;
-}
-
-/// How a branch stands with the thread whose branch it is.
-pub(crate) enum Standing {
-    NotOwned,
-    Owned { is_paused: bool },
-}
-
-impl Standing {
-    /// As this state of the owner has it.
-    pub(crate) fn of(owner: &State, index: u32, child: ThreadId) -> Self {
-        let owns = owner.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
-        if owns { Self::Owned { is_paused: owner.is_paused() } } else { Self::NotOwned }
-    }
-}
-
-/// Whether a branch is paused, and whether it is so because its owner is.
-#[derive(Default)]
-pub(crate) struct Pauses {
-    is_paused: bool,
-    with_owner: bool,
-}
-
-impl Pauses {
-    fn of(branch: &State) -> Self {
-        let with_owner = branch.pause_reason() == Some(branches::PAUSED_WITH_OWNER);
-        Self { is_paused: branch.is_paused(), with_owner }
-    }
-
-    /// Whether the branch should be paused and is not, or the other way round.
-    pub(crate) fn differ_from(&self, owner_is_paused: bool) -> bool {
-        if owner_is_paused { !self.is_paused } else { self.with_owner }
-    }
-}
-
-/// Has a branch tell its owner where it stands, whether or not it told so before.
-pub(crate) struct ReportStatus;
-
-impl Message for ReportStatus {
-    type Result = ();
-}
-
-/// Brings the pause of a branch in line with its owner's.
-pub(crate) struct SyncPause {
-    pub(crate) owner_is_paused: bool,
-}
-
-impl Message for SyncPause {
-    type Result = ();
-}
-
-/// Replies when everything that the thread decided so far is durable, and its branches have recorded what follows for
-/// them from it.
-pub(crate) struct Settle(pub(crate) Reply);
-
-impl Message for Settle {
-    type Result = ();
-}
-
-/// Completes when branches have recorded what events of their parent mean for them.
-pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
+use crate::port::Reply;
 
 /// What events of a thread mean for its branches, once they are durable.
 #[derive(Default)]
@@ -148,7 +65,7 @@ impl ThreadActor {
             {
                 let (changes, workflow) = (live.thread.state().changes().clone(), live.thread.workflow().clone());
                 let wanted = Wanted { owner: self.id, run: run.clone(), changes, workflow };
-                actix_rt::spawn(branches::ensure(self.inner.clone(), wanted));
+                actix_rt::spawn(branches::ensure(self.registry.clone(), wanted));
             }
         }
     }
@@ -157,12 +74,12 @@ impl ThreadActor {
         let Mode::Live(live) = &mut self.mode else {
             return;
         };
-        let inner = &self.inner;
-        let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(inner.clone(), child).boxed());
+        let registry = &self.registry;
+        let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
         if let Some(paused) = follows.paused {
             let running = live.thread.state().fan().into_iter().flat_map(ForkState::running);
-            follow.extend(running.map(|run| branches::pause(inner.clone(), run.child, paused).boxed()));
+            follow.extend(running.map(|run| branches::pause(registry.clone(), run.child, paused).boxed()));
         }
         if follow.is_empty() {
             return;
@@ -170,7 +87,7 @@ impl ThreadActor {
         follow.extend(live.follow.take().map(FutureExt::boxed));
         let all = join_all(follow).map(drop).boxed().shared();
         live.follow = Some(all.clone());
-        actix_rt::spawn(inner.telling.track_future(all.clone()));
+        actix_rt::spawn(registry.telling.track_future(all.clone()));
         if follows.paused.is_some() {
             live.n_pause_changes += 1;
             let life = self.life;
@@ -196,7 +113,7 @@ impl ThreadActor {
             && !state.is_ended()
         {
             let pauses = Pauses::of(state);
-            actix_rt::spawn(branches::reconcile_parent(self.inner.clone(), owner, index, self.id, pauses));
+            actix_rt::spawn(branches::reconcile_parent(self.registry.clone(), owner, index, self.id, pauses));
         }
     }
 
@@ -219,8 +136,8 @@ impl ThreadActor {
         };
         if live.branches.remove(&index) && live.thread.state().fan().is_some_and(|fan| fan.run(index).is_some()) {
             live.resting.remove(&index);
-            self.inner.waiters.failed(self.id, &error);
-            actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error));
+            self.registry.waiters.failed(self.id, &error);
+            actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error));
         }
     }
 
@@ -247,10 +164,10 @@ impl ThreadActor {
         };
         if let Some(outcome) = state.branch_outcome() {
             let end = End { index, child: self.id, outcome: Box::new(outcome), at: live.last_position };
-            actix_rt::spawn(branches::tell_end(self.inner.clone(), owner, end));
+            actix_rt::spawn(branches::tell_end(self.registry.clone(), owner, end));
         } else if live.told_rests != Some(rests) {
             live.told_rests = Some(rests);
-            branches::report(&self.inner, owner, BranchReport::Rests { index, rests });
+            branches::report(&self.registry, owner, BranchReport::Rests { index, rests });
         }
     }
 
@@ -264,7 +181,7 @@ impl ThreadActor {
             && let Some((owner, index)) = live.thread.state().branch().and_then(|branch| branch.owner)
         {
             live.told_rests = Some(false);
-            branches::report(&self.inner, owner, BranchReport::Rests { index, rests: false });
+            branches::report(&self.registry, owner, BranchReport::Rests { index, rests: false });
         }
     }
 }
@@ -286,9 +203,9 @@ impl Handler<BranchReport> for ThreadActor {
                     return;
                 };
                 let child = run.child;
-                if self.inner.is_live(child) {
+                if self.registry.is_live(child) {
                     // It may have moved since.
-                    actix_rt::spawn(branches::have_live_say(self.inner.clone(), self.id, index, child));
+                    actix_rt::spawn(branches::have_live_say(self.registry.clone(), self.id, index, child));
                 } else if live.resting.insert(index) {
                     self.rest(ctx);
                 }
@@ -376,9 +293,9 @@ impl Handler<SyncPause> for ThreadActor {
         };
         let pauses = Pauses::of(live.thread.state());
         if pauses.differ_from(message.owner_is_paused) {
-            let reason = Some(branches::PAUSED_WITH_OWNER.into());
+            let reason = Some(PAUSED_WITH_OWNER.into());
             let input = if message.owner_is_paused { Input::Pause { reason } } else { Input::Resume };
-            self.tell(Tell::unasked(input), ctx);
+            self.hear(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
         }
     }
 }

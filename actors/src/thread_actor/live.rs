@@ -1,19 +1,23 @@
 //! What the actor of a thread knows.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
-use actix::prelude::*;
+use actix::SpawnHandle;
+use futures_util::future::{BoxFuture, Shared};
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::{Input, Thread};
 
-use super::asking::Asking;
-use super::branches::BranchesFollow;
-use super::pending_inputs::{Kept, Said, Waiting, bytes_of};
-use super::{Begin, Reply};
+use super::messages::Begin;
+use super::pending_inputs::{Kept, Said, Waiting};
+use crate::clock;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
+use crate::inputs::bytes_of;
 use crate::permit_waits::RunningCalls;
+use crate::port::Reply;
+use crate::snapshot_writer::SnapshotWriter;
 use crate::snapshots;
+use crate::tool_asks::Asking;
 
 pub(super) enum Mode {
     /// To be begun when the actor starts.
@@ -68,12 +72,15 @@ pub(super) struct Live {
     /// Whether anything happened since it came back. One that only looked whether there was something to do need not
     /// stay.
     pub(super) stirred: bool,
-    /// Whether a [`NextStep`](super::NextStep) is in the mailbox.
+    /// Whether a [`NextStep`](super::messages::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
     pub(super) halting: bool,
     /// The bytes of all that was read and appended to come to its state, an upper bound of what a step reads of it.
     pub(super) bytes: usize,
 }
+
+/// Completes when branches have recorded what events of their parent mean for them.
+pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
 
 /// A thread whose machine is elsewhere.
 pub(super) struct Elsewhere {
@@ -141,7 +148,7 @@ impl Live {
 
     /// The time for this thread: never before that of its last event.
     pub(super) fn now(&self) -> Time {
-        self.thread.state().time_at(Inner::now())
+        self.thread.state().time_at(clock::now())
     }
 
     /// Returns whether a step may take long: it evaluates expressions that are not cheap, or reads much.
@@ -156,19 +163,19 @@ impl Live {
     }
 
     /// Keeps a snapshot of what is durable; a state with events under way is not.
-    pub(super) fn keep_snapshot(&mut self, inner: &Inner) {
+    pub(super) fn keep_snapshot(&mut self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
-            inner.snapshots.keep(state.clone(), seq, self.last_hash, self.snapshot);
+            writer.keep(state.clone(), seq, self.last_hash, self.snapshot);
             self.snapshot = seq;
         }
     }
 
     /// Lets the room of its snapshots go, but for those that looks at it need.
-    pub(super) fn give_snapshots_back(&self, inner: &Inner) {
+    pub(super) fn give_snapshots_back(&self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {
-            inner.snapshots.give_back(state, end);
+            writer.give_back(state, end);
         }
     }
 }

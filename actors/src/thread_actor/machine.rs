@@ -29,9 +29,9 @@ impl ThreadActor {
                 return;
             }
         };
-        let inner = self.inner.clone();
+        let services = self.services.clone();
         if !is_long {
-            let around = Env { now: clock, tools: &*inner, models: &*inner, permits: &live.running };
+            let around = Env { now: clock, tools: &*services, models: &*services, permits: &live.running };
             let taken = take(&mut live.thread, &around);
             self.mode = Mode::Live(live);
             return then(self, taken, ctx);
@@ -41,7 +41,7 @@ impl ThreadActor {
         let running = std::mem::take(&mut live.running);
         self.mode = Mode::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new() }));
         let work = move || {
-            let around = Env { now: clock, tools: &*inner, models: &*inner, permits: &running };
+            let around = Env { now: clock, tools: &*services, models: &*services, permits: &running };
             let taken = take(&mut thread, &around);
             (thread, running, taken)
         };

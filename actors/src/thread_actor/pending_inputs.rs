@@ -2,60 +2,22 @@
 //! what that work said since.
 
 use std::collections::{HashSet, VecDeque};
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::SpawnHandle;
-use rethread_events::ids::{CallId, Position, Seq};
+use rethread_events::ids::{Position, Seq};
 use rethread_events::thread::Input;
-use serde::Serialize;
 
-use super::Reply;
-use super::asking::Asking;
+use crate::inputs::{Key, bytes_of, is_aside, is_last, key_of};
+use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::permit_waits::RunningCalls;
+use crate::port::Reply;
+use crate::tool_asks::Asking;
 
 /// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
 /// Beyond so many no progress is kept: a tool that reports every step must leave room for its answer.
 const ASIDES_MAX: usize = 256;
-/// What an input takes beside its texts, in bytes, roughly.
-const INPUT_BYTES: usize = 512;
-
-/// A call and its attempt.
-pub(super) type Key = (CallId, u32);
-
-/// The room for what the log cannot take, one for the whole runtime.
-#[derive(Debug)]
-pub(crate) struct MemoryBudget {
-    bytes: AtomicUsize,
-    bytes_max: usize,
-}
-
-/// A place in the room; given back when it is dropped.
-pub(super) struct Reservation {
-    room: Arc<MemoryBudget>,
-    bytes: usize,
-}
-
-impl MemoryBudget {
-    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max })
-    }
-
-    fn place(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
-        let taken = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            taken.checked_add(bytes).filter(|taken| *taken <= self.bytes_max)
-        });
-        taken.ok().map(|_| Reservation { room: self.clone(), bytes })
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.room.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
 
 /// What work of the thread said, and its place in the room, if it had to wait there.
 pub(super) struct Said {
@@ -134,112 +96,6 @@ impl Kept {
         self.waiting = own.into();
         asking.into_iter().filter_map(|waiting| waiting.reply).collect()
     }
-}
-
-/// The id of the call that an input is about.
-pub(crate) fn call_of(input: &Input) -> Option<CallId> {
-    key_of(input).map(|(call, _)| call)
-}
-
-/// The call that an input is about, and its attempt.
-pub(super) fn key_of(input: &Input) -> Option<Key> {
-    match input {
-        Input::By { input, .. } => key_of(input),
-        Input::ModelAnswered { call, attempt, .. }
-        | Input::ModelFailed { call, attempt, .. }
-        | Input::ModelTryFailed { call, attempt, .. }
-        | Input::ModelProgress { call, attempt, .. }
-        | Input::ToolAnswered { call, attempt, .. }
-        | Input::ToolFailed { call, attempt, .. }
-        | Input::ContextProcessed { call, attempt, .. }
-        | Input::ContextProcessingFailed { call, attempt, .. }
-        | Input::StrategyDecided { call, attempt, .. }
-        | Input::StrategyFailed { call, attempt, .. }
-        | Input::ToolAsks { call, attempt, .. }
-        | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
-        Input::Respond { interaction, .. }
-        | Input::CancelInteraction { interaction }
-        | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
-        Input::BranchEnded { .. }
-        | Input::Tick
-        | Input::Recover
-        | Input::Pause { .. }
-        | Input::Resume
-        | Input::Raise(_)
-        | Input::Cancel { .. }
-        | Input::Abort { .. }
-        | Input::Crashed { .. }
-        | Input::Checkpoint { .. }
-        | Input::AddMessage(_)
-        | Input::SetVariables(_) => None,
-    }
-}
-
-/// Whether nothing more comes from the work that said this.
-fn is_last(input: &Input) -> bool {
-    !is_aside(input) && !matches!(input.given(), Input::ModelProgress { .. })
-}
-
-/// Whether the answer is whole without it.
-fn is_aside(input: &Input) -> bool {
-    matches!(input.given(), Input::ToolProgress { .. } | Input::ModelTryFailed { .. })
-}
-
-/// How much memory an input takes, roughly.
-pub(super) fn bytes_of(input: &Input) -> usize {
-    INPUT_BYTES
-        + match input {
-            Input::By { input, .. } => bytes_of(input),
-            Input::ModelAnswered { answer, .. } => json_bytes(&answer.message),
-            Input::ModelFailed { error, .. }
-            | Input::ModelTryFailed { error, .. }
-            | Input::ContextProcessingFailed { error, .. }
-            | Input::StrategyFailed { error, .. }
-            | Input::ToolFailed { error, .. } => json_bytes(error),
-            Input::ContextProcessed { processed, .. } => {
-                json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
-            }
-            Input::StrategyDecided { next, .. } => json_bytes(next),
-            Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
-            Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
-            Input::ToolProgress { message, .. } => message.len(),
-            Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
-            Input::Respond { data, .. } => json_bytes(data),
-            Input::InteractionFailed { detail, .. } => detail.len(),
-            // The log has it in the branch, and it is told again.
-            Input::BranchEnded { .. }
-            | Input::Tick
-            | Input::Recover
-            | Input::Pause { .. }
-            | Input::Resume
-            | Input::Raise(_)
-            | Input::Cancel { .. }
-            | Input::Abort { .. }
-            | Input::Crashed { .. }
-            | Input::Checkpoint { .. }
-            | Input::CancelInteraction { .. } => 0,
-            Input::AddMessage(message) => json_bytes(message),
-            Input::SetVariables(variables) => json_bytes(variables),
-        }
-}
-
-/// The bytes of a value's JSON, without keeping them.
-pub(super) fn json_bytes(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting does not fail; what is not JSON counts as far as it is.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 #[cfg(test)]

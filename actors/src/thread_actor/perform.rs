@@ -1,33 +1,30 @@
-//! An effect is begun: handed to whoever does it, with a span of its own.
+//! An effect is begun: handed to the executor that does it, with a span of its own.
 
 use std::sync::Arc;
 
 use actix::Addr;
+use futures_util::FutureExt;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Effect;
 use tokio_util::sync::CancellationToken;
 
+use super::ThreadActor;
 use super::live::Live;
-use super::{ThreadActor, question};
-use crate::crashes::Crashes;
-use crate::inner::Inner;
+use crate::application_call::ApplicationCall;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::permit_waits::PermitWaits;
+use crate::port::Port;
 use crate::processor::ProcessorContext;
-use crate::spans::{CallSpan, Spans};
+use crate::registry::ThreadRegistry;
+use crate::spans::Spans;
 use crate::strategy::StrategyContext;
 use crate::tool_executor::CallTool;
-
-/// What goes with a question to code of the application.
-pub(crate) struct Asked {
-    pub(crate) span: CallSpan,
-    pub(crate) crashes: Arc<Crashes>,
-}
+use crate::{deliver, handler_call};
 
 /// Who begins it.
 pub(super) struct Begins<'a> {
-    pub(super) inner: &'a Arc<Inner>,
+    pub(super) registry: &'a Arc<ThreadRegistry>,
     pub(super) id: ThreadId,
     pub(super) slot: usize,
     pub(super) spans: &'a Spans,
@@ -41,55 +38,72 @@ impl Begins<'_> {
         effect: Effect,
         cancel: CancellationToken,
         waits: Arc<PermitWaits>,
-        thread: Addr<ThreadActor>,
+        address: Addr<ThreadActor>,
     ) -> bool {
-        let (inner, id, key) = (self.inner, self.id, effect.key());
-        let Some(slot) = inner.slot(self.slot) else {
+        let (services, thread, key) = (&self.registry.services, self.id, effect.key());
+        let Some(slot) = self.registry.slot(self.slot) else {
             return false;
         };
+        let state = live.thread.state();
+        let port = || Port::new(key, cancel.clone(), address.clone().recipient());
         let span = |kind, callee: &str| self.spans.call(key, kind, callee);
-        let asked = |kind, callee: &str| Asked { span: span(kind, callee), crashes: inner.crashes.clone() };
+        let call = |kind, callee: &str| ApplicationCall {
+            port: port(),
+            span: span(kind, callee),
+            crashes: services.crashes.clone(),
+        };
         match effect {
             Effect::CallModel(call) => {
-                let Some(request) = live.thread.state().model_request_of(call.call) else {
+                let Some(request) = state.model_request_of(call.call) else {
                     return false;
                 };
-                let span = span("model", &inner.models.name_of(&request.execution.model));
-                slot.llm.do_send(CallModel { thread, id, call, request, cancel, waits, span });
+                let span = span("model", &services.models.name_of(&request.execution.model));
+                slot.llm.do_send(CallModel { port: port(), thread, call, request, waits, span });
             }
             Effect::CallTool(run) => {
-                let workspace = live.thread.state().workspace().map(str::to_owned);
-                let span = span("tool", run.name.as_str());
-                slot.tools.do_send(CallTool { thread, id, run, workspace, cancel, waits, span });
+                let workspace = state.workspace().map(str::to_owned);
+                let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
+                slot.tools.do_send(CallTool { port: port(), asks, thread, run, workspace, waits, span });
             }
             Effect::RunBranch(_) => return false,
             Effect::AskPerson(ask) => {
-                let Some(handler) = &inner.handler else {
+                let Some(handler) = &services.handler else {
                     return false;
                 };
-                let Some(run) = live.thread.state().node_run() else {
+                let Some(run) = state.node_run() else {
                     return false;
                 };
-                let state = live.thread.state().clone();
-                let cx = InteractionContext::new(inner, run.node.clone(), state, cancel);
-                let request = InteractionRequest::new(inner, &cx.state, &ask);
-                question::put(request, cx, handler.clone(), thread, asked("person", "handler"));
+                let registry = self.registry.clone();
+                let cx = InteractionContext {
+                    thread,
+                    node: run.node.clone(),
+                    state: state.clone(),
+                    cancel: cancel.clone(),
+                    store: services.store.clone(),
+                    tell: Arc::new(move |input| {
+                        let registry = registry.clone();
+                        async move { deliver::ask(&registry, thread, input).await }.boxed()
+                    }),
+                };
+                let request = InteractionRequest::new(&ask, services.prompt_of(&cx.state, &ask));
+                handler_call::put(request, cx, handler.clone(), call("person", "handler"));
             }
             Effect::AskStrategy(run) => {
-                let Some(cx) = StrategyContext::new(live.thread.state().clone(), &run, cancel) else {
+                let Some(cx) = StrategyContext::new(state.clone(), &run, cancel.clone()) else {
                     return false;
                 };
-                let asked = asked("strategy", cx.name());
-                inner.strategies.ask(&run, cx, thread, asked);
+                let call = call("strategy", cx.name());
+                services.strategies.ask(cx, call);
             }
             Effect::RunProcessor(run) => {
-                let state = live.thread.state().clone();
+                let state = state.clone();
                 let Some(node) = state.node_run().map(|run| run.node.clone()) else {
                     return false;
                 };
                 let (config, attempt, messages) = (run.config.clone(), run.attempt, state.processor_messages());
-                let cx = ProcessorContext { thread: id, node, config, messages, state, attempt, cancel };
-                inner.processors.run(&run, cx, thread, asked("processor", &run.processor));
+                let cancel = cancel.clone();
+                let cx = ProcessorContext { thread, node, config, messages, state, attempt, cancel };
+                services.processors.run(&run, cx, call("processor", &run.processor));
             }
         }
         true

@@ -2,11 +2,12 @@
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
-use rethread_events::thread::{Effect, Input};
+use rethread_events::thread::Effect;
 use tokio_util::sync::CancellationToken;
 
 use super::live::Mode;
-use super::{PermitGranted, Tell, ThreadActor, perform};
+use super::messages::PermitGranted;
+use super::{ThreadActor, perform};
 use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 use crate::{snapshots, timers};
 
@@ -39,13 +40,13 @@ impl ThreadActor {
                     let token = CancellationToken::new();
                     let address = ctx.address();
                     let place = WaitPlace {
-                        among: self.inner.counters.waiting.clone(),
+                        among: self.services.counters.waiting.clone(),
                         attempt: (self.id, key.0, key.1),
                         is_tool: matches!(effect, Effect::CallTool(_)),
                     };
                     let waits = PermitWaits::new(place, move || address.do_send(PermitGranted));
                     let begins =
-                        perform::Begins { inner: &self.inner, id: self.id, slot: self.slot, spans: &self.spans };
+                        perform::Begins { registry: &self.registry, id: self.id, slot: self.slot, spans: &self.spans };
                     if begins.perform(live, effect.clone(), token.clone(), waits.clone(), ctx.address()) {
                         live.running.insert(key, RunningCall { _cancel: token.drop_guard(), waits });
                     }
@@ -55,7 +56,7 @@ impl ThreadActor {
         if goes_on {
             self.run_branches(&effects);
         }
-        self.set_alarm(next.filter(|_| !self.inner.observing), ctx);
+        self.set_alarm(next.filter(|_| !self.services.observing), ctx);
         self.rest(ctx);
     }
 
@@ -64,7 +65,7 @@ impl ThreadActor {
         let Mode::Live(live) = &self.mode else {
             return false;
         };
-        !live.halting && !self.inner.observing && !live.thread.state().is_paused()
+        !live.halting && !self.services.observing && !live.thread.state().is_paused()
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
@@ -93,7 +94,7 @@ impl ThreadActor {
         };
         live.alarm = None;
         match live.next_due {
-            Some(at) if at <= live.now() => self.tell(Tell { input: Input::Tick, reply: None, work: None }, ctx),
+            Some(at) if at <= live.now() => self.tick(ctx),
             next => self.set_alarm(next, ctx),
         }
     }

@@ -9,8 +9,8 @@ use rethread_store::StoreError;
 use super::ThreadActor;
 use super::live::Mode;
 use super::pending_inputs::{Kept, Said, Waiting};
+use crate::clock;
 use crate::error::RuntimeError;
-use crate::inner::Inner;
 
 /// How long to wait before a log that had no room is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl ThreadActor {
         for append in live.under_way.drain(..) {
             asking.extend(append.replies);
             if let Some(said) = append.said.filter(|said| said.is_before(live.durable)) {
-                kept.keep(said, None, &self.inner.room);
+                kept.keep(said, None, &self.services.room);
             }
         }
         self.life += 1;
@@ -80,7 +80,7 @@ impl ThreadActor {
         };
         let Waiting { input, reply, place, cause } = waiting;
         if is_work {
-            return kept.keep(Said { input, place }, reply, &self.inner.room);
+            return kept.keep(Said { input, place }, reply, &self.services.room);
         }
         if reply.is_some() {
             kept.waiting.push_back(Waiting { input, reply, place, cause });
@@ -98,8 +98,8 @@ impl ThreadActor {
         if kept.is_empty() {
             // Nothing of it is in memory: a timer brings it back.
             self.go(ctx);
-            if !self.inner.is_shutting_down() {
-                self.inner.timers.set(self.id, Inner::now().plus_ms(RETRY_AFTER.as_millis() as u64));
+            if !self.registry.is_shutting_down() {
+                self.registry.timers.set(self.id, clock::now().plus_ms(RETRY_AFTER.as_millis() as u64));
             }
         } else {
             kept.retry = Some(ctx.run_later(RETRY_AFTER, Self::load));
@@ -126,7 +126,7 @@ impl ThreadActor {
         self.go(ctx);
         if fresh {
             // It never began. Whoever took it for the thread of that id looks into the log.
-            self.inner.waiters.left(self.id, true);
+            self.registry.waiters.left(self.id, true);
         } else {
             self.give_back(error);
         }

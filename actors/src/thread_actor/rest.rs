@@ -6,8 +6,9 @@ use actix::prelude::*;
 use rethread_events::ids::Time;
 use rethread_events::thread::{Env, Wait};
 
+use super::ThreadActor;
 use super::live::Mode;
-use super::{NextStep, Passivate, ThreadActor};
+use super::messages::{NextStep, Passivate};
 use crate::snapshots;
 use crate::waiters::Rest;
 
@@ -18,8 +19,8 @@ impl ThreadActor {
             return;
         };
         let now = live.now();
-        let around = Env { now, tools: &*self.inner, models: &*self.inner, permits: &live.running };
-        let goes_on = !self.inner.observing && !live.halting;
+        let around = Env { now, tools: &*self.services, models: &*self.services, permits: &live.running };
+        let goes_on = !self.services.observing && !live.halting;
         // What it waits for would take long to find out here; a step finds out as well.
         let takes_step = goes_on && !live.thread.is_settled() && live.takes_long();
         let wait = if takes_step { Wait::Itself } else { live.thread.waits_for(&around) };
@@ -30,7 +31,7 @@ impl ThreadActor {
                 if !live.under_way.is_empty() {
                     return;
                 }
-                live.keep_snapshot(&self.inner);
+                live.keep_snapshot(&self.services.snapshots);
             }
             // Every acknowledged append comes by here. One step at a time is asked for, so that a state that is to be kept
             // waits for one step at most, however quickly the log answers.
@@ -45,7 +46,7 @@ impl ThreadActor {
         }
         let ended = wait == Wait::Nothing;
         // Whose time is up waits for nobody any more: its alarm is about to say so.
-        let settled = |until: Option<Time>| self.inner.observing || until.is_none_or(|at| at > now);
+        let settled = |until: Option<Time>| self.services.observing || until.is_none_or(|at| at > now);
         let rests = match wait {
             Wait::Nothing => true,
             Wait::Somebody { until } => settled(until),
@@ -58,7 +59,7 @@ impl ThreadActor {
         };
         if rests {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
-            self.inner.waiters.at_rest(self.id, rest, ended);
+            self.registry.waiters.at_rest(self.id, rest, ended);
         }
         if (ended || live.running.is_empty()) && !live.stirred {
             // It was brought back for somebody, whose message is handled first.
@@ -68,10 +69,10 @@ impl ThreadActor {
             return self.put_away(ctx);
         }
         if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
-            live.keep_snapshot(&self.inner);
+            live.keep_snapshot(&self.services.snapshots);
         }
         if live.running.is_empty() && live.idle.is_none() {
-            let wait = Duration::from_millis(self.inner.limits.passivate_after_ms);
+            let wait = Duration::from_millis(self.services.limits.passivate_after_ms);
             live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
         }
     }
@@ -86,27 +87,26 @@ impl ThreadActor {
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         if ended {
-            live.give_snapshots_back(&self.inner);
+            live.give_snapshots_back(&self.services.snapshots);
         } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
-            live.keep_snapshot(&self.inner);
+            live.keep_snapshot(&self.services.snapshots);
         }
         self.leave(ctx);
         // After it has left: a timer that finds this actor still there would wake nobody.
-        if let Some(at) = next_due.filter(|_| !ended && !self.inner.is_shutting_down()) {
-            self.inner.timers.set(self.id, at);
+        if let Some(at) = next_due.filter(|_| !ended && !self.registry.is_shutting_down()) {
+            self.registry.timers.set(self.id, at);
         }
     }
 
     pub(super) fn leave(&mut self, ctx: &mut Context<Self>) {
         let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
         if ended {
-            self.inner.thread_ended(self.id);
-            self.inner.crashes.ended(self.id);
+            self.services.thread_ended(self.id);
         }
-        self.inner.outputs.forget(self.id);
+        self.services.outputs.forget(self.id);
         self.go(ctx);
         // Behind the going: who asks later finds nobody here and looks into the log.
-        self.inner.waiters.left(self.id, ended);
+        self.registry.waiters.left(self.id, ended);
     }
 
     pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
@@ -114,7 +114,7 @@ impl ThreadActor {
             self.spans.leave(live.thread.state().status().name());
         }
         self.mode = Mode::Gone;
-        self.inner.forget(self.id, &ctx.address());
+        self.registry.forget(self.id, &ctx.address());
         ctx.stop();
     }
 }

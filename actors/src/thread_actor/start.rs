@@ -12,19 +12,23 @@ use rethread_events::thread::{Env, Fork, Input, NoWaits, StepError, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
+use super::ThreadActor;
 use super::asking;
 use super::live::{Live, Mode, STEP_READS_MAX};
-use super::pending_inputs::{Kept, Waiting, json_bytes};
+use super::messages::Begin;
+use super::pending_inputs::{Kept, Waiting};
 use super::step::Batch;
-use super::{Begin, Reply, ThreadActor};
+use crate::clock;
 use crate::crashes::{Class, Entered, Step};
 use crate::error::RuntimeError;
-use crate::inner::Inner;
+use crate::inputs::json_bytes;
 use crate::load::{self, Loaded};
+use crate::port::Reply;
+use crate::services::Services;
 
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
-        let clock = Inner::now();
+        let clock = clock::now();
         let (now, point, takes_long) = match &begin {
             Begin::New { workflow, started, .. } => {
                 let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
@@ -38,13 +42,13 @@ impl ThreadActor {
             }
         };
         // A call that may be repeated may end the process before the log has the thread.
-        let at_limit = |class| self.inner.crashes.at_limit(self.id, class);
+        let at_limit = |class| self.services.crashes.at_limit(self.id, class);
         let crashed = at_limit(Class::Begin).or_else(|| at_limit(Class::Run)).map(|count| count.error());
         let is_given_up = crashed.is_some();
-        let (inner, id) = (self.inner.clone(), self.id);
+        let (services, id) = (self.services.clone(), self.id);
         let make = move || {
-            let under_way = inner.crashes.enter(|| Step::begin(id, begin.from()));
-            let begun = begun(&inner, id, begin, crashed, now);
+            let under_way = services.crashes.enter(|| Step::begin(id, begin.from()));
+            let begun = begun(&services, id, begin, crashed, now);
             (begun, under_way.and_then(Entered::over).filter(|_| !is_given_up))
         };
         let then = move |actor: &mut Self, (begun, step): (Begun, Option<Step>), ctx: &mut Context<Self>| {
@@ -83,11 +87,11 @@ impl ThreadActor {
         if let Some(retry) = kept.retry.take() {
             ctx.cancel_future(retry);
         }
-        let inner = self.inner.clone();
+        let services = self.services.clone();
         let id = self.id;
         let loading = actix_rt::task::spawn_blocking(move || {
-            let loaded = inner.crashes.folding(id, || load::present(&*inner.store, id))?;
-            let workflow = inner.definitions.of(id, &loaded.state)?;
+            let loaded = services.crashes.folding(id, || load::present(&*services.store, id))?;
+            let workflow = services.definitions.of(id, &loaded.state)?;
             Ok((loaded, workflow))
         });
         let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id))) };
@@ -109,16 +113,16 @@ impl ThreadActor {
                 return;
             }
         };
-        self.inner.timers.clear(self.id);
+        self.registry.timers.clear(self.id);
         let next = loaded.state.next_seq();
         self.spans.is_at(&loaded.state);
         let thread = Thread::resume(loaded.state, workflow);
-        let clock = Inner::now();
+        let clock = clock::now();
         let now = thread.state().time_at(clock);
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
-        let goes_on = !self.inner.observing && !kept.halting;
+        let goes_on = !self.services.observing && !kept.halting;
         // A thread that only looks is not run.
-        let crashed = self.inner.crashes.at_limit(self.id, Class::Run);
+        let crashed = self.services.crashes.at_limit(self.id, Class::Run);
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
         let is_given_up = crashed.is_some();
         let known = kept.known();
@@ -127,7 +131,7 @@ impl ThreadActor {
         let live = Live { running, asking, halting, bytes: loaded.bytes, ..live };
         let takes_long = live.takes_long();
         self.mode = Mode::Live(Box::new(live));
-        let crashes = self.inner.crashes.clone();
+        let crashes = self.services.crashes.clone();
         let take = move |thread: &mut Thread, around: &Env<'_>| {
             let under_way = crashes.enter(|| Step::machine(thread.state(), &Input::Recover));
             let recovered = match crashed {
@@ -171,8 +175,8 @@ struct Begun {
 }
 
 /// Makes a beginning: the machine, and its first events.
-fn begun(inner: &Inner, id: ThreadId, begin: Begin, crashed: Option<ExecutionError>, now: Time) -> Begun {
-    let around = Env { now, tools: inner, models: inner, permits: &NoWaits };
+fn begun(services: &Services, id: ThreadId, begin: Begin, crashed: Option<ExecutionError>, now: Time) -> Begun {
+    let around = Env { now, tools: services, models: services, permits: &NoWaits };
     match begin {
         Begin::New { workflow, started, reply } => {
             let made = match crashed {
@@ -187,7 +191,7 @@ fn begun(inner: &Inner, id: ThreadId, begin: Begin, crashed: Option<ExecutionErr
             let by = fork.by.clone();
             let made = Thread::fork(id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
             let made = made.and_then(|made| {
-                answered(made, answers, by.as_ref(), !inner.observing, &around)
+                answered(made, answers, by.as_ref(), !services.observing, &around)
                     .map_err(|error| RuntimeError::of_step(parent.thread(), error))
             });
             Begun { made, trace, reply }

@@ -25,7 +25,7 @@ impl ThreadActor {
         if let Some(idle) = live.idle.take() {
             ctx.cancel_future(idle);
         }
-        let wait = Duration::from_millis(self.inner.limits.passivate_after_ms).max(LOOK_AFTER_MIN);
+        let wait = Duration::from_millis(self.services.limits.passivate_after_ms).max(LOOK_AFTER_MIN);
         live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
     }
 
@@ -42,13 +42,13 @@ impl ThreadActor {
         }
         let waits_for_branches = !state.is_paused() && state.fan().is_some_and(|fan| fan.running().next().is_some());
         let owner = state.branch().and_then(|branch| branch.owner).map(|(owner, _)| owner);
-        waits_for_branches && owner.is_some_and(|owner| self.inner.is_live(owner))
-            || self.inner.waiters.is_waited_for(self.id) && !self.inner.is_crowded()
+        waits_for_branches && owner.is_some_and(|owner| self.registry.is_live(owner))
+            || self.registry.waiters.is_waited_for(self.id) && !self.registry.is_crowded()
     }
 
     /// The thread is left to the log: whoever waits for it is told why, and whoever waits for it as a branch.
     pub(super) fn give_back(&self, error: &RuntimeError) {
-        self.inner.waiters.failed(self.id, error);
-        actix_rt::spawn(branches::put_back(self.inner.clone(), self.id, error.clone()));
+        self.registry.waiters.failed(self.id, error);
+        actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error.clone()));
     }
 }

@@ -5,17 +5,18 @@ use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
 use rethread_events::thread::{Env, Input, StepError, Thread};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
-use tokio_util::sync::CancellationToken;
 
+use super::ThreadActor;
 use super::asking;
 use super::branches::ForBranches;
 use super::live::{Mode, UnderWay};
-use super::pending_inputs::{Said, Waiting, key_of};
-use super::{Reply, Tell, ThreadActor};
+use super::pending_inputs::{Said, Waiting};
+use crate::clock;
+use crate::counters::Tally;
 use crate::crashes::{Entered, Step};
 use crate::error::RuntimeError;
-use crate::inner::Inner;
-use crate::metrics::Tally;
+use crate::inputs::key_of;
+use crate::port::Reply;
 use crate::recorded::new_record;
 
 /// What is to be appended.
@@ -32,14 +33,9 @@ pub(super) struct Batch {
 }
 
 impl ThreadActor {
-    pub(super) fn tell(&mut self, told: Tell, ctx: &mut Context<Self>) {
-        let Tell { input, reply, work } = told;
-        // Its call is closed, or was never in the log: then the next call may have got its id.
-        if work.as_ref().is_some_and(CancellationToken::is_cancelled) {
-            return;
-        }
-        let (waiting, is_work) = (Waiting { input, reply, place: None, cause: None }, work.is_some());
-        self.hear(waiting, is_work, ctx);
+    /// Tells the machine that time has passed.
+    pub(super) fn tick(&mut self, ctx: &mut Context<Self>) {
+        self.hear(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
     }
 
     /// Tells the machine, or keeps it for later.
@@ -68,7 +64,7 @@ impl ThreadActor {
             }
             return;
         }
-        let clock = Inner::now();
+        let clock = clock::now();
         let now = live.thread.state().time_at(clock);
         let call = key_of(&input).filter(|_| cause.is_none());
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
@@ -80,11 +76,11 @@ impl ThreadActor {
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
-        let goes_on = !self.inner.observing && !live.halting;
+        let goes_on = !self.services.observing && !live.halting;
         let takes_long = live.takes_long_with(&input);
         // A tool that asks is answered at once: what follows comes with the next step.
         let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });
-        let crashes = self.inner.crashes.clone();
+        let crashes = self.services.crashes.clone();
         let take = move |thread: &mut Thread, around: &Env<'_>| {
             let under_way = crashes.enter(|| Step::machine(thread.state(), &input));
             let stepped =
@@ -144,7 +140,7 @@ impl ThreadActor {
         };
         let Batch { events, now, cause, fork_of, trace, reply, said, step } = batch;
         live.stirred = true;
-        self.inner.imported.goes_on(self.id, &self.inner.store);
+        self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);
@@ -178,13 +174,13 @@ impl ThreadActor {
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { end, replies, said });
-        let (answer, life) = (self.inner.store.append(append), self.life);
+        let (answer, life) = (self.services.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
-            Ok(_) if actor.life != life => actor.inner.counters.appended(&tally),
+            Ok(_) if actor.life != life => actor.services.counters.appended(&tally),
             Err(_) if actor.life != life => {}
             Ok(appended) => {
-                actor.inner.crashes.completed(step);
-                actor.inner.counters.appended(&tally);
+                actor.services.crashes.completed(step);
+                actor.services.counters.appended(&tally);
                 // First: a thread that has ended leaves with what follows.
                 actor.branches_follow(follows, ctx);
                 actor.tell_tools(told);

@@ -1,0 +1,162 @@
+//! What a runtime counts of itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rethread_events::event::{EVENT_TYPES, Event};
+use rethread_events::message::{Usage, UsageSource};
+use rethread_events::thread::Status;
+use rethread_store::Store;
+
+use crate::error::RuntimeError;
+use crate::permit_waits::WaitingCalls;
+
+/// How long a count of all threads is good for: it reads the list of all streams.
+const COUNT_KEPT: Duration = Duration::from_secs(5);
+/// How many streams are asked for at a time.
+const PAGE: usize = 2_048;
+
+/// The counters themselves.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) events: Vec<AtomicU64>,
+    pub(crate) model_calls_open: Arc<AtomicUsize>,
+    pub(crate) tool_calls_open: Arc<AtomicUsize>,
+    pub(crate) waiting: Arc<WaitingCalls>,
+    pub(crate) input_tokens: AtomicU64,
+    pub(crate) output_tokens: AtomicU64,
+    pub(crate) cached_input_tokens: AtomicU64,
+    pub(crate) cost_nanousd: AtomicU64,
+    pub(crate) calls_unpriced: AtomicU64,
+    pub(crate) calls_counted: AtomicU64,
+    threads: Mutex<Option<Count>>,
+}
+
+/// How many threads there were, and when.
+#[derive(Debug)]
+struct Count {
+    at: Instant,
+    threads: Vec<(Status, u64)>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            events: EVENT_TYPES.iter().map(|_| AtomicU64::new(0)).collect(),
+            model_calls_open: Arc::default(),
+            tool_calls_open: Arc::default(),
+            waiting: Arc::default(),
+            input_tokens: AtomicU64::new(0),
+            output_tokens: AtomicU64::new(0),
+            cached_input_tokens: AtomicU64::new(0),
+            cost_nanousd: AtomicU64::new(0),
+            calls_unpriced: AtomicU64::new(0),
+            calls_counted: AtomicU64::new(0),
+            threads: Mutex::new(None),
+        }
+    }
+}
+
+/// What is to be counted of an append once it is durable.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    codes: Vec<u16>,
+    usage: Usage,
+    cost_nanousd: u64,
+    n_unpriced: u64,
+    n_counted: u64,
+}
+
+impl Tally {
+    pub(crate) fn of(events: &[Event]) -> Self {
+        let mut tally = Self { codes: events.iter().map(|event| event.event_type().code).collect(), ..Self::default() };
+        for event in events {
+            // What branches used was counted when they used it, so the events that sum it up are left out.
+            let (usage, cost, source) = match event {
+                Event::LlmCallCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
+                Event::ContextSummaryCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
+                Event::ConditionEvaluationCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
+                _ => continue,
+            };
+            tally.n_unpriced += u64::from(cost.is_none());
+            tally.n_counted += u64::from(source == UsageSource::Counted);
+            tally.usage.add(usage);
+            tally.cost_nanousd = tally.cost_nanousd.saturating_add(cost.unwrap_or(0));
+        }
+        tally
+    }
+}
+
+/// A call that runs; it does not any more when this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenCall(Arc<AtomicUsize>);
+
+impl OpenCall {
+    pub(crate) fn of(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter.clone())
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    pub(crate) fn appended(&self, tally: &Tally) {
+        for code in &tally.codes {
+            let known = EVENT_TYPES.iter().position(|event_type| event_type.code == *code);
+            if let Some(counter) = known.and_then(|place| self.events.get(place)) {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let add = |counter: &AtomicU64, n: Option<u64>| counter.fetch_add(n.unwrap_or(0), Ordering::Relaxed);
+        add(&self.input_tokens, tally.usage.input_tokens);
+        add(&self.output_tokens, tally.usage.output_tokens);
+        add(&self.cached_input_tokens, tally.usage.cached_input_tokens);
+        add(&self.cost_nanousd, Some(tally.cost_nanousd));
+        add(&self.calls_unpriced, Some(tally.n_unpriced));
+        add(&self.calls_counted, Some(tally.n_counted));
+    }
+
+    pub(crate) fn model_call(&self) -> OpenCall {
+        OpenCall::of(&self.model_calls_open)
+    }
+
+    pub(crate) fn tool_call(&self) -> OpenCall {
+        OpenCall::of(&self.tool_calls_open)
+    }
+
+    /// Blocks when the last count is too old.
+    pub(crate) fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, RuntimeError> {
+        // Held while it is counted: whoever asks meanwhile waits for the same count.
+        let mut kept = self.threads.lock();
+        if let Some(count) = &*kept
+            && count.at.elapsed() < COUNT_KEPT
+        {
+            return Ok(count.threads.clone());
+        }
+        // No event leaves a thread interrupted: only that nobody works on it makes it so.
+        let of_events = Status::ALL.into_iter().filter(|status| *status != Status::Interrupted);
+        let mut threads: Vec<_> = of_events.map(|status| (status, 0)).collect();
+        let mut after = None;
+        loop {
+            let page = store.streams(after, &[], PAGE)?;
+            for info in &page {
+                if let Some((_, n)) = threads.get_mut(usize::from(info.tag.0)) {
+                    *n += 1;
+                }
+            }
+            after = page.last().map(|info| info.thread);
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        *kept = Some(Count { at: Instant::now(), threads: threads.clone() });
+        Ok(threads)
+    }
+}

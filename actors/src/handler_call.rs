@@ -1,0 +1,41 @@
+//! A question to a person, put to the application's handler.
+
+use std::sync::Arc;
+
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::principal::Principal;
+use rethread_events::thread::Input;
+
+use crate::application_call::ApplicationCall;
+use crate::crashes::Step;
+use crate::error::RuntimeError;
+use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
+use crate::spans::json_of;
+
+/// Asks, and reports what the handler answered.
+pub(crate) fn put(
+    request: InteractionRequest,
+    cx: InteractionContext,
+    handler: Arc<dyn UserInteractionHandler>,
+    call: ApplicationCall,
+) {
+    call.span.asks(|| request.prompt.clone().unwrap_or_default());
+    let interaction = request.id;
+    let step = Step::call(cx.thread, interaction, format!("the handler of question {interaction}"));
+    let failed = |detail| ExecutionError::new(ErrorKind::Failed, detail);
+    // A panic of the handler itself is contained as one of its future is.
+    let work = async move { handler.handle(request, cx).await.map_err(failed) };
+    actix_rt::spawn(async move {
+        let Some(answer) = call.run(step, work).await else { return };
+        let ApplicationCall { port, span, .. } = call;
+        span.ends(&answer, json_of);
+        let answered = match answer {
+            Ok(data) => Input::Respond { interaction, data }.by(Some(Principal::Handler)),
+            Err(error) => Input::InteractionFailed { interaction, detail: error.message },
+        };
+        // An answer that cannot be used must not leave the question to a handler that thinks it is done.
+        if let Err(RuntimeError::Rejected { source, .. }) = port.report_checked(answered).await {
+            port.report(Input::InteractionFailed { interaction, detail: source.to_string() });
+        }
+    });
+}

@@ -1,0 +1,70 @@
+//! What a runtime takes on at most.
+
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+/// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Threads that are in memory at once; starting one more is refused as busy.
+    pub live_threads_max: usize,
+    /// Messages that wait for one thread; giving it one more waits.
+    pub mailbox_max: usize,
+    /// Model calls that run at once in the whole runtime; further ones wait. The time of a call (`llm_timeout_ms`) begins
+    /// when the wait ends; that of its node and thread includes it.
+    pub concurrent_model_calls_max: usize,
+    /// How long a call waits to run: a model call for one of the [`Limits::concurrent_model_calls_max`], a tool call
+    /// until fewer than `concurrency_max` calls of its tool run. It fails as `overloaded` then.
+    pub call_wait_max_ms: u64,
+    /// The bytes of the JSON of an input, an answer or a variable.
+    pub input_bytes_max: usize,
+    /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full; what is
+    /// beyond is lost, and its calls are treated as after a crash.
+    pub unwritten_bytes_max: usize,
+    /// How long a thread with nothing running stays in memory.
+    pub passivate_after_ms: u64,
+    /// How long a shutdown lets running calls end before they are left to recovery.
+    pub shutdown_grace_ms: u64,
+    /// How often the process may end in one step of a thread before the thread ends as failed (`crashed_process`); 0 for
+    /// as often as it likes.
+    pub crashes_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            live_threads_max: 100_000,
+            mailbox_max: 256,
+            concurrent_model_calls_max: 1_024,
+            call_wait_max_ms: 3_600_000,
+            input_bytes_max: 16 << 20,
+            unwritten_bytes_max: 256 << 20,
+            passivate_after_ms: 10_000,
+            shutdown_grace_ms: 2_000,
+            crashes_max: 3,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks that every number is in its range.
+    ///
+    /// # Errors
+    /// The name of the first that is not, and its range.
+    pub fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("live_threads_max", self.live_threads_max),
+            ("mailbox_max", self.mailbox_max),
+            ("concurrent_model_calls_max", self.concurrent_model_calls_max),
+        ];
+        match counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
+            Some((name, n)) => {
+                Err(format!("limits.{name} is {n}: between 1 and {} are possible", Semaphore::MAX_PERMITS))
+            }
+            None if self.call_wait_max_ms == 0 => Err("limits.call_wait_max_ms is 0: it must be at least 1".into()),
+            None => Ok(()),
+        }
+    }
+}

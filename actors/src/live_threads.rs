@@ -1,0 +1,122 @@
+//! The threads that are live in this process, each with one actor at most.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_store::StoreError;
+
+use crate::error::RuntimeError;
+use crate::sync::{AtomicBool, Ordering, RwLock};
+
+/// The address of a thread's actor.
+pub(crate) trait Address: Clone + PartialEq {
+    /// Returns false once the actor has stopped, which may be before it was removed.
+    fn is_connected(&self) -> bool;
+}
+
+/// The addresses of the live threads' actors.
+pub(crate) struct LiveThreads<A> {
+    actors: RwLock<HashMap<ThreadId, A>>,
+    n_max: usize,
+    is_closed: AtomicBool,
+}
+
+impl<A: Address> LiveThreads<A> {
+    pub(crate) fn new(n_max: usize) -> Self {
+        Self { actors: RwLock::default(), n_max, is_closed: AtomicBool::new(false) }
+    }
+
+    /// Starts the actor of a new thread.
+    ///
+    /// # Errors
+    /// `Busy` when there is no room, `Store(Conflict)` when the thread is live, `ShuttingDown` after
+    /// [`LiveThreads::close`].
+    pub(crate) fn begin(
+        &self,
+        id: ThreadId,
+        start: impl FnOnce() -> Result<A, RuntimeError>,
+    ) -> Result<(), RuntimeError> {
+        let n = self.len();
+        if n >= self.n_max {
+            return Err(RuntimeError::Busy { what: "live threads", n, n_max: self.n_max });
+        }
+        // Locked while the actor is made: one that ends at once finds itself here and takes itself out.
+        match self.actors.write().entry(id) {
+            Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
+            Entry::Vacant(vacant) => {
+                self.check_open()?;
+                vacant.insert(start()?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the actor of a thread, which `start` starts when the thread is not live.
+    ///
+    /// # Errors
+    /// `ShuttingDown` when it is not live, after [`LiveThreads::close`].
+    pub(crate) fn activate(
+        &self,
+        id: ThreadId,
+        start: impl FnOnce() -> Result<A, RuntimeError>,
+    ) -> Result<A, RuntimeError> {
+        // Locked while the actor is made, so that a thread never has two.
+        match self.actors.write().entry(id) {
+            Entry::Occupied(live) if live.get().is_connected() => Ok(live.get().clone()),
+            entry => {
+                // Checked under the lock: whoever closes and then lists the actors misses none.
+                self.check_open()?;
+                Ok(entry.insert_entry(start()?).get().clone())
+            }
+        }
+    }
+
+    /// Removes the actor of a thread, if it is this one.
+    pub(crate) fn forget(&self, id: ThreadId, actor: impl Fn(&A) -> bool) {
+        if let Entry::Occupied(live) = self.actors.write().entry(id)
+            && actor(live.get())
+        {
+            live.remove();
+        }
+    }
+
+    /// Returns the actor of a thread, if it is live.
+    pub(crate) fn get(&self, id: ThreadId) -> Option<A> {
+        self.actors.read().get(&id).cloned()
+    }
+
+    /// Returns whether the thread is live.
+    pub(crate) fn has(&self, id: ThreadId) -> bool {
+        self.actors.read().contains_key(&id)
+    }
+
+    /// All actors.
+    pub(crate) fn all(&self) -> Vec<A> {
+        self.actors.read().values().cloned().collect()
+    }
+
+    /// How many threads are live.
+    pub(crate) fn len(&self) -> usize {
+        self.actors.read().len()
+    }
+
+    /// Returns whether there is no room for more threads than those that others need in order to go on.
+    pub(crate) fn is_crowded(&self) -> bool {
+        // Where only one may be live, it is that one which is needed.
+        self.len() >= self.n_max.saturating_sub(1).max(1)
+    }
+
+    /// Starts no more actors. True for the first caller.
+    pub(crate) fn close(&self) -> bool {
+        !self.is_closed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn check_open(&self) -> Result<(), RuntimeError> {
+        if self.is_closed() { Err(RuntimeError::ShuttingDown) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,69 @@
+//! How the work of a thread reports to the thread.
+
+use actix::{Message, Recipient};
+use rethread_events::ids::{CallId, Position};
+use rethread_events::thread::Input;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::RuntimeError;
+
+/// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
+pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
+
+/// What a call of a thread came to, or what its work says on the way. Only that work has it, so the thread keeps it
+/// while the log has no room.
+pub(crate) struct Report {
+    pub(crate) input: Input,
+    /// Receives a rejection of the input.
+    pub(crate) reply: Option<Reply>,
+    /// Cancelled when the call is closed: its reports are void then.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Message for Report {
+    type Result = ();
+}
+
+/// Where one attempt at a call reports to.
+#[derive(Clone)]
+pub(crate) struct Port {
+    pub(crate) call: CallId,
+    pub(crate) attempt: u32,
+    /// Cancelled when the thread does not want the call any more.
+    pub(crate) cancel: CancellationToken,
+    to: Recipient<Report>,
+}
+
+impl Port {
+    pub(crate) fn new(key: (CallId, u32), cancel: CancellationToken, to: Recipient<Report>) -> Self {
+        Self { call: key.0, attempt: key.1, cancel, to }
+    }
+
+    /// Reports, however full the mailbox of the thread is.
+    pub(crate) fn report(&self, input: Input) {
+        self.to.do_send(self.about(input, None));
+    }
+
+    /// Reports, and returns when the thread has handled it.
+    pub(crate) async fn report_and_wait(&self, input: Input) {
+        // A thread that is gone wants no report.
+        let _ = self.to.send(self.about(input, None)).await;
+    }
+
+    /// Reports unless the mailbox of the thread is full.
+    pub(crate) fn report_if_room(&self, input: Input) {
+        let _ = self.to.try_send(self.about(input, None));
+    }
+
+    /// Reports, and returns why the thread rejected it, if it did.
+    pub(crate) async fn report_checked(&self, input: Input) -> Result<(), RuntimeError> {
+        let (reply, rejected) = oneshot::channel();
+        self.to.do_send(self.about(input, Some(reply)));
+        rejected.await.unwrap_or(Ok(None)).map(drop)
+    }
+
+    fn about(&self, input: Input, reply: Option<Reply>) -> Report {
+        Report { input, reply, cancel: self.cancel.clone() }
+    }
+}

@@ -1,0 +1,170 @@
+//! The threads of this process: which are live, on which event loop each runs, when one is activated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use actix::Addr;
+use actix_rt::ArbiterHandle;
+use rethread_events::ids::ThreadId;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::error::RuntimeError;
+use crate::live_threads::{Address, LiveThreads};
+use crate::llm_executor::LlmExecutor;
+use crate::services::Services;
+use crate::thread_actor::ThreadActor;
+use crate::thread_actor::messages::{Begin, Start};
+use crate::timers::Timers;
+use crate::tool_executor::ToolExecutor;
+use crate::waiters::Waiters;
+
+/// The threads of a runtime.
+pub(crate) struct ThreadRegistry {
+    pub(crate) services: Arc<Services>,
+    /// Who waits for threads to come to rest.
+    pub(crate) waiters: Waiters,
+    /// When threads that are not live are to be activated.
+    pub(crate) timers: Timers,
+    /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
+    pub(crate) telling: TaskTracker,
+    live: LiveThreads<Live>,
+    slots: OnceCell<Vec<Slot>>,
+    next_slot: AtomicUsize,
+}
+
+/// A live thread.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) actor: Addr<ThreadActor>,
+    /// One permit for each message that may wait in its mailbox. The mailbox itself takes one more from each new clone
+    /// of its address, however full it is.
+    pub(crate) places: Arc<Semaphore>,
+}
+
+impl PartialEq for Live {
+    fn eq(&self, other: &Self) -> bool {
+        self.actor == other.actor
+    }
+}
+
+impl Address for Live {
+    fn is_connected(&self) -> bool {
+        self.actor.connected()
+    }
+}
+
+/// One arbiter with the executors that serve its threads.
+pub(crate) struct Slot {
+    pub(crate) arbiter: ArbiterHandle,
+    pub(crate) llm: Addr<LlmExecutor>,
+    pub(crate) tools: Addr<ToolExecutor>,
+}
+
+impl ThreadRegistry {
+    pub(crate) fn new(services: Arc<Services>) -> Arc<Self> {
+        Arc::new(Self {
+            live: LiveThreads::new(services.limits.live_threads_max),
+            services,
+            waiters: Waiters::default(),
+            timers: Timers::default(),
+            telling: TaskTracker::new(),
+            slots: OnceCell::new(),
+            next_slot: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn set_slots(&self, slots: Vec<Slot>) {
+        // Called once, by the thread that made the arbiters.
+        let _ = self.slots.set(slots);
+    }
+
+    /// The slot with this number; numbers beyond the last begin again at the first.
+    pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
+        let slots = self.slots.get()?;
+        slots.get(number % slots.len().max(1))
+    }
+
+    /// Waits, whatever is around; not at all when the arbiters have stopped.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        if let Some(slot) = self.slot(0).filter(|_| !pause.is_zero()) {
+            let (sender, over) = oneshot::channel::<()>();
+            slot.arbiter.spawn(async move {
+                tokio::time::sleep(pause).await;
+                drop(sender);
+            });
+            // Closed when the time has come.
+            let _ = over.await;
+        }
+    }
+
+    /// Begins a new thread on an arbiter of its own choosing.
+    pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
+        self.live.begin(id, || self.start_actor(id, Start::Begin(Box::new(begin))))
+    }
+
+    /// The actor of a thread, activated when it is not live.
+    pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Live, RuntimeError> {
+        self.activate_with(id, None)
+    }
+
+    /// The same after a start; the place is given back when the thread was folded.
+    pub(crate) fn bring_back(self: &Arc<Self>, id: ThreadId, place: OwnedSemaphorePermit) -> Result<(), RuntimeError> {
+        self.activate_with(id, Some(place)).map(drop)
+    }
+
+    fn activate_with(
+        self: &Arc<Self>,
+        id: ThreadId,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<Live, RuntimeError> {
+        self.live.activate(id, || self.start_actor(id, Start::Load(place)))
+    }
+
+    fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
+        let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
+        let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
+        let actor = ThreadActor::start_on(&slot.arbiter, self.clone(), id, number, start);
+        Ok(Live { actor, places: Arc::new(Semaphore::new(self.services.limits.mailbox_max)) })
+    }
+
+    /// Forgets the actor of a thread, if it is this one.
+    pub(crate) fn forget(&self, id: ThreadId, addr: &Addr<ThreadActor>) {
+        self.live.forget(id, |live| live.actor == *addr);
+    }
+
+    /// All live actors.
+    pub(crate) fn live(&self) -> Vec<Addr<ThreadActor>> {
+        self.live.all().into_iter().map(|live| live.actor).collect()
+    }
+
+    /// How many threads are live.
+    pub(crate) fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is no room for more threads than those that others need in order to go on.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.live.is_crowded()
+    }
+
+    /// The actor of a thread, if it is live.
+    pub(crate) fn actor(&self, id: ThreadId) -> Option<Addr<ThreadActor>> {
+        self.live.get(id).map(|live| live.actor)
+    }
+
+    /// Whether the thread is live.
+    pub(crate) fn is_live(&self, id: ThreadId) -> bool {
+        self.live.has(id)
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.live.is_closed()
+    }
+
+    /// True for the first caller.
+    pub(crate) fn begin_shutdown(&self) -> bool {
+        self.live.close()
+    }
+}

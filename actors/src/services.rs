@@ -1,0 +1,179 @@
+//! What the threads of a runtime work with.
+
+mod machine;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rethread_events::ids::ThreadId;
+use rethread_events::principal::Principal;
+use rethread_store::Store;
+use rethread_tools::{Registry, Workspace, Workspaces};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::counters::Counters;
+use crate::counting::Counting;
+use crate::crashes::Crashes;
+use crate::definitions::Definitions;
+use crate::error::StartError;
+use crate::fork_bases::ForkBaseCache;
+use crate::imported::ImportedThreads;
+use crate::interaction::UserInteractionHandler;
+use crate::kept_states::KeptStates;
+use crate::limits::Limits;
+use crate::memory_budget::MemoryBudget;
+use crate::models::Models;
+use crate::monitor::Watching;
+use crate::outputs::Outputs;
+use crate::processor::Processors;
+use crate::snapshot_writer::SnapshotWriter;
+use crate::strategy::Strategies;
+use crate::tool_services::{Plan, ToolServices};
+
+/// What all threads of one runtime work with: the log, what they may call, limits, counters. It knows of no actor.
+pub(crate) struct Services {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tools: Registry,
+    pub(crate) models: Models,
+    pub(crate) definitions: Definitions,
+    pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    /// Who does what is done through a handle without a principal.
+    pub(crate) principal: Principal,
+    pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
+    pub(crate) limits: Limits,
+    pub(crate) outputs: Arc<Outputs>,
+    pub(crate) monitors: Vec<Arc<Watching>>,
+    /// Whether spans hold what was said.
+    pub(crate) content_in_spans: bool,
+    pub(crate) bases: ForkBaseCache,
+    pub(crate) kept_states: KeptStates,
+    pub(crate) snapshots: Arc<SnapshotWriter>,
+    pub(crate) crashes: Arc<Crashes>,
+    pub(crate) imported: ImportedThreads,
+    pub(crate) counters: Counters,
+    /// Whether threads are only looked at and told things: nothing goes on.
+    pub(crate) observing: bool,
+    /// Whether another process runs the threads.
+    pub(crate) run_elsewhere: bool,
+    /// For what the log has no room for.
+    pub(crate) room: Arc<MemoryBudget>,
+    /// How many model calls may run at once.
+    pub(crate) model_calls: Arc<Semaphore>,
+    /// Whether models are told in which folder their tools work.
+    workspace_in_prompt: bool,
+    workspace: Arc<Workspace>,
+    workspaces: Workspaces,
+    counting: Counting,
+    /// What runs behind the tools; absent until it is started.
+    tool_services: OnceLock<(ToolServices, Handle)>,
+}
+
+/// What services are made of.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) crashes: Arc<Crashes>,
+    pub(crate) tools: Registry,
+    pub(crate) models: Models,
+    pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
+    pub(crate) principal: Principal,
+    pub(crate) processors: Processors,
+    pub(crate) strategies: Strategies,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) limits: Limits,
+    pub(crate) observing: bool,
+    pub(crate) run_elsewhere: bool,
+    pub(crate) workspace_in_prompt: bool,
+    pub(crate) content_in_spans: bool,
+    pub(crate) monitors: Vec<Arc<Watching>>,
+}
+
+impl Services {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone(), parts.crashes.clone()));
+        Self {
+            definitions: Definitions::new(parts.store.clone()),
+            outputs: Arc::new(Outputs::new(parts.store.clone())),
+            tool_services: OnceLock::new(),
+            workspace_in_prompt: parts.workspace_in_prompt,
+            content_in_spans: parts.content_in_spans,
+            monitors: parts.monitors,
+            store: parts.store,
+            tools: parts.tools,
+            models: parts.models,
+            handler: parts.handler,
+            processors: parts.processors,
+            strategies: parts.strategies,
+            workspace: parts.workspace,
+            workspaces: parts.workspaces,
+            model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
+            room: MemoryBudget::new(parts.limits.unwritten_bytes_max),
+            limits: parts.limits,
+            observing: parts.observing,
+            principal: parts.principal,
+            run_elsewhere: parts.run_elsewhere,
+            counting: Counting::default(),
+            bases: ForkBaseCache::default(),
+            kept_states: KeptStates::default(),
+            snapshots,
+            crashes: parts.crashes,
+            imported: ImportedThreads::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Starts what runs behind the tools, on the event loop that this is called on, which it goes on using.
+    pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), StartError> {
+        let tool_services = ToolServices::start(plan, &self.tools, &self.workspace).await?;
+        // Called once, by the thread that runs it.
+        let _ = self.tool_services.set((tool_services, Handle::current()));
+        Ok(())
+    }
+
+    #[cfg(feature = "mcp")]
+    pub(crate) fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
+        self.tool_services.get().map_or(&[], |(tool_services, _)| &tool_services.reports)
+    }
+
+    /// The thread has ended: what it left running ends.
+    pub(crate) fn thread_ended(&self, id: ThreadId) {
+        if let Some((tool_services, _)) = self.tool_services.get() {
+            tool_services.thread_ended(&id.to_string());
+        }
+        self.crashes.ended(id);
+    }
+
+    /// Ends what runs behind the tools, at most in `wait`. Blocks.
+    pub(crate) fn stop_tool_services(self: &Arc<Self>, wait: Duration) {
+        let Some((_, runs_on)) = self.tool_services.get() else { return };
+        let (sender, stopped) = std::sync::mpsc::channel();
+        let services = self.clone();
+        runs_on.spawn(async move {
+            if let Some((tool_services, _)) = services.tool_services.get() {
+                tool_services.stop().await;
+            }
+            let _ = sender.send(());
+        });
+        if stopped.recv_timeout(wait).is_err() {
+            tracing::error!("what runs behind the tools did not end in time");
+        }
+    }
+
+    /// The workspace of a thread: its own, or the runtime's. It is opened anew each time, so that none is kept longer
+    /// than it is used, and a folder that was made anew is the new one.
+    pub(crate) fn workspace_of(&self, path: Option<&str>) -> Result<Arc<Workspace>, String> {
+        let opened = match path {
+            None if self.workspace.is_current() => return Ok(self.workspace.clone()),
+            None => self.workspaces.open(self.workspace.root()),
+            Some(path) => self.workspaces.open(path),
+        };
+        opened.map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// Whether a process works on the thread, if it has something to do: this one, or the one that runs the threads.
+    pub(crate) fn works_on(&self, thread: ThreadId) -> bool {
+        (!self.observing || self.run_elsewhere) && !self.imported.has(thread)
+    }
+}

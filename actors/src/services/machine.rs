@@ -1,0 +1,153 @@
+//! What a machine asks of the process that it runs in: its tools, and its models.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rethread_events::event::{ModelChoice, OperationType};
+use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::{Hash, ToolName};
+use rethread_events::json::Json;
+use rethread_events::message::ToolSpec;
+use rethread_events::thread::{self, Interaction, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
+use rethread_tools::Catalogue;
+
+use super::Services;
+use crate::counting::at_most;
+use crate::error::RuntimeError;
+
+impl Tools for Services {
+    fn facts(&self, name: &str) -> Option<ToolFacts> {
+        let tool = self.tools.get(name)?;
+        let limits = tool.limits();
+        Some(ToolFacts {
+            recovery: tool.declared_recovery(),
+            timeout_ms: limits.timeout_ms,
+            retries: limits.retries,
+            retry_delay_ms: limits.retry_delay_ms,
+            person: tool.person_role(),
+        })
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        self.tools.list().iter().map(|tool| ToolName::from(tool.name())).collect()
+    }
+
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash> {
+        let catalogue = self.tools.catalogue(names).ok()?;
+        self.definitions.keep_catalogue(&catalogue).ok()
+    }
+
+    fn instructions(&self, names: &[ToolName]) -> Option<String> {
+        self.tool_services.get()?.0.instructions(names)
+    }
+
+    fn workspace(&self, own: Option<&str>) -> Option<String> {
+        // Where the folder cannot be used, each call of a tool says so.
+        let workspace = self.workspace_of(own).ok().filter(|_| self.workspace_in_prompt)?;
+        Some(workspace.root().display().to_string())
+    }
+}
+
+impl thread::Models for Services {
+    fn is_person(&self, model: &ModelChoice) -> bool {
+        self.models.is_person(model)
+    }
+
+    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
+        let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
+        self.models.read(request, tools, brought)
+    }
+
+    fn profile(&self, model: &ModelChoice) -> Option<Hash> {
+        let recorded = serde_json::to_vec(&self.models.recorded(model)?).ok()?;
+        self.definitions.keep_profile(&recorded).ok()
+    }
+
+    fn count(&self, request: &ModelRequest) -> u64 {
+        let model = self.models.name_of(&request.execution.model);
+        self.counting.count(&model, &request.messages, self.offered(request).as_deref())
+    }
+
+    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
+        let offered = self.offered(request);
+        at_most(&request.messages, offered.as_deref()) > tokens && self.count(request) > tokens
+    }
+}
+
+impl Services {
+    /// The question as it is put to a person. Blocks for `RelayModel` where this process lacks the tools that were
+    /// offered, which are then read from the log.
+    pub(crate) fn prompt_of(&self, state: &State, ask: &Interaction) -> Option<String> {
+        match ask.operation_type {
+            OperationType::RelayModel => self.relay_prompt(state).unwrap_or_else(|error| {
+                tracing::warn!(thread = %state.thread(), %error, "the prompt for the person cannot be put together");
+                None
+            }),
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::ApproveTool
+            | OperationType::AnswerTool
+            | OperationType::InformTool => ask.question().map(Cow::into_owned),
+        }
+    }
+
+    /// What the person is to carry to the model, when the thread waits for one. Blocks.
+    pub(crate) fn relay_prompt(&self, state: &State) -> Result<Option<String>, RuntimeError> {
+        let Some(request) = state.model_request() else {
+            return Ok(None);
+        };
+        let tools = self.catalogue_of(&request)?;
+        Ok(Some(self.models.relay_prompt(&request, tools)))
+    }
+
+    /// The tools that a model is offered, as this process has them.
+    fn offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
+        if request.execution.tools.is_empty() {
+            return None;
+        }
+        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+        self.tools.catalogue(&names).ok()
+    }
+
+    /// The tools that the model of a call is offered: those that it was first offered, so that every attempt and every
+    /// call of a loop is made with the same.
+    pub(crate) async fn offered_to(
+        self: &Arc<Self>,
+        request: &ModelRequest,
+    ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
+        if request.execution.tools.is_empty() {
+            return Ok(Arc::new([]));
+        }
+        match (self.offered(request), request.execution.tool_catalog) {
+            (Some(now), Some(hash)) if now.hash == hash => Ok(now.specs.clone()),
+            (_, Some(_)) => {
+                let (services, request) = (self.clone(), request.clone());
+                let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
+                let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
+                read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(error.to_string()))
+            }
+            // It could not be kept when the loop began.
+            (Some(now), None) => Ok(now.specs.clone()),
+            (None, None) => {
+                let tools = request.execution.tools.join(", ");
+                Err(ExecutionError::new(ErrorKind::UnknownTool, format!("not all of these tools are there: {tools}")))
+            }
+        }
+    }
+
+    /// The tools as they were when the model was first offered them, whatever this process has now.
+    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
+        let Some(hash) = request.execution.tool_catalog else {
+            return Ok(Arc::new([]));
+        };
+        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+        match self.tools.catalogue(&names) {
+            Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
+            // A strategy may offer fewer than the node does.
+            _ => {
+                let all = self.definitions.catalogue(hash)?;
+                Ok(all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect())
+            }
+        }
+    }
+}

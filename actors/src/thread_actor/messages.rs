@@ -1,0 +1,195 @@
+//! The messages that the actor of a thread handles, beside the reports of its work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Message;
+use rethread_events::event::ThreadStarted;
+use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
+use rethread_events::json::Json;
+use rethread_events::thread::{BranchOutcome, Fork, Input, State};
+use rethread_events::workflow::Workflow;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::error::RuntimeError;
+use crate::port::Reply;
+
+/// What the pause of a thread is called in its branches; the end of that pause ends only such pauses.
+pub(crate) const PAUSED_WITH_OWNER: &str = "the thread whose branch this is was paused";
+
+/// How a new thread begins.
+pub(crate) enum Begin {
+    /// From nothing.
+    New { workflow: Arc<Workflow>, started: ThreadStarted, reply: Reply },
+    /// From a moment of another thread.
+    Fork {
+        parent: Arc<State>,
+        fork: Box<Fork>,
+        /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
+        answers: Vec<(CallId, Json)>,
+        workflow: Arc<Workflow>,
+        trace: Option<TraceId>,
+        reply: Reply,
+    },
+}
+
+impl Begin {
+    /// The state that it begins from, where that is not nothing.
+    pub(super) fn from(&self) -> Option<&State> {
+        match self {
+            Self::New { .. } => None,
+            Self::Fork { parent, .. } => Some(parent),
+        }
+    }
+}
+
+/// How an actor comes to its thread.
+pub(crate) enum Start {
+    /// The thread begins.
+    Begin(Box<Begin>),
+    /// It is folded from the log; a place among those that are folded is given back then.
+    Load(Option<OwnedSemaphorePermit>),
+}
+
+/// Gives the thread an input that does not come from its own work.
+pub(crate) struct Tell {
+    pub(super) input: Input,
+    pub(super) reply: Option<Reply>,
+}
+
+impl Message for Tell {
+    type Result = ();
+}
+
+impl Tell {
+    /// Another part of the runtime tells it, and waits for nothing.
+    pub(crate) fn unasked(input: Input) -> Self {
+        Self { input, reply: None }
+    }
+
+    /// Somebody outside tells it.
+    pub(crate) fn asked(input: Input, reply: Reply) -> Self {
+        Self { input, reply: Some(reply) }
+    }
+}
+
+/// Somebody waits for the thread, who may have come after it last said where it stands.
+pub(crate) struct CheckIdle;
+
+impl Message for CheckIdle {
+    type Result = ();
+}
+
+/// A call of the thread no longer waits for a permit: its deadline is known again.
+pub(super) struct PermitGranted;
+
+impl Message for PermitGranted {
+    type Result = ();
+}
+
+/// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
+pub(super) struct Passivate;
+
+impl Message for Passivate {
+    type Result = ();
+}
+
+/// The thread takes its next step without an input. At most one is in the mailbox.
+pub(super) struct NextStep;
+
+impl Message for NextStep {
+    type Result = ();
+}
+
+/// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
+/// becomes durable.
+pub(crate) struct Halt {
+    pub(crate) grace: Duration,
+}
+
+impl Message for Halt {
+    type Result = ();
+}
+
+/// What the owner of a branch is told of it.
+pub(crate) enum BranchReport {
+    /// It ended, with this event of the log.
+    Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
+    /// It came to rest, or moves again.
+    Rests { index: u32, rests: bool },
+    /// The log has it waiting for somebody, and says nothing of what it does since.
+    LiesAtRest { index: u32 },
+    /// It was put back to what the log has, and does not go on by itself.
+    PutBack { index: u32, error: RuntimeError },
+}
+
+impl Message for BranchReport {
+    type Result = ();
+}
+
+/// Asks a thread whether a branch is its own still. No answer means that it cannot say now.
+pub(crate) struct CheckOwnership {
+    pub(crate) index: u32,
+    pub(crate) child: ThreadId,
+}
+
+impl Message for CheckOwnership {
+    type Result = Option<Standing>;
+}
+
+/// How a branch stands with the thread whose branch it is.
+pub(crate) enum Standing {
+    NotOwned,
+    Owned { is_paused: bool },
+}
+
+impl Standing {
+    /// As this state of the owner has it.
+    pub(crate) fn of(owner: &State, index: u32, child: ThreadId) -> Self {
+        let owns = owner.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
+        if owns { Self::Owned { is_paused: owner.is_paused() } } else { Self::NotOwned }
+    }
+}
+
+/// Whether a branch is paused, and whether it is so because its owner is.
+#[derive(Default)]
+pub(crate) struct Pauses {
+    is_paused: bool,
+    with_owner: bool,
+}
+
+impl Pauses {
+    pub(super) fn of(branch: &State) -> Self {
+        let with_owner = branch.pause_reason() == Some(PAUSED_WITH_OWNER);
+        Self { is_paused: branch.is_paused(), with_owner }
+    }
+
+    /// Whether the branch should be paused and is not, or the other way round.
+    pub(crate) fn differ_from(&self, owner_is_paused: bool) -> bool {
+        if owner_is_paused { !self.is_paused } else { self.with_owner }
+    }
+}
+
+/// Has a branch tell its owner where it stands, whether or not it told so before.
+pub(crate) struct ReportStatus;
+
+impl Message for ReportStatus {
+    type Result = ();
+}
+
+/// Brings the pause of a branch in line with its owner's.
+pub(crate) struct SyncPause {
+    pub(crate) owner_is_paused: bool,
+}
+
+impl Message for SyncPause {
+    type Result = ();
+}
+
+/// Replies when everything that the thread decided so far is durable, and its branches have recorded what follows for
+/// them from it.
+pub(crate) struct Settle(pub(crate) Reply);
+
+impl Message for Settle {
+    type Result = ();
+}
