@@ -22,6 +22,7 @@ use crate::error::StartError;
 use crate::interaction::UserInteractionHandler;
 use crate::limits::Limits;
 use crate::llm_executor::LlmExecutor;
+use crate::mode::Mode;
 use crate::models::Models;
 use crate::monitor::{Monitor, Watching};
 use crate::processor::{ProcessorContext, Processors};
@@ -52,11 +53,7 @@ pub struct RuntimeBuilder {
     monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
     arbiters: usize,
-    recover: bool,
-    observing: bool,
-    salvage: bool,
-    deletes: bool,
-    run_elsewhere: bool,
+    mode: Mode,
     principal: Principal,
     label: String,
 }
@@ -85,11 +82,7 @@ impl RuntimeBuilder {
             monitors: Vec::new(),
             limits: Limits::default(),
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
-            recover: true,
-            observing: false,
-            salvage: false,
-            deletes: false,
-            run_elsewhere: false,
+            mode: Mode::Run,
             principal: Principal::default(),
             label: "an embedding program".into(),
         }
@@ -245,39 +238,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whether the threads that had not ended go on when the runtime starts; they do unless set.
-    pub fn recover(mut self, recover: bool) -> Self {
-        self.recover = recover;
+    /// What the runtime does with the threads of the log; [`Mode::Run`] unless set.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
-    }
-
-    /// Nothing goes on: threads can be looked at and told things (pause, cancel, an answer), but no call is made and
-    /// no node is entered until a runtime that does not only observe has the log.
-    pub fn observing(mut self) -> Self {
-        self.observing = true;
-        self.recover = false;
-        self
-    }
-
-    /// Opens a damaged log to read what can still be had of it, see [`SledStore::salvage`]. As
-    /// [`RuntimeBuilder::observing`], and threads cannot be told anything either. Has no effect on a store that is given.
-    pub fn salvage(mut self) -> Self {
-        self.salvage = true;
-        self.observing()
-    }
-
-    /// As [`RuntimeBuilder::observing`], to delete threads: the log is opened on a full disk as well, in the room that is
-    /// set aside there for this.
-    pub fn deleting(mut self) -> Self {
-        self.deletes = true;
-        self.observing()
-    }
-
-    /// The threads of the log run in another process, and only look from here: as [`RuntimeBuilder::observing`], but for
-    /// the questions of tools that run, which are there to be answered. They are told to that process.
-    pub fn run_elsewhere(mut self) -> Self {
-        self.run_elsewhere = true;
-        self.observing()
     }
 
     /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
@@ -304,8 +268,8 @@ impl RuntimeBuilder {
         };
         let workspaces = Workspaces::new(reserved);
         let workspace = workspaces.open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
-        // Who only looks uses no tools.
-        if workspace.is_reserved() && !self.observing {
+        // A runtime that runs no threads uses no tools.
+        if workspace.is_reserved() && self.mode.runs() {
             let folder = workspace.root().display();
             return Err(StartError::Workspace(format!(
                 "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
@@ -316,11 +280,12 @@ impl RuntimeBuilder {
             StoreConfig::Given(store) => store,
             StoreConfig::Folder(folder) => {
                 tool_services.folder = Some(folder.join("processes"));
-                let options = Options { label: self.label, spend_reserve: self.deletes, ..Options::default() };
-                let open = move || match (self.salvage, self.observing && !self.deletes) {
-                    (true, _) => SledStore::salvage(&folder, options),
-                    (false, true) => SledStore::open_to_read(&folder, options),
-                    (false, false) => SledStore::open(&folder, options),
+                let options =
+                    Options { label: self.label, spend_reserve: self.mode == Mode::Delete, ..Options::default() };
+                let open = move || match self.mode {
+                    Mode::Run | Mode::RunOnDemand | Mode::Delete => SledStore::open(&folder, options),
+                    Mode::Observe | Mode::RunElsewhere => SledStore::open_to_read(&folder, options),
+                    Mode::Salvage => SledStore::salvage(&folder, options),
                 };
                 Arc::new(on_a_thread("rethread-open", open).await??)
             }
@@ -343,18 +308,17 @@ impl RuntimeBuilder {
             workspace: Arc::new(workspace),
             workspaces,
             limits: self.limits,
-            observing: self.observing,
+            mode: self.mode,
             principal: self.principal,
-            run_elsewhere: self.run_elsewhere,
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,
         }));
         let registry = ThreadRegistry::new(services.clone());
         let started = async {
-            if !services.observing || services.run_elsewhere {
+            if services.is_run() {
                 services.imported.read(&*services.store)?;
             }
-            start_system(registry.clone(), tool_services, self.arbiters, self.recover).await
+            start_system(registry.clone(), tool_services, self.arbiters).await
         };
         match started.await {
             Ok(system) => Ok(Runtime::new(registry, system)),
@@ -390,7 +354,6 @@ async fn start_system(
     registry: Arc<ThreadRegistry>,
     tool_services: Plan,
     n_arbiters: usize,
-    recover: bool,
 ) -> Result<OwnSystem, StartError> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
@@ -410,7 +373,7 @@ async fn start_system(
             }
             registry.set_slots(slots);
             actix_rt::spawn(recovery::wake_when_due(registry.clone()));
-            if recover {
+            if services.mode == Mode::Run {
                 actix_rt::spawn(recovery::bring_back(registry.clone()));
             }
             Ok(System::current())

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::error::RuntimeError;
 use crate::interaction::InteractionRequest;
 use crate::load;
+use crate::mode::Mode;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
 use crate::summary::PAGE;
@@ -161,7 +162,11 @@ fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteract
     let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
     // What a tool asked that does not run any more, nobody can answer.
     let services = &registry.services;
-    let runs = if services.observing { services.run_elsewhere } else { registry.is_live(state.thread()) };
+    let runs = match services.mode {
+        Mode::Run | Mode::RunOnDemand => registry.is_live(state.thread()),
+        Mode::RunElsewhere => true,
+        Mode::Observe | Mode::Salvage | Mode::Delete => false,
+    };
     let is_heard = |tool_run: Option<CallId>| tool_run.is_none() || runs;
     let open = state.interactions().into_iter().filter(|ask| in_time(ask.deadline) && is_heard(ask.tool_run));
     open.map(|ask| OpenInteraction {

@@ -53,7 +53,7 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
             }
             Err(_) => return,
         };
-        for info in page.iter().filter(|info| !registry.services.imported.has(info.thread)) {
+        for info in page.iter().filter(|info| registry.is_mine(info.thread)) {
             if registry.services.crashes.is_suspect(info.thread) {
                 suspects.push(info.thread);
             } else if !bring_one_back(&registry, &loads, info.thread).await {

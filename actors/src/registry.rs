@@ -159,6 +159,12 @@ impl ThreadRegistry {
         self.live.has(id)
     }
 
+    /// Returns whether this process is to run the thread, once the thread has something to do. One that was imported
+    /// before it had ended is not, until a caller uses it here: the thread itself may go on elsewhere.
+    pub(crate) fn is_mine(&self, id: ThreadId) -> bool {
+        self.services.mode.runs() && !self.services.imported.has(id)
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.live.is_closed()
     }

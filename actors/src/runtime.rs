@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
+use crate::mode::Mode;
 use crate::monitor::MonitorStats;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
@@ -91,9 +92,9 @@ impl Runtime {
         self.services().models.all()
     }
 
-    /// Whether nothing goes on here: see [`RuntimeBuilder::observing`].
-    pub fn is_observing(&self) -> bool {
-        self.services().observing
+    /// What the runtime does with the threads of the log.
+    pub fn mode(&self) -> Mode {
+        self.services().mode
     }
 
     /// How far each monitor is, in the order in which they were given.

@@ -23,6 +23,7 @@ use crate::interaction::UserInteractionHandler;
 use crate::kept_states::KeptStates;
 use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;
+use crate::mode::Mode;
 use crate::models::Models;
 use crate::monitor::Watching;
 use crate::outputs::Outputs;
@@ -53,10 +54,7 @@ pub(crate) struct Services {
     pub(crate) crashes: Arc<Crashes>,
     pub(crate) imported: ImportedThreads,
     pub(crate) counters: Counters,
-    /// Whether threads are only looked at and told things: nothing goes on.
-    pub(crate) observing: bool,
-    /// Whether another process runs the threads.
-    pub(crate) run_elsewhere: bool,
+    pub(crate) mode: Mode,
     /// For what the log has no room for.
     pub(crate) room: Arc<MemoryBudget>,
     /// How many model calls may run at once.
@@ -83,8 +81,7 @@ pub(crate) struct Parts {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) workspaces: Workspaces,
     pub(crate) limits: Limits,
-    pub(crate) observing: bool,
-    pub(crate) run_elsewhere: bool,
+    pub(crate) mode: Mode,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
     pub(crate) monitors: Vec<Arc<Watching>>,
@@ -111,9 +108,8 @@ impl Services {
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
             room: MemoryBudget::new(parts.limits.unwritten_bytes_max),
             limits: parts.limits,
-            observing: parts.observing,
+            mode: parts.mode,
             principal: parts.principal,
-            run_elsewhere: parts.run_elsewhere,
             counting: Counting::default(),
             bases: ForkBaseCache::default(),
             kept_states: KeptStates::default(),
@@ -172,8 +168,13 @@ impl Services {
         opened.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// Whether a process works on the thread, if it has something to do: this one, or the one that runs the threads.
+    /// Returns whether a process runs the threads of the log: this one, or another.
+    pub(crate) fn is_run(&self) -> bool {
+        self.mode.runs() || self.mode == Mode::RunElsewhere
+    }
+
+    /// Returns whether a process works on the thread, if it has something to do.
     pub(crate) fn works_on(&self, thread: ThreadId) -> bool {
-        (!self.observing || self.run_elsewhere) && !self.imported.has(thread)
+        self.is_run() && !self.imported.has(thread)
     }
 }

@@ -89,12 +89,12 @@ impl ThreadHandle {
     /// Waits until it has ended, waits for a person, or is paused; one whose branches all rest is at rest too. It is kept
     /// in memory meanwhile, as long as there is room.
     ///
-    /// Where nothing goes on ([`RuntimeBuilder::observing`]) this waits, as [`ThreadHandle::outcome`] does, until the
-    /// thread is told something that ends or pauses it; and where the thread runs in another process
-    /// ([`RuntimeBuilder::run_elsewhere`]) what that one does is not heard of: ask there.
+    /// Where the runtime runs no threads ([`Mode::Observe`]) this waits, as [`ThreadHandle::outcome`] does, until an input
+    /// ends or pauses the thread; and where the thread runs in another process ([`Mode::RunElsewhere`]) what that one does
+    /// is not noticed: ask there.
     ///
-    /// [`RuntimeBuilder::observing`]: crate::RuntimeBuilder::observing
-    /// [`RuntimeBuilder::run_elsewhere`]: crate::RuntimeBuilder::run_elsewhere
+    /// [`Mode::Observe`]: crate::Mode::Observe
+    /// [`Mode::RunElsewhere`]: crate::Mode::RunElsewhere
     pub async fn at_rest(&self) -> Result<Outcome, RuntimeError> {
         self.wait(Until::AtRest).await
     }
@@ -112,7 +112,7 @@ impl ThreadHandle {
             let waiting = registry.waiters.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
             match registry.actor(self.id) {
-                Some(actor) if !registry.services.observing => actor.do_send(CheckIdle),
+                Some(actor) if registry.services.mode.runs() => actor.do_send(CheckIdle),
                 _ => {
                     if let Some(outcome) = self.rests_in_log(until).await? {
                         return Ok(outcome);
@@ -133,7 +133,7 @@ impl ThreadHandle {
     async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, RuntimeError> {
         let loaded = self.load(None).await?;
         let mut status = loaded.state.status();
-        if until == Until::AtRest && status == Status::Running && self.runtime.services().observing {
+        if until == Until::AtRest && status == Status::Running && !self.runtime.services().mode.runs() {
             // Its branches do not go on either, and tell it nothing.
             let (services, id) = (self.runtime.services().clone(), self.id);
             let status_of =

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
-use rethread::{Limits, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
+use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
@@ -190,7 +190,7 @@ impl OpenArgs {
             .data_dir(&self.data_dir)
             .label(format!("rethread {}", self.command))
             .limits(|limits| limits.crashes_max = crashes_max)
-            .recover(false)
+            .mode(Mode::RunOnDemand)
             .principal(Principal::Command)
     }
 
@@ -206,7 +206,7 @@ impl OpenArgs {
             if let Some(command) = remote::find_command(&self.data_dir).await? {
                 return self.through(command).await;
             }
-            match self.builder().arbiters(1).observing().start().await {
+            match self.builder().arbiters(1).mode(Mode::Observe).start().await {
                 // It ends soon, or answers soon.
                 Err(error) if holder(&error).is_some_and(is_command) && Instant::now() < deadline => {
                     tokio::time::sleep(HELD_POLL).await;
@@ -230,7 +230,7 @@ impl OpenArgs {
     /// A runtime that begins nothing and deletes threads, on a full disk as well.
     pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
         self.check_log()?;
-        self.after_readers(|| Ok(self.builder().arbiters(1).deleting())).await
+        self.after_readers(|| Ok(self.builder().arbiters(1).mode(Mode::Delete))).await
     }
 
     /// A runtime that reads through a server or a command.
@@ -239,7 +239,7 @@ impl OpenArgs {
         let _ = self.holder.set(client);
         let runs = store.runs;
         let builder = Runtime::builder().store(Arc::new(store)).arbiters(1);
-        Ok(if runs { builder.run_elsewhere() } else { builder.observing() }.start().await?)
+        Ok(builder.mode(if runs { Mode::RunElsewhere } else { Mode::Observe }).start().await?)
     }
 
     /// The process that [`OpenArgs::look`] reads through; none where the log was opened by this one.
@@ -274,7 +274,7 @@ impl OpenArgs {
     pub(crate) async fn look_at_what_is_left(&self) -> Result<Runtime, Failure> {
         match self.look().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
-                let left = self.builder().arbiters(1).salvage().start().await?;
+                let left = self.builder().arbiters(1).mode(Mode::Salvage).start().await?;
                 let why = output::sanitize_lines(&failure.message);
                 output::say(&format!("{}: {why}; what follows is what can still be read", output::red("error")));
                 Ok(left)
@@ -285,7 +285,7 @@ impl OpenArgs {
 
     /// A runtime that begins nothing, on a log that is made when there is none.
     pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
-        self.after_readers(|| Ok(self.builder().arbiters(1).observing())).await
+        self.after_readers(|| Ok(self.builder().arbiters(1).mode(Mode::Observe))).await
     }
 
     /// Starts a runtime, after commands that hold the log only to read it.
@@ -310,7 +310,7 @@ impl OpenArgs {
 
     /// A runtime that could run threads, and does not.
     pub(crate) async fn observe(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        self.equipped(args, RuntimeBuilder::observing).await
+        self.equipped(args, |builder| builder.mode(Mode::Observe)).await
     }
 
     async fn equipped(
@@ -336,8 +336,7 @@ impl OpenArgs {
         // Whoever finds the log locked finds the server by this.
         let label = format!("rethread serve at {url}");
         let build = |builder: RuntimeBuilder| {
-            let builder = builder.label(label.clone()).recover(true);
-            if read_only { builder.observing() } else { builder }
+            builder.label(label.clone()).mode(if read_only { Mode::Observe } else { Mode::Run })
         };
         self.equipped(args, build).await
     }

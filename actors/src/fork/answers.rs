@@ -36,7 +36,7 @@ pub(super) fn of_branches(
         let Some((branch, seq)) = branch.and_then(|branch| Some((branch, branch.by.seq?))) else {
             return Err(RuntimeError::NoInteraction(interaction.key(thread)));
         };
-        if services.observing {
+        if !services.mode.runs() {
             let why = "a branch begins when the fork runs: answer its question then";
             return Err(RuntimeError::rejected(thread, Rejected::Invalid(why.into())));
         }

@@ -56,7 +56,7 @@ impl ThreadActor {
         if goes_on {
             self.run_branches(&effects);
         }
-        self.set_alarm(next.filter(|_| !self.services.observing), ctx);
+        self.set_alarm(next.filter(|_| self.services.mode.runs()), ctx);
         self.rest(ctx);
     }
 
@@ -65,7 +65,7 @@ impl ThreadActor {
         let Mode::Live(live) = &self.mode else {
             return false;
         };
-        !live.halting && !self.services.observing && !live.thread.state().is_paused()
+        !live.halting && self.services.mode.runs() && !live.thread.state().is_paused()
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,

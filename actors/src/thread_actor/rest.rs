@@ -20,7 +20,7 @@ impl ThreadActor {
         };
         let now = live.now();
         let around = Env { now, tools: &*self.services, models: &*self.services, permits: &live.running };
-        let goes_on = !self.services.observing && !live.halting;
+        let goes_on = self.services.mode.runs() && !live.halting;
         // What it waits for would take long to find out here; a step finds out as well.
         let takes_step = goes_on && !live.thread.is_settled() && live.takes_long();
         let wait = if takes_step { Wait::Itself } else { live.thread.waits_for(&around) };
@@ -46,7 +46,7 @@ impl ThreadActor {
         }
         let ended = wait == Wait::Nothing;
         // Whose time is up waits for nobody any more: its alarm is about to say so.
-        let settled = |until: Option<Time>| self.services.observing || until.is_none_or(|at| at > now);
+        let settled = |until: Option<Time>| !self.services.mode.runs() || until.is_none_or(|at| at > now);
         let rests = match wait {
             Wait::Nothing => true,
             Wait::Somebody { until } => settled(until),

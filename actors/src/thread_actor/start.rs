@@ -120,7 +120,7 @@ impl ThreadActor {
         let clock = clock::now();
         let now = thread.state().time_at(clock);
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
-        let goes_on = !self.services.observing && !kept.halting;
+        let goes_on = self.services.mode.runs() && !kept.halting;
         // A thread that only looks is not run.
         let crashed = self.services.crashes.at_limit(self.id, Class::Run);
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
@@ -191,7 +191,7 @@ fn begun(services: &Services, id: ThreadId, begin: Begin, crashed: Option<Execut
             let by = fork.by.clone();
             let made = Thread::fork(id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
             let made = made.and_then(|made| {
-                answered(made, answers, by.as_ref(), !services.observing, &around)
+                answered(made, answers, by.as_ref(), services.mode.runs(), &around)
                     .map_err(|error| RuntimeError::of_step(parent.thread(), error))
             });
             Begun { made, trace, reply }

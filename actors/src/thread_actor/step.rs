@@ -76,7 +76,7 @@ impl ThreadActor {
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
-        let goes_on = !self.services.observing && !live.halting;
+        let goes_on = self.services.mode.runs() && !live.halting;
         let takes_long = live.takes_long_with(&input);
         // A tool that asks is answered at once: what follows comes with the next step.
         let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });

@@ -111,8 +111,7 @@ fn stream_json(info: &StreamInfo) -> Value {
     responses((status = 200, description = "The log", body = Log)))]
 pub(crate) async fn about(server: Shared) -> HttpResponse {
     let runtime = &server.runtime;
-    HttpResponse::Ok()
-        .json(json!({ "next_position": runtime.store().next_position(), "runs": !runtime.is_observing() }))
+    HttpResponse::Ok().json(json!({ "next_position": runtime.store().next_position(), "runs": runtime.mode().runs() }))
 }
 
 #[derive(Deserialize, IntoParams)]

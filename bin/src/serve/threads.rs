@@ -234,7 +234,7 @@ pub(crate) async fn outcome(
     }
     thread.summary().await?;
     // A server that only shows wakes nobody up.
-    if wait_ms > 0 && !server.runtime.is_observing() {
+    if wait_ms > 0 && server.runtime.mode().runs() {
         tokio::select! {
             outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {
                 guard::still(&server, guard::by(&request))?;

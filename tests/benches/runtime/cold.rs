@@ -37,7 +37,7 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
 
 /// From asking to the durable answer, in a runtime that has just started and does not look at its threads by itself.
 async fn first_answer(folder: &Path, id: ThreadId, with_snapshot: bool, label: &str) -> Result<Duration> {
-    let runtime = work::runtime(folder, "look_up")?.recover(false).start().await?;
+    let runtime = work::runtime(folder, "look_up")?.mode(rethread::Mode::RunOnDemand).start().await?;
     let thread = runtime.thread(id);
     if !with_snapshot {
         runtime.store().keep_snapshots(id, &[])?;

@@ -128,7 +128,7 @@ pub(crate) fn scanned(folder: &Path, n: u64) -> (Duration, Duration) {
     let bare = scan();
     let runner = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let followed = runner.block_on(async {
-        let runtime = Runtime::builder().store(Arc::new(store)).observing().start().await.unwrap();
+        let runtime = Runtime::builder().store(Arc::new(store)).mode(rethread::Mode::Observe).start().await.unwrap();
         let began = Instant::now();
         let events = runtime.events(Position(0), &[]).unwrap().take(n as usize);
         assert_eq!(events.count().await as u64, n);

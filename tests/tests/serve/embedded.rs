@@ -75,7 +75,7 @@ fn n_sent(ran: &Ran) -> usize {
 fn check_log(scene: &Scene) {
     let folder = scene.file("log");
     futures::executor::block_on(async {
-        let runtime = Runtime::builder().data_dir(folder).observing().start().await.unwrap();
+        let runtime = Runtime::builder().data_dir(folder).mode(rethread::Mode::Observe).start().await.unwrap();
         assert_eq!(runtime.store().verify().unwrap().faults, []);
         runtime.shutdown().await.unwrap();
     });

@@ -170,7 +170,10 @@ fn the_golden_log_has_every_event_of_its_version() {
 
 async fn open(folder: &Path) -> World {
     // A folder has another name on every machine.
-    World::with(disk(folder), &Tally::default(), |builder| builder.recover(false).workspace_in_prompt(false)).await
+    World::with(disk(folder), &Tally::default(), |builder| {
+        builder.mode(rethread::Mode::RunOnDemand).workspace_in_prompt(false)
+    })
+    .await
 }
 
 /// Twice the same log: as an orderly end leaves it, and as a killed process does.

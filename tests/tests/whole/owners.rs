@@ -142,7 +142,9 @@ fn to_wait_where_nothing_goes_on_costs_nothing_and_ends_with_what_the_thread_is_
         let thread = world.start(&alone(&one_branch(TRIES_LATER)), "go").await.id();
         n_live(&world, 0).await;
         world.crash(1).await;
-        let looks = World::with(store.clone(), &Tally::default(), |builder| leaving(builder).observing()).await;
+        let looks =
+            World::with(store.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::Observe))
+                .await;
         let thread = looks.runtime.thread(thread);
         let waiter = thread.clone();
         let waiting = tokio::spawn(async move { waiter.at_rest().await });
@@ -241,7 +243,9 @@ fn a_branch_that_missed_the_end_of_a_pause_goes_on_with_its_owner() {
 
         // It dies with the first append: the owner goes on, and nobody has told the branch.
         let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
-        let world = World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).recover(false)).await;
+        let world =
+            World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::RunOnDemand))
+                .await;
         let resumed = world.runtime.thread(owner);
         let told = tokio::spawn(async move { resumed.resume().await });
         soon(dies.died()).await;

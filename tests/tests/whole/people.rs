@@ -171,7 +171,7 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
         drop((world, thread));
 
         // One that only looks needs neither the profile nor the tools: what was offered is in the log.
-        let looks = Runtime::builder().store(store.clone()).observing().start().await.unwrap();
+        let looks = Runtime::builder().store(store.clone()).mode(rethread::Mode::Observe).start().await.unwrap();
         let asked = looks.inbox().await.unwrap().open.remove(0);
         expect![[r###"
             ## User
@@ -232,7 +232,8 @@ fn an_answer_after_the_deadline_is_refused_whoever_comes_to_close_the_question()
     let soon =
         workflow("nodes: [{id: ask, tool: {tool_name: ask_user, timeout_ms: 1, parameters: {question: 'Quick?'}}}]");
     block_on(async {
-        let world = World::with(store.clone(), &Tally::default(), RuntimeBuilder::observing).await;
+        let world =
+            World::with(store.clone(), &Tally::default(), |builder| builder.mode(rethread::Mode::Observe)).await;
         let thread = world.start(&soon, "go").await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let question = thread.state().await.unwrap().interaction().unwrap().id;
@@ -256,7 +257,7 @@ fn a_thread_that_cannot_be_read_hides_no_question_of_another() {
         let mut append = rethread_store::testing::append(stranger, 0, &["no event that this version knows"]);
         append.tag = Tag(Status::Waiting.code());
         store.append(append).await.unwrap();
-        let looks = |builder: RuntimeBuilder| builder.recover(false);
+        let looks = |builder: RuntimeBuilder| builder.mode(rethread::Mode::RunOnDemand);
         let world = World::with(store, &Tally::default(), looks).await;
         let (thread, _) = world.run(&relayed(), "7 €").await;
         let inbox = world.runtime.inbox().await.unwrap();

@@ -207,7 +207,7 @@ fn life_of_an_import() {
         return;
     };
     block_on(async {
-        let runtime = Runtime::builder().data_dir(&folder).observing().start().await.unwrap();
+        let runtime = Runtime::builder().data_dir(&folder).mode(rethread::Mode::Observe).start().await.unwrap();
         let bytes = Cursor::new(std::fs::read(export).unwrap());
         let export = DeadlyExport { bytes, dies_at: dies_at.parse().unwrap(), n_rewinds: 0 };
         match runtime.import(BufReader::with_capacity(64, export)).await {

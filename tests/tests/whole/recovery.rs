@@ -139,7 +139,7 @@ fn a_runtime_that_is_told_not_to_leaves_threads_alone_until_they_are_woken() {
         world.crash(1).await;
         tally.gate().open();
 
-        let world = World::with(store, &tally, |builder| builder.recover(false)).await;
+        let world = World::with(store, &tally, |builder| builder.mode(rethread::Mode::RunOnDemand)).await;
         let thread = world.runtime.thread(id);
         let before = thread.recorded_events(Seq(0)).await.unwrap();
         assert!(!before.iter().any(|event| matches!(event.event, Event::ThreadRecovered(_))));

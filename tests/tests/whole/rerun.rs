@@ -17,7 +17,9 @@ fn every_thread_of_the_golden_log_does_again_what_it_did() {
             let copy = tempfile::tempdir().unwrap();
             let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version).join("log");
             copy_as_killed(&golden, copy.path()).unwrap();
-            let world = World::with(disk(copy.path()), &Tally::default(), |builder| builder.recover(false)).await;
+            let world =
+                World::with(disk(copy.path()), &Tally::default(), |builder| builder.mode(rethread::Mode::RunOnDemand))
+                    .await;
             let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
             assert!(threads.len() >= 6);
             for summary in threads {

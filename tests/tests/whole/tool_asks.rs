@@ -160,7 +160,10 @@ fn what_a_tool_asked_ends_with_its_process_and_the_next_run_of_the_tool_asks_ane
         drop(world);
 
         // Who only looks cannot answer, because nobody would hear it, and is not shown the question.
-        let looks = World::with(store.clone(), &tally, |builder| builder.tool(shop(Recovery::Safe)).observing()).await;
+        let looks = World::with(store.clone(), &tally, |builder| {
+            builder.tool(shop(Recovery::Safe)).mode(rethread::Mode::Observe)
+        })
+        .await;
         assert!(looks.runtime.inbox().await.unwrap().open.is_empty());
         let answered = looks.runtime.thread(thread.id()).respond(old, json!({"size": "m"})).await;
         let Err(RuntimeError::Rejected { source, .. }) = answered else { panic!("{answered:?}") };
