@@ -90,7 +90,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
                 // Between the owner's wish and the beginning it may have changed its mind.
                 Ok(()) => return reconcile_parent(registry, owner, run.index, run.child, Pauses::default()).await,
                 Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
-                Err(RuntimeError::Store(StoreError::Conflict { .. })) => {}
+                Err(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => {}
                 Err(RuntimeError::Store(error)) if error.is_temporary() => {
                     tokio::time::sleep(STORE_RETRY).await;
                 }

@@ -150,7 +150,9 @@ impl RuntimeError {
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::Rejected { source, .. } => !matches!(source, Rejected::Invalid(_) | Rejected::UnknownInteraction(_)),
-            Self::Store(error) => matches!(error, StoreError::Conflict { .. } | StoreError::Locked { .. }),
+            Self::Store(error) => {
+                matches!(error, StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::Locked { .. })
+            }
             _ => false,
         }
     }

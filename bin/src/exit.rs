@@ -84,7 +84,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 fn of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Conflict { .. } | StoreError::InUse { .. } | StoreError::Locked { .. } => CONFLICT,
+        StoreError::Conflict { .. }
+        | StoreError::Fenced { .. }
+        | StoreError::InUse { .. }
+        | StoreError::Locked { .. } => CONFLICT,
         StoreError::NotFound { .. } => NOT_FOUND,
         StoreError::Damaged(_) | StoreError::Format { .. } => DAMAGED,
         StoreError::TooLarge { .. }

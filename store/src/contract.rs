@@ -125,9 +125,8 @@ pub trait Store: Send + Sync + 'static {
     /// records of one append or none. The answer comes when the records are durable; dropping the future does
     /// not take the append back.
     ///
-    /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq (nothing was written; also
-    /// every append that was queued behind a failed one of the same stream meets this), `TooLarge`, `Full`,
-    /// `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
+    /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq, [`StoreError::Fenced`] for every
+    /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
 
     /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones

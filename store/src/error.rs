@@ -51,6 +51,13 @@ pub enum StoreError {
         /// What it is.
         actual: Seq,
     },
+    /// An append of the stream that was queued before this one failed, and its caller has not received the error yet:
+    /// read the stream again, then decide again. Nothing was written.
+    #[error("an append of thread {thread} that was queued before failed")]
+    Fenced {
+        /// The stream.
+        thread: ThreadId,
+    },
     /// There is no such thing: give up.
     #[error("no {what} {name}")]
     NotFound {
@@ -153,7 +160,7 @@ impl StoreError {
     /// Whether the same may succeed later in this process, without a change by the caller.
     pub const fn is_temporary(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Full { .. } | Self::Moved { .. } => true,
+            Self::Busy { .. } | Self::Fenced { .. } | Self::Full { .. } | Self::Moved { .. } => true,
             Self::Conflict { .. }
             | Self::NotFound { .. }
             | Self::TooLarge { .. }

@@ -62,13 +62,11 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let (thread, expected) = (append.thread, append.expected);
+        let thread = append.thread;
         let answer = plan::measure(&append.records).and_then(|_| {
             self.write(|state| {
                 if self.fences.is_raised(thread) {
-                    let head = state.streams.get(&thread).map(|stream| stream.head.last_seq.next());
-                    let actual = head.unwrap_or_default();
-                    return Err(StoreError::Conflict { thread, expected, actual });
+                    return Err(StoreError::Fenced { thread });
                 }
                 state.add(&append.into())
             })

@@ -46,7 +46,7 @@ fn a_full_disk_refuses_and_then_goes_on() {
     let behind = store.append(append(thread(1), 2, &["behind it"]));
     assert!(matches!(block_on(first), Err(StoreError::Full { .. })));
     let behind = block_on(behind);
-    assert!(matches!(behind, Err(StoreError::Full { .. } | StoreError::Conflict { .. })), "{behind:?}");
+    assert!(matches!(behind, Err(StoreError::Full { .. } | StoreError::Fenced { .. })), "{behind:?}");
     assert!(matches!(store.put_value("a", b"b"), Err(StoreError::Full { .. })));
     assert!(matches!(store.put_blob(None, b"b"), Err(StoreError::Full { .. })));
     assert_eq!(texts(&store, thread(1)), ["before"]);

@@ -117,7 +117,7 @@ fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
         let error = done.unwrap_err();
         // What was taken only after the failure was seen meets what it left: no such end to fork from.
         let may_be_late = at == 128 && matches!(error, StoreError::NotFound { .. });
-        let is_refused = matches!(error, StoreError::Full { .. } | StoreError::Conflict { .. });
+        let is_refused = matches!(error, StoreError::Full { .. } | StoreError::Fenced { .. });
         assert!(is_refused || may_be_late, "{at}: {error:?}");
     }
     assert_eq!(texts(&store, thread(1)), ["before", "small"]);

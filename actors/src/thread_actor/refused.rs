@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use rethread_events::ids::Seq;
-use rethread_store::StoreError;
 
 use super::ThreadActor;
 use super::live::Mode;
@@ -15,15 +14,9 @@ use crate::error::RuntimeError;
 /// How long to wait before a log that had no room is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether the same may succeed when it is decided anew.
+/// Returns whether the same may succeed when it is decided anew.
 fn is_for_now(error: &RuntimeError) -> bool {
-    match error {
-        // The log is where the machine thought it was: an append of somebody else to the thread was refused, for example
-        // a start with an id that is taken, and this one was queued behind it.
-        RuntimeError::Store(StoreError::Conflict { expected, actual, .. }) => expected == actual,
-        RuntimeError::Store(error) => error.is_temporary(),
-        _ => false,
-    }
+    matches!(error, RuntimeError::Store(error) if error.is_temporary())
 }
 
 impl ThreadActor {

@@ -223,6 +223,10 @@ impl Problem {
                 );
                 Self::new(Kind::Conflict, detail).at("thread_id", thread).at("seq", actual)
             }
+            StoreError::Fenced { thread } => {
+                let detail = format!("{error}: look at it again, then decide again");
+                Self::new(Kind::Conflict, detail).at("thread_id", thread)
+            }
             StoreError::NotFound { what, ref name } => {
                 Self::new(Kind::NoSuchPart, format!("the log has no {what} {name}")).at(what, name)
             }

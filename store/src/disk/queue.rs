@@ -153,8 +153,7 @@ impl Queue {
         if let Op::Append(addition) = op
             && self.fences.is_raised(addition.thread)
         {
-            let (thread, expected) = (addition.thread, addition.expected);
-            return Some(StoreError::Conflict { thread, expected, actual: expected });
+            return Some(StoreError::Fenced { thread: addition.thread });
         }
         (state.bytes > 0 && state.bytes + bytes > self.bytes_max)
             .then_some(StoreError::Busy { bytes: state.bytes as u64, bytes_max: self.bytes_max as u64 })

@@ -150,7 +150,7 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 /// An append of another caller to the same thread was refused, and this one was queued behind it.
 #[test]
 fn append_behind_a_refused_append_of_another_caller_is_decided_anew() {
-    let behind = StoreError::Conflict { thread: ThreadId::new(1, [1; 10]), expected: Seq(3), actual: Seq(3) };
+    let behind = StoreError::Fenced { thread: ThreadId::new(1, [1; 10]) };
     with_each_append_refused_once(&writing(), &behind, async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
     });

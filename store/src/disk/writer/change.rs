@@ -23,9 +23,7 @@ impl Writer {
                     && let Some(until) = self.fenced.get(&thread)
                 {
                     if ticket < *until {
-                        let actual = head.map_or(Seq(0), |head| head.last_seq.next());
-                        let expected = addition.expected;
-                        return Err(StoreError::Conflict { thread, expected, actual });
+                        return Err(StoreError::Fenced { thread });
                     }
                     self.fenced.remove(&thread);
                 }
