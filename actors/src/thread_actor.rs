@@ -10,7 +10,7 @@ use actix_rt::ArbiterHandle;
 use rethread_events::ids::ThreadId;
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::live::Mode;
+use self::live::Phase;
 use self::messages::{CheckIdle, Halt, NextStep, Passivate, PermitGranted, Start, Tell};
 use self::pending_inputs::Waiting;
 use crate::error::RuntimeError;
@@ -38,7 +38,9 @@ pub(crate) struct ThreadActor {
     services: Arc<Services>,
     registry: Arc<ThreadRegistry>,
     slot: usize,
-    mode: Mode,
+    phase: Phase,
+    /// Whether it begins nothing new, since the runtime stops.
+    halting: bool,
     /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
     life: u64,
     spans: Spans,
@@ -54,16 +56,16 @@ impl ThreadActor {
         slot: usize,
         start: Start,
     ) -> Addr<Self> {
-        let (mode, loading) = match start {
-            Start::Begin(begin) => (Mode::Beginning(begin), None),
-            Start::Load(place) => (Mode::Away(Box::default()), place),
+        let (phase, loading) = match start {
+            Start::Begin(begin) => (Phase::Beginning(begin), None),
+            Start::Load(place) => (Phase::Away(Box::default()), place),
         };
         Self::start_in_arbiter(arbiter, move |ctx| {
             let services = registry.services.clone();
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
             // Here and not where it was asked for: who asked may have a subscriber of its own.
             let spans = Spans::begin(id, services.content_in_spans);
-            Self { id, services, registry, slot, mode, life: 0, spans, loading }
+            Self { id, services, registry, slot, phase, halting: false, life: 0, spans, loading }
         })
     }
 }
@@ -72,13 +74,13 @@ impl Actor for ThreadActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        match std::mem::replace(&mut self.mode, Mode::Gone) {
-            Mode::Beginning(begin) => self.begin(*begin, ctx),
-            Mode::Away(kept) => {
-                self.mode = Mode::Away(kept);
+        match std::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Beginning(begin) => self.begin(*begin, ctx),
+            Phase::Away(kept) => {
+                self.phase = Phase::Away(kept);
                 self.load(ctx);
             }
-            mode @ (Mode::Live(_) | Mode::Elsewhere(_) | Mode::Gone) => self.mode = mode,
+            phase @ (Phase::Live(_) | Phase::Elsewhere(_) | Phase::Gone) => self.phase = phase,
         }
     }
 
@@ -124,7 +126,7 @@ impl Handler<NextStep> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: NextStep, ctx: &mut Context<Self>) {
-        if let Mode::Live(live) = &mut self.mode {
+        if let Phase::Live(live) = &mut self.phase {
             live.step_is_asked_for = false;
         }
         self.tick(ctx);
@@ -151,25 +153,20 @@ impl Handler<Halt> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Halt, ctx: &mut Context<Self>) {
-        ctx.run_later(message.grace, |actor, ctx| match &mut actor.mode {
-            Mode::Live(live) => {
+        ctx.run_later(message.grace, |actor, ctx| match &mut actor.phase {
+            Phase::Live(live) => {
                 live.running.clear();
                 actor.rest(ctx);
             }
             // There is no room for what it keeps: it is lost, as in a crash.
-            Mode::Away(_) => actor.leave(ctx),
-            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => {}
+            Phase::Away(_) => actor.leave(ctx),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
         });
-        match &mut self.mode {
-            Mode::Live(live) => {
-                live.halting = true;
-                self.rest(ctx);
-            }
-            Mode::Away(kept) => {
-                kept.halting = true;
-                self.load(ctx);
-            }
-            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => {}
+        self.halting = true;
+        match &self.phase {
+            Phase::Live(_) => self.rest(ctx),
+            Phase::Away(_) => self.load(ctx),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use rethread_events::ids::CallId;
 use rethread_events::thread::{Input, Rejected, State};
 
 use super::ThreadActor;
-use super::live::Mode;
+use super::live::Phase;
 use super::pending_inputs::Waiting;
 use crate::tool_asks::{AskForTool, Told};
 
@@ -16,13 +16,13 @@ impl Handler<AskForTool> for ThreadActor {
     fn handle(&mut self, message: AskForTool, ctx: &mut Context<Self>) -> Option<CallId> {
         let AskForTool { input, cancel, answer } = message;
         // While the log has no room nothing can be asked.
-        let Mode::Live(live) = &self.mode else { return None };
-        if cancel.is_cancelled() || live.halting {
+        let Phase::Live(live) = &self.phase else { return None };
+        if cancel.is_cancelled() || self.halting {
             return None;
         }
         let id = CallId(live.thread.next_seq());
         self.step(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
-        let Mode::Live(live) = &mut self.mode else { return None };
+        let Phase::Live(live) = &mut self.phase else { return None };
         let is_asked = is_of_tool(live.thread.state(), id);
         if is_asked {
             live.asking.insert(id, answer);
@@ -59,7 +59,7 @@ pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
 impl ThreadActor {
     /// Tells the tools that wait.
     pub(super) fn tell_tools(&mut self, told: Vec<(CallId, Told)>) {
-        let Mode::Live(live) = &mut self.mode else { return };
+        let Phase::Live(live) = &mut self.phase else { return };
         for (id, told) in told {
             if let Some(answer) = live.asking.remove(&id) {
                 // Who does not wait any more needs nothing.
@@ -70,7 +70,7 @@ impl ThreadActor {
 
     /// Why an answer cannot be taken: the tool that asked does not run in this process, so that nobody would hear it.
     pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
-        let (Mode::Live(live), Input::Respond { interaction, .. }) = (&self.mode, input.given()) else { return None };
+        let (Phase::Live(live), Input::Respond { interaction, .. }) = (&self.phase, input.given()) else { return None };
         if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }
     }
 }

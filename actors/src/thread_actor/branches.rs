@@ -8,7 +8,7 @@ use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::{Effect, ForkState, Input};
 
 use super::ThreadActor;
-use super::live::{Live, Mode};
+use super::live::{Live, Phase};
 use super::messages::PAUSED_WITH_OWNER;
 use super::messages::{BranchReport, CheckOwnership, Pauses, ReportStatus, Settle, Standing, SyncPause};
 use super::pending_inputs::Waiting;
@@ -41,7 +41,7 @@ impl ForBranches {
 impl ThreadActor {
     /// Sees, once for each, that the branches that it owes run.
     pub(super) fn run_branches(&mut self, effects: &[Effect]) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let fan = live.thread.state().fan();
@@ -71,7 +71,7 @@ impl ThreadActor {
     }
 
     pub(super) fn branches_follow(&mut self, follows: ForBranches, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let registry = &self.registry;
@@ -93,7 +93,7 @@ impl ThreadActor {
             let life = self.life;
             // The actor handles its mailbox first: what these branches reported before they replied is known then.
             ctx.spawn(all.into_actor(self).map(move |(), actor, ctx| {
-                if let Mode::Live(live) = &mut actor.mode
+                if let Phase::Live(live) = &mut actor.phase
                     && actor.life == life
                 {
                     live.n_pause_changes -= 1;
@@ -105,7 +105,7 @@ impl ThreadActor {
 
     /// A branch that has come back asks whether it is wanted.
     pub(super) fn ask_owner(&self) {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return;
         };
         let state = live.thread.state();
@@ -119,7 +119,7 @@ impl ThreadActor {
 
     /// Somebody wants to know what it has come to. Branches that were put back are tried again for them.
     pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
-        if let Mode::Live(live) = &self.mode
+        if let Phase::Live(live) = &self.phase
             && live.thread.state().fan().is_some()
             && self.goes_on()
         {
@@ -131,7 +131,7 @@ impl ThreadActor {
 
     /// A branch was put back: whoever waits for this thread would wait for ever. It is tried again when somebody asks.
     fn put_back(&mut self, index: u32, error: RuntimeError) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if live.branches.remove(&index) && live.thread.state().fan().is_some_and(|fan| fan.run(index).is_some()) {
@@ -143,7 +143,7 @@ impl ThreadActor {
 
     /// Whether all there is to wait for are branches that rest themselves.
     pub(super) fn all_branches_rest(&self) -> bool {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return false;
         };
         let Some(fan) = live.thread.state().fan().filter(|_| live.n_pause_changes == 0) else {
@@ -155,7 +155,7 @@ impl ThreadActor {
 
     /// Tells the owner, if there is one, what has become of this branch.
     pub(super) fn tell_owner(&mut self, rests: bool) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let state = live.thread.state();
@@ -174,7 +174,7 @@ impl ThreadActor {
     /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
     /// nobody takes the owner for one whose branches all rest.
     pub(super) fn notify_running(&mut self) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if live.told_rests != Some(false)
@@ -196,7 +196,7 @@ impl Handler<BranchReport> for ThreadActor {
                 self.hear(Waiting { input, reply: None, place: None, cause: Some(at) }, false, ctx);
             }
             BranchReport::LiesAtRest { index } => {
-                let Mode::Live(live) = &mut self.mode else {
+                let Phase::Live(live) = &mut self.phase else {
                     return;
                 };
                 let Some(run) = live.thread.state().fan().and_then(|fan| fan.run(index)) else {
@@ -212,7 +212,7 @@ impl Handler<BranchReport> for ThreadActor {
             }
             BranchReport::PutBack { index, error } => self.put_back(index, error),
             BranchReport::Rests { index, rests } => {
-                let Mode::Live(live) = &mut self.mode else {
+                let Phase::Live(live) = &mut self.phase else {
                     return;
                 };
                 let changed = if rests { live.resting.insert(index) } else { live.resting.remove(&index) };
@@ -228,7 +228,7 @@ impl Handler<CheckOwnership> for ThreadActor {
     type Result = Option<Standing>;
 
     fn handle(&mut self, CheckOwnership { index, child }: CheckOwnership, ctx: &mut Context<Self>) -> Option<Standing> {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return None;
         };
         let state = live.thread.state();
@@ -266,7 +266,7 @@ impl Handler<Settle> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, Settle(reply): Settle, ctx: &mut Context<Self>) {
-        if let Mode::Live(live) = &mut self.mode {
+        if let Phase::Live(live) = &mut self.phase {
             live.reply_when_durable(reply);
         }
         self.rest(ctx);
@@ -277,7 +277,7 @@ impl Handler<ReportStatus> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: ReportStatus, ctx: &mut Context<Self>) {
-        if let Mode::Live(live) = &mut self.mode {
+        if let Phase::Live(live) = &mut self.phase {
             live.told_rests = None;
         }
         self.look(ctx);
@@ -288,7 +288,7 @@ impl Handler<SyncPause> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: SyncPause, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return;
         };
         let pauses = Pauses::of(live.thread.state());

@@ -19,7 +19,8 @@ use crate::snapshot_writer::SnapshotWriter;
 use crate::snapshots;
 use crate::tool_asks::Asking;
 
-pub(super) enum Mode {
+/// What the actor of a thread does now.
+pub(super) enum Phase {
     /// To be begun when the actor starts.
     Beginning(Box<Begin>),
     /// To be folded from the log: when the actor starts, or when the log has room again. Messages wait while it is
@@ -67,16 +68,22 @@ pub(super) struct Live {
     /// The seq of its own last snapshot; without one, of where it forked off, or began.
     pub(super) snapshot: Seq,
     pub(super) idle: Option<SpawnHandle>,
-    /// Whether its first append has not been acknowledged yet.
-    pub(super) fresh: bool,
-    /// Whether anything happened since it came back. One that only looked whether there was something to do need not
-    /// stay.
-    pub(super) stirred: bool,
+    pub(super) progress: Progress,
     /// Whether a [`NextStep`](super::messages::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
-    pub(super) halting: bool,
     /// The bytes of all that was read and appended to come to its state, an upper bound of what a step reads of it.
     pub(super) bytes: usize,
+}
+
+/// What a live thread has appended since its actor started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Its first events, which are not durable yet: the log does not have the thread.
+    Begins,
+    /// Nothing. One that came back, and has nothing to do, need not stay.
+    CameBack,
+    /// Events, after those that the log had.
+    GoesOn,
 }
 
 /// Completes when branches have recorded what events of their parent mean for them.
@@ -132,10 +139,8 @@ impl Live {
             alarm: None,
             snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),
             idle: None,
-            fresh: false,
-            stirred: false,
+            progress: Progress::CameBack,
             step_is_asked_for: false,
-            halting: false,
             bytes: 0,
         }
     }
@@ -143,7 +148,7 @@ impl Live {
     /// Whether the log has the request of a call. What a fork inherits is not the fork's before its first append is
     /// there, whatever its parent's log has.
     pub(super) fn has_in_log(&self, call: CallId) -> bool {
-        !self.fresh && call.0 < self.durable
+        self.progress != Progress::Begins && call.0 < self.durable
     }
 
     /// The time for this thread: never before that of its last event.

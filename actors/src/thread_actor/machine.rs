@@ -8,7 +8,7 @@ use rethread_events::ids::Time;
 use rethread_events::thread::{Env, State, Thread};
 
 use super::ThreadActor;
-use super::live::{Elsewhere, Mode};
+use super::live::{Elsewhere, Phase};
 use crate::error::RuntimeError;
 
 impl ThreadActor {
@@ -22,10 +22,10 @@ impl ThreadActor {
         then: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
         ctx: &mut Context<Self>,
     ) {
-        let mut live = match std::mem::replace(&mut self.mode, Mode::Gone) {
-            Mode::Live(live) => live,
-            mode => {
-                self.mode = mode;
+        let mut live = match std::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Live(live) => live,
+            phase => {
+                self.phase = phase;
                 return;
             }
         };
@@ -33,13 +33,13 @@ impl ThreadActor {
         if !is_long {
             let around = Env { now: clock, tools: &*services, models: &*services, permits: &live.running };
             let taken = take(&mut live.thread, &around);
-            self.mode = Mode::Live(live);
+            self.phase = Phase::Live(live);
             return then(self, taken, ctx);
         }
         let without_state = Thread::resume(State::new(self.id), live.thread.workflow().clone());
         let mut thread = std::mem::replace(&mut live.thread, without_state);
         let running = std::mem::take(&mut live.running);
-        self.mode = Mode::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new() }));
+        self.phase = Phase::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new() }));
         let work = move || {
             let around = Env { now: clock, tools: &*services, models: &*services, permits: &running };
             let taken = take(&mut thread, &around);
@@ -47,20 +47,20 @@ impl ThreadActor {
         };
         let done = actix_rt::task::spawn_blocking(work);
         ctx.wait(done.into_actor(self).map(move |done, actor, ctx| {
-            let Elsewhere { mut live, next } = match std::mem::replace(&mut actor.mode, Mode::Gone) {
-                Mode::Elsewhere(elsewhere) => *elsewhere,
-                mode => {
-                    actor.mode = mode;
+            let Elsewhere { mut live, next } = match std::mem::replace(&mut actor.phase, Phase::Gone) {
+                Phase::Elsewhere(elsewhere) => *elsewhere,
+                phase => {
+                    actor.phase = phase;
                     return;
                 }
             };
             let Ok((thread, running, taken)) = done else {
                 // It panicked, or the runtime stops: the machine is lost, and the log has what it decided before.
-                actor.mode = Mode::Live(live);
+                actor.phase = Phase::Live(live);
                 return actor.fail(&RuntimeError::ActorStopped(actor.id), ctx);
             };
             (live.thread, live.running) = (thread, running);
-            actor.mode = Mode::Live(live);
+            actor.phase = Phase::Live(live);
             then(actor, taken, ctx);
             for (waiting, is_work) in next {
                 actor.step(waiting, is_work, ctx);

@@ -53,7 +53,6 @@ pub(super) struct Kept {
     pub(super) waiting: VecDeque<Waiting>,
     /// When the log is to be tried again.
     pub(super) retry: Option<SpawnHandle>,
-    pub(super) halting: bool,
 }
 
 impl Kept {

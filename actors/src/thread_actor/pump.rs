@@ -5,7 +5,7 @@ use rethread_events::ids::Time;
 use rethread_events::thread::Effect;
 use tokio_util::sync::CancellationToken;
 
-use super::live::Mode;
+use super::live::Phase;
 use super::messages::PermitGranted;
 use super::{ThreadActor, perform};
 use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
@@ -15,7 +15,7 @@ impl ThreadActor {
     /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
         let goes_on = self.goes_on();
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if let Some(idle) = live.idle.take() {
@@ -62,16 +62,16 @@ impl ThreadActor {
 
     /// Whether anything may be begun.
     pub(super) fn goes_on(&self) -> bool {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return false;
         };
-        !live.halting && self.services.mode.runs() && !live.thread.state().is_paused()
+        !self.halting && self.services.mode.runs() && !live.thread.state().is_paused()
     }
 
     /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
     /// which costs less than a timer for each step. One that is far off rings in between, to look at the clock.
     fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         live.next_due = next;
@@ -89,7 +89,7 @@ impl ThreadActor {
     }
 
     fn rings(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         live.alarm = None;

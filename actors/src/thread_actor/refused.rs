@@ -6,7 +6,7 @@ use actix::prelude::*;
 use rethread_events::ids::Seq;
 
 use super::ThreadActor;
-use super::live::Mode;
+use super::live::{Phase, Progress};
 use super::pending_inputs::{Kept, Said, Waiting};
 use crate::clock;
 use crate::error::RuntimeError;
@@ -22,7 +22,7 @@ fn is_for_now(error: &RuntimeError) -> bool {
 impl ThreadActor {
     /// The append that ends before `end` was refused.
     pub(super) fn refused(&mut self, end: Seq, error: RuntimeError, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         // What follows a refused append is refused because of it.
@@ -34,7 +34,7 @@ impl ThreadActor {
 
     /// Throws the machine away, once everything before the refused append was answered.
     pub(super) fn settle_refusal(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let Some((_, error)) =
@@ -42,14 +42,13 @@ impl ThreadActor {
         else {
             return;
         };
-        if live.fresh || !is_for_now(&error) {
+        if live.progress == Progress::Begins || !is_for_now(&error) {
             return self.fail(&error, ctx);
         }
         for handle in [live.alarm.take().map(|(_, alarm)| alarm), live.idle.take()].into_iter().flatten() {
             ctx.cancel_future(handle);
         }
         let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running), std::mem::take(&mut live.asking));
-        kept.halting = live.halting;
         let mut asking = Vec::new();
         for append in live.under_way.drain(..) {
             asking.extend(append.replies);
@@ -58,7 +57,7 @@ impl ThreadActor {
             }
         }
         self.life += 1;
-        self.mode = Mode::Away(Box::new(kept));
+        self.phase = Phase::Away(Box::new(kept));
         self.wait_for_room(&error, ctx);
         // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
         for reply in asking {
@@ -68,7 +67,7 @@ impl ThreadActor {
 
     /// Keeps what the thread is told until it is there again. Whoever is outside has it tried at once.
     pub(super) fn keep(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
-        let Mode::Away(kept) = &mut self.mode else {
+        let Phase::Away(kept) = &mut self.phase else {
             return;
         };
         let Waiting { input, reply, place, cause } = waiting;
@@ -83,7 +82,7 @@ impl ThreadActor {
 
     /// The log has no room: the thread is not given up, and whoever waits for it waits on.
     pub(super) fn wait_for_room(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
-        let Mode::Away(kept) = &mut self.mode else {
+        let Phase::Away(kept) = &mut self.phase else {
             return;
         };
         tracing::warn!(thread = %self.id, %error, "the thread waits for room in the log");
@@ -111,10 +110,13 @@ impl ThreadActor {
     pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
         self.spans.leave("put_back");
-        let (fresh, asking) = match &mut self.mode {
-            Mode::Live(live) => (live.fresh, live.under_way.drain(..).flat_map(|append| append.replies).collect()),
-            Mode::Away(kept) => (false, kept.take_asking()),
-            Mode::Beginning(_) | Mode::Elsewhere(_) | Mode::Gone => (false, Vec::new()),
+        let (fresh, asking) = match &mut self.phase {
+            Phase::Live(live) => (
+                live.progress == Progress::Begins,
+                live.under_way.drain(..).flat_map(|append| append.replies).collect(),
+            ),
+            Phase::Away(kept) => (false, kept.take_asking()),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => (false, Vec::new()),
         };
         self.go(ctx);
         if fresh {

@@ -7,7 +7,7 @@ use rethread_events::ids::Time;
 use rethread_events::thread::{Env, Wait};
 
 use super::ThreadActor;
-use super::live::Mode;
+use super::live::{Phase, Progress};
 use super::messages::{NextStep, Passivate};
 use crate::snapshots;
 use crate::waiters::Rest;
@@ -15,12 +15,12 @@ use crate::waiters::Rest;
 impl ThreadActor {
     /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
     pub(super) fn rest(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let now = live.now();
         let around = Env { now, tools: &*self.services, models: &*self.services, permits: &live.running };
-        let goes_on = self.services.mode.runs() && !live.halting;
+        let goes_on = self.services.mode.runs() && !self.halting;
         // What it waits for would take long to find out here; a step finds out as well.
         let takes_step = goes_on && !live.thread.is_settled() && live.takes_long();
         let wait = if takes_step { Wait::Itself } else { live.thread.waits_for(&around) };
@@ -54,18 +54,18 @@ impl ThreadActor {
             Wait::Itself => false,
         };
         self.tell_owner(rests);
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if rests {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.registry.waiters.at_rest(self.id, rest, ended);
         }
-        if (ended || live.running.is_empty()) && !live.stirred {
+        if (ended || live.running.is_empty()) && live.progress == Progress::CameBack {
             // It was brought back for somebody, whose message is handled first.
             return ctx.notify(Passivate);
         }
-        if ended || live.halting && live.running.is_empty() {
+        if ended || self.halting && live.running.is_empty() {
             return self.put_away(ctx);
         }
         if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
@@ -79,7 +79,7 @@ impl ThreadActor {
 
     /// Leaves the thread to the log: the next input brings it back.
     pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if !live.under_way.is_empty() || !live.running.is_empty() {
@@ -99,7 +99,7 @@ impl ThreadActor {
     }
 
     pub(super) fn leave(&mut self, ctx: &mut Context<Self>) {
-        let ended = matches!(&self.mode, Mode::Live(live) if live.thread.state().is_ended());
+        let ended = matches!(&self.phase, Phase::Live(live) if live.thread.state().is_ended());
         if ended {
             self.services.thread_ended(self.id);
         }
@@ -110,10 +110,10 @@ impl ThreadActor {
     }
 
     pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
-        if let Mode::Live(live) = &self.mode {
+        if let Phase::Live(live) = &self.phase {
             self.spans.leave(live.thread.state().status().name());
         }
-        self.mode = Mode::Gone;
+        self.phase = Phase::Gone;
         self.registry.forget(self.id, &ctx.address());
         ctx.stop();
     }

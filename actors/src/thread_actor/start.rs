@@ -14,7 +14,7 @@ use rethread_store::ForkPoint;
 
 use super::ThreadActor;
 use super::asking;
-use super::live::{Live, Mode, STEP_READS_MAX};
+use super::live::{Live, Phase, Progress, STEP_READS_MAX};
 use super::messages::Begin;
 use super::pending_inputs::{Kept, Waiting};
 use super::step::Batch;
@@ -64,7 +64,7 @@ impl ThreadActor {
             let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
             // What a fork inherits may be large.
             let bytes = if point.is_some() { STEP_READS_MAX } else { 0 };
-            actor.mode = Mode::Live(Box::new(Live { fresh: true, bytes, ..live }));
+            actor.phase = Phase::Live(Box::new(Live { progress: Progress::Begins, bytes, ..live }));
             let (reply, said) = (Some(reply), None);
             actor.append(Batch { events, now, cause: None, fork_of: point, trace, reply, said, step }, ctx);
             actor.pump(ctx);
@@ -81,7 +81,7 @@ impl ThreadActor {
 
     /// Folds the thread from the log, if it is not there.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Away(kept) = &mut self.mode else {
+        let Phase::Away(kept) = &mut self.phase else {
             return;
         };
         if let Some(retry) = kept.retry.take() {
@@ -106,10 +106,10 @@ impl ThreadActor {
     }
 
     fn come_back(&mut self, loaded: Loaded, workflow: Arc<Workflow>, ctx: &mut Context<Self>) {
-        let kept = match std::mem::replace(&mut self.mode, Mode::Gone) {
-            Mode::Away(kept) => *kept,
-            mode => {
-                self.mode = mode;
+        let kept = match std::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Away(kept) => *kept,
+            phase => {
+                self.phase = phase;
                 return;
             }
         };
@@ -120,17 +120,17 @@ impl ThreadActor {
         let clock = clock::now();
         let now = thread.state().time_at(clock);
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
-        let goes_on = self.services.mode.runs() && !kept.halting;
+        let goes_on = self.services.mode.runs() && !self.halting;
         // A thread that only looks is not run.
         let crashed = self.services.crashes.at_limit(self.id, Class::Run);
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
         let is_given_up = crashed.is_some();
         let known = kept.known();
-        let Kept { running, asking, waiting, retry: _, halting } = kept;
+        let Kept { running, asking, waiting, retry: _ } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
-        let live = Live { running, asking, halting, bytes: loaded.bytes, ..live };
+        let live = Live { running, asking, bytes: loaded.bytes, ..live };
         let takes_long = live.takes_long();
-        self.mode = Mode::Live(Box::new(live));
+        self.phase = Phase::Live(Box::new(live));
         let crashes = self.services.crashes.clone();
         let take = move |thread: &mut Thread, around: &Env<'_>| {
             let under_way = crashes.enter(|| Step::machine(thread.state(), &Input::Recover));

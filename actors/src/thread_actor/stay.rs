@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::prelude::*;
 
 use super::ThreadActor;
-use super::live::Mode;
+use super::live::Phase;
 use crate::branches;
 use crate::error::RuntimeError;
 
@@ -19,7 +19,7 @@ impl ThreadActor {
     }
 
     pub(super) fn put_away_later(&mut self, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if let Some(idle) = live.idle.take() {
@@ -33,11 +33,11 @@ impl ThreadActor {
     /// stays, while there is room for others; and so does each of its branches that has branches of its own, from owner
     /// to owner.
     fn must_stay(&self) -> bool {
-        let Mode::Live(live) = &self.mode else {
+        let Phase::Live(live) = &self.phase else {
             return false;
         };
         let state = live.thread.state();
-        if state.is_ended() || live.halting {
+        if state.is_ended() || self.halting {
             return false;
         }
         let waits_for_branches = !state.is_paused() && state.fan().is_some_and(|fan| fan.running().next().is_some());

@@ -9,7 +9,7 @@ use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use super::ThreadActor;
 use super::asking;
 use super::branches::ForBranches;
-use super::live::{Mode, UnderWay};
+use super::live::{Phase, Progress, UnderWay};
 use super::pending_inputs::{Said, Waiting};
 use crate::clock;
 use crate::counters::Tally;
@@ -40,7 +40,7 @@ impl ThreadActor {
 
     /// Tells the machine, or keeps it for later.
     pub(super) fn hear(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
-        if matches!(self.mode, Mode::Away(_)) {
+        if matches!(self.phase, Phase::Away(_)) {
             return self.keep(waiting, is_work, ctx);
         }
         self.step(waiting, is_work, ctx);
@@ -50,11 +50,11 @@ impl ThreadActor {
     /// Tells the machine, and appends what follows. Nothing is begun. Where that takes long, it is done after this returns,
     /// and what is owed then is begun.
     pub(super) fn step(&mut self, told: Waiting, is_work: bool, ctx: &mut Context<Self>) {
-        if let Mode::Elsewhere(elsewhere) = &mut self.mode {
+        if let Phase::Elsewhere(elsewhere) = &mut self.phase {
             return elsewhere.next.push_back((told, is_work));
         }
         let unheard = self.unheard(&told.input);
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let Waiting { input, reply, place, cause } = told;
@@ -76,7 +76,7 @@ impl ThreadActor {
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
         // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
-        let goes_on = self.services.mode.runs() && !live.halting;
+        let goes_on = self.services.mode.runs() && !self.halting;
         let takes_long = live.takes_long_with(&input);
         // A tool that asks is answered at once: what follows comes with the next step.
         let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });
@@ -104,7 +104,7 @@ impl ThreadActor {
         is_work: bool,
         ctx: &mut Context<Self>,
     ) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         match stepped {
@@ -135,11 +135,13 @@ impl ThreadActor {
     }
 
     pub(super) fn append(&mut self, batch: Batch, ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let Batch { events, now, cause, fork_of, trace, reply, said, step } = batch;
-        live.stirred = true;
+        if live.progress == Progress::CameBack {
+            live.progress = Progress::GoesOn;
+        }
         self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
         let end = live.thread.next_seq();
@@ -192,10 +194,10 @@ impl ThreadActor {
     }
 
     fn appended(&mut self, end: Seq, appended: &Appended, first: Seq, opened: &[u64], ctx: &mut Context<Self>) {
-        let Mode::Live(live) = &mut self.mode else {
+        let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        live.fresh = false;
+        live.progress = Progress::GoesOn;
         live.durable = live.durable.max(end);
         live.last_position = live.last_position.max(appended.last_position);
         if live.durable == end {
