@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
-use actix::dev::ToEnvelope;
-use actix::{Actor, Addr, Context, Handler, Message};
+use actix::{Context, Handler, Message};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::Input;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::error::RuntimeError;
 use crate::port::Reply;
@@ -20,7 +19,7 @@ use crate::registry::{Live, ThreadRegistry};
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{BranchReport, ReportStatus, Settle, SyncPause, Tell};
 
-/// How often a message is given to the successor of an actor that went away before it took the message.
+/// How often a thread is asked whose actor took the question and stopped before it replied.
 const TRIES: usize = 5;
 
 /// A message and its place in the mailbox, which is free again when the message is handled. A sender that gives up
@@ -65,11 +64,20 @@ impl<M: Brought> Handler<Placed<M>> for ThreadActor {
 pub(crate) async fn deliver<M: Brought>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
-    message: impl FnMut() -> M,
+    mut message: impl FnMut() -> M,
 ) -> Result<(), RuntimeError> {
-    let find = || registry.activate(thread).map(|Live { actor, places }| (actor, places));
-    let answer = hand_over(find, |gone| registry.forget(thread, gone), message).await?;
-    answer.ok_or(RuntimeError::ActorStopped(thread))
+    let give = |live: Live| {
+        let message = message();
+        async move {
+            if let Ok(place) = live.places.clone().acquire_owned().await
+                && live.actor.send(Placed(message, place)).await.is_ok()
+            {
+                return Ok(());
+            }
+            Err(live)
+        }
+    };
+    registry.hand_over(thread, give).await
 }
 
 /// Brings what another part of the runtime has to say, which waits for no answer. That it could not be brought is told
@@ -120,31 +128,3 @@ async fn ask_with<M: Brought>(
     }
     Err(RuntimeError::ActorStopped(thread))
 }
-
-/// Gives a message to the actor that `find` finds, as soon as its mailbox has a place, and when that one went away before
-/// it took it, to the next one. `None` when all of them went away.
-async fn hand_over<A, M, E>(
-    find: impl Fn() -> Result<(Addr<A>, Arc<Semaphore>), E>,
-    forget: impl Fn(&Addr<A>),
-    mut message: impl FnMut() -> M,
-) -> Result<Option<M::Result>, E>
-where
-    A: Actor + Handler<Placed<M>>,
-    A::Context: ToEnvelope<A, Placed<M>>,
-    M: Message + Send + 'static,
-    M::Result: Send,
-{
-    for _ in 0..TRIES {
-        let (actor, places) = find()?;
-        if let Ok(place) = places.acquire_owned().await
-            && let Ok(answer) = actor.send(Placed(message(), place)).await
-        {
-            return Ok(Some(answer));
-        }
-        forget(&actor);
-    }
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests;

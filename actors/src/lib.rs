@@ -81,7 +81,6 @@ mod start_thread;
 mod strategy;
 mod subscription;
 mod summary;
-mod sync;
 mod thread_actor;
 mod thread_handle;
 mod thread_list;

@@ -1,13 +1,21 @@
-//! The threads that are live in this process, each with one actor at most.
+//! The threads that are live in this process, each with one actor at most, and how a message reaches an actor that may
+//! stop at any time.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::RwLock;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_store::StoreError;
 
 use crate::error::RuntimeError;
-use crate::sync::{AtomicBool, Ordering, RwLock};
+
+/// How often a message is given to the successor of an actor that stopped before it took the message.
+const TRIES: usize = 5;
 
 /// The address of a thread's actor.
 pub(crate) trait Address: Clone + PartialEq {
@@ -70,6 +78,29 @@ impl<A: Address> LiveThreads<A> {
                 Ok(entry.insert_entry(start()?).get().clone())
             }
         }
+    }
+
+    /// Gives a message to the actor of a thread, which `start` starts when the thread is not live. `give` returns the
+    /// actor where it stopped before it took the message; its successor is given the message then.
+    ///
+    /// # Errors
+    /// `ShuttingDown`; `ActorStopped` when the actor stops each time.
+    pub(crate) async fn hand_over<T, F>(
+        &self,
+        id: ThreadId,
+        start: impl Fn() -> Result<A, RuntimeError>,
+        mut give: impl FnMut(A) -> F,
+    ) -> Result<T, RuntimeError>
+    where
+        F: Future<Output = Result<T, A>>,
+    {
+        for _ in 0..TRIES {
+            match give(self.activate(id, &start)?).await {
+                Ok(answer) => return Ok(answer),
+                Err(gone) => self.forget(id, |live| *live == gone),
+            }
+        }
+        Err(RuntimeError::ActorStopped(id))
     }
 
     /// Removes the actor of a thread, if it is this one.

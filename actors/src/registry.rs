@@ -122,6 +122,18 @@ impl ThreadRegistry {
         self.live.activate(id, || self.start_actor(id, Start::Load(place)))
     }
 
+    /// Gives a message to the actor of a thread, see [`LiveThreads::hand_over`].
+    pub(crate) async fn hand_over<T, F>(
+        self: &Arc<Self>,
+        id: ThreadId,
+        give: impl FnMut(Live) -> F,
+    ) -> Result<T, RuntimeError>
+    where
+        F: Future<Output = Result<T, Live>>,
+    {
+        self.live.hand_over(id, || self.start_actor(id, Start::Load(None)), give).await
+    }
+
     fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
