@@ -1,5 +1,8 @@
 //! How the work of a thread reports to the thread.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use actix::{Message, Recipient};
 use rethread_events::ids::{CallId, Position};
 use rethread_events::thread::Input;

@@ -178,3 +178,30 @@ impl Services {
         self.is_run() && !self.imported.has(thread)
     }
 }
+
+#[cfg(test)]
+impl Services {
+    /// Services on a log in memory, with these tools, for the tests of an executor alone.
+    pub(crate) fn for_tests(tools: Registry) -> Arc<Self> {
+        let store: Arc<dyn Store> = Arc::new(rethread_store::MemoryStore::new());
+        let workspaces = Workspaces::new(rethread_tools::Reserved::default());
+        let workspace = workspaces.open(&std::env::temp_dir()).unwrap();
+        Arc::new(Self::new(Parts {
+            crashes: Crashes::open(&store, 0).unwrap(),
+            store,
+            tools,
+            models: Models::new(rethread_llm::Profiles::empty(), std::collections::BTreeMap::new()),
+            handler: None,
+            principal: Principal::default(),
+            processors: Processors::default(),
+            strategies: Strategies::default(),
+            workspace: Arc::new(workspace),
+            workspaces,
+            limits: Limits::default(),
+            mode: Mode::Run,
+            workspace_in_prompt: false,
+            content_in_spans: false,
+            monitors: Vec::new(),
+        }))
+    }
+}

@@ -1,5 +1,8 @@
 //! The actor that runs tools. It never writes to the log: it reports to the port of the call.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

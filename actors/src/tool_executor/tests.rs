@@ -1,0 +1,96 @@
+use rethread_events::event::ToolCallOptions;
+use rethread_events::ids::{CallId, Seq, Time};
+use rethread_events::json::Json;
+use rethread_events::thread::KeyOf;
+use rethread_events::tool::Recovery;
+use rethread_tools::{Registry, Tool};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::permit_waits::WaitPlace;
+use crate::port::tests::port;
+use crate::spans::Spans;
+
+const THREAD: ThreadId = ThreadId::from_bytes([1; 16]);
+const CALL: CallId = CallId(Seq(7));
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+/// The first attempt at call 7 of this tool.
+fn run_of(name: &str) -> ToolRun {
+    ToolRun {
+        call: CALL,
+        tool_call_id: None,
+        name: name.into(),
+        arguments: serde_json::json!({}).into(),
+        edited: false,
+        recovery: Recovery::Safe,
+        options: ToolCallOptions { timeout_ms: 10_000, retries: 0, retry_delay_ms: 0 },
+        attempt: 1,
+        n_failed: 0,
+        requested_at: Time::default(),
+        not_before: Time::default(),
+        deadline: Time::default(),
+        in_doubt: false,
+        key_of: KeyOf { origin: None, call: CALL },
+        asks: Vec::new(),
+    }
+}
+
+/// What an executor reports of a call of `name`, where it alone runs; nothing when `cancel` cancels the call.
+fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> Vec<Input> {
+    actix_rt::System::new().block_on(async move {
+        let tools = Registry::new();
+        tools.register(tool).unwrap();
+        let services = Services::for_tests(tools);
+        let executor = ToolExecutor { services: services.clone() }.start();
+        let (port, asks, mut reports) = port();
+        cancel(&port.cancel);
+        let place = WaitPlace { among: services.counters.waiting.clone(), attempt: (THREAD, CALL, 1), is_tool: true };
+        let waits = PermitWaits::new(place, || {});
+        let span = Spans::begin(THREAD, false).call((CALL, 1), "tool", name);
+        executor.do_send(CallTool { port, asks, thread: THREAD, run: run_of(name), workspace: None, waits, span });
+        let mut reported = Vec::new();
+        // Ends when the call is over: it held the last port.
+        while let Some(report) = reports.recv().await {
+            reported.push(report);
+        }
+        reported
+    })
+}
+
+#[test]
+fn tool_answers_to_its_port() {
+    let tool = Tool::from_fn("greet", "Greets.", |_: Nothing, cx: ToolContext| async move {
+        Ok(format!("{} {}", cx.key, cx.attempt))
+    });
+    let reported = reported(tool, "greet", |_| {});
+    let [Input::ToolAnswered { call: CALL, attempt: 1, content, .. }] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!(content[0].as_text(), Some(&*format!("{} 1", CALL.key(THREAD))));
+}
+
+#[test]
+fn panic_of_a_tool_is_its_failure() {
+    let tool = Tool::from_fn("breaks", "Breaks.", |_: Nothing, _: ToolContext| async move {
+        let none: Option<String> = None;
+        Ok(none.expect("it is not there"))
+    });
+    let reported = reported(tool, "breaks", |_| {});
+    let [Input::ToolFailed { begun: true, error, .. }] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!(error.kind, ErrorKind::Panicked);
+}
+
+#[test]
+fn unknown_tool_fails_before_it_begins() {
+    let tool = Tool::from_fn("other", "Another.", |_: Nothing, _: ToolContext| async move { Ok(String::new()) });
+    let reported = reported(tool, "missing", |_| {});
+    let [Input::ToolFailed { begun: false, error, .. }] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!(error.kind, ErrorKind::UnknownTool);
+}
+
+#[test]
+fn cancelled_call_reports_nothing() {
+    let tool = Tool::from_fn("greet", "Greets.", |_: Nothing, _: ToolContext| async move { Ok("hello".to_owned()) });
+    assert_eq!(reported(tool, "greet", CancellationToken::cancel), []);
+}
