@@ -25,6 +25,8 @@ enum Stage {
     Works,
     /// It has taken itself out, and handles nothing more.
     Left,
+    /// It panicked, and has not taken itself out.
+    Broken,
     Stopped,
 }
 
@@ -46,7 +48,7 @@ impl PartialEq for Mocked {
 
 impl Address for Mocked {
     fn is_connected(&self) -> bool {
-        self.0.stage.get() != Stage::Stopped
+        matches!(self.0.stage.get(), Stage::Works | Stage::Left)
     }
 }
 
@@ -54,6 +56,12 @@ impl Mocked {
     fn new() -> Self {
         let (stage, halts) = (Cell::new(Stage::Works), Cell::new(false));
         Self(Rc::new(Mock { stage, halts, mailbox: RefCell::default() }))
+    }
+
+    /// It takes nothing any more: what is in its mailbox is dropped.
+    fn stops(&self, stage: Stage) {
+        self.0.stage.set(stage);
+        self.0.mailbox.borrow_mut().drain(..).for_each(|message| message.set(Fate::Dropped));
     }
 
     /// Puts a message into the mailbox in a step of its own, and waits for its fate.
@@ -87,6 +95,8 @@ struct Scene {
     /// How often an actor leaves by itself.
     n_leaves: usize,
     shuts_down: bool,
+    /// Whether an actor panics once.
+    panics: bool,
     /// Whether the thread begins beside the deliveries; otherwise the log has it.
     begins: bool,
 }
@@ -127,6 +137,7 @@ enum Step {
     Handle(Mocked),
     Leave(Mocked),
     Stop(Mocked),
+    Panic(Mocked),
     Close,
     Halt,
 }
@@ -149,7 +160,7 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
     };
     let mut deliveries: Vec<_> = messages.iter().map(deliver).collect();
     let mut ended = Vec::new();
-    let (mut n_leaves, mut begins) = (scene.n_leaves, scene.begins);
+    let (mut n_leaves, mut panics, mut begins) = (scene.n_leaves, scene.panics, scene.begins);
     let (mut closes, mut halts) = (scene.shuts_down, false);
     loop {
         let mut steps = Vec::new();
@@ -167,8 +178,11 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
                     if n_leaves > 0 || actor.0.halts.get() {
                         steps.push(Step::Leave(actor.clone()));
                     }
+                    if panics {
+                        steps.push(Step::Panic(actor.clone()));
+                    }
                 }
-                Stage::Left => steps.push(Step::Stop(actor.clone())),
+                Stage::Left | Stage::Broken => steps.push(Step::Stop(actor.clone())),
                 Stage::Stopped => {}
             }
         }
@@ -213,8 +227,12 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
                 actor.0.stage.set(Stage::Left);
             }
             Step::Stop(actor) => {
-                actor.0.stage.set(Stage::Stopped);
-                actor.0.mailbox.borrow_mut().drain(..).for_each(|message| message.set(Fate::Dropped));
+                live.forget(THREAD, |known| *known == actor);
+                actor.stops(Stage::Stopped);
+            }
+            Step::Panic(actor) => {
+                panics = false;
+                actor.stops(Stage::Broken);
             }
             Step::Close => {
                 (closes, halts) = (false, true);
@@ -249,29 +267,38 @@ fn in_every_order(scene: Scene, check: impl Fn(&[Result<(), RuntimeError>])) -> 
 
 #[test]
 fn message_reaches_a_thread_whose_actors_leave() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 2, shuts_down: false, begins: false };
+    let scene = Scene { n_deliveries: 2, n_leaves: 2, shuts_down: false, panics: false, begins: false };
     let n = in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
     assert!(n > 1_000, "{n}");
 }
 
 #[test]
+fn message_reaches_a_thread_whose_actor_panics() {
+    let scene = Scene { n_deliveries: 2, n_leaves: 0, shuts_down: false, panics: true, begins: false };
+    in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
+}
+
+#[test]
 fn message_reaches_a_thread_that_begins() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 1, shuts_down: false, begins: true };
+    let scene = Scene { n_deliveries: 2, n_leaves: 1, shuts_down: false, panics: false, begins: true };
     in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
 }
 
 #[test]
 fn shutdown_misses_no_actor_and_loses_no_delivery() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 1, shuts_down: true, begins: false };
-    in_every_order(scene, |ended| {
-        let is_told = |end: &Result<(), RuntimeError>| matches!(end, Ok(()) | Err(RuntimeError::ShuttingDown));
-        assert!(ended.iter().all(is_told), "{ended:?}");
-    });
+    let alone = Scene { n_deliveries: 1, n_leaves: 1, shuts_down: true, panics: true, begins: true };
+    let together = Scene { n_deliveries: 2, n_leaves: 0, shuts_down: true, panics: false, begins: false };
+    for scene in [alone, together] {
+        in_every_order(scene, |ended| {
+            let is_told = |end: &Result<(), RuntimeError>| matches!(end, Ok(()) | Err(RuntimeError::ShuttingDown));
+            assert!(ended.iter().all(is_told), "{ended:?}");
+        });
+    }
 }
 
 #[test]
 fn delivery_gives_up_after_so_many_actors() {
-    let scene = Scene { n_deliveries: 1, n_leaves: TRIES, shuts_down: false, begins: false };
+    let scene = Scene { n_deliveries: 1, n_leaves: TRIES, shuts_down: false, panics: false, begins: false };
     let n_given_up = Cell::new(0);
     in_every_order(scene, |ended| {
         let given_up = ended.iter().filter(|end| matches!(end, Err(RuntimeError::ActorStopped(_)))).count();
