@@ -156,7 +156,7 @@ fn the_limits_of_the_page_are_those_of_the_code() {
         ("events/src/expression/limits.rs", "RESULT_BYTES_MAX: usize = 16 << 20", "16 MiB of result"),
         ("events/src/json.rs", "DEPTH_MAX: usize = 100", "nested 100 deep"),
         ("events/src/thread/path.rs", "VISITS_MAX: usize = 10_000", "the last 10 000"),
-        ("actors/src/builder.rs", "input_bytes_max: 16 << 20", "from outside | 16 MiB |"),
+        ("actors/src/limits.rs", "input_bytes_max: 16 << 20", "from outside | 16 MiB |"),
     ] {
         let source = fs::read_to_string(root.join(file)).unwrap();
         assert!(source.contains(code), "{file} does not say `{code}` any more: change the page with it");
