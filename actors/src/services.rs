@@ -185,7 +185,7 @@ impl Services {
     pub(crate) fn for_tests(tools: Registry) -> Arc<Self> {
         let store: Arc<dyn Store> = Arc::new(rethread_store::MemoryStore::new());
         let workspaces = Workspaces::new(rethread_tools::Reserved::default());
-        let workspace = workspaces.open(&std::env::temp_dir()).unwrap();
+        let workspace = workspaces.open(std::env::temp_dir()).unwrap();
         Arc::new(Self::new(Parts {
             crashes: Crashes::open(&store, 0).unwrap(),
             store,

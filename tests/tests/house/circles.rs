@@ -19,7 +19,7 @@ fn sources(folder: &Path) -> Sources {
         for entry in fs::read_dir(&folder).unwrap() {
             let entry = entry.unwrap().path();
             let name = entry.file_stem().unwrap().to_str().unwrap().to_owned();
-            let inside = || [path.as_slice(), &[name.clone()]].concat();
+            let inside = || [path.as_slice(), std::slice::from_ref(&name)].concat();
             if entry.is_dir() {
                 folders.push((entry.clone(), inside()));
             } else if entry.extension().is_some_and(|ext| ext == "rs") && name != "tests" {
@@ -37,8 +37,8 @@ fn tokens(source: &str) -> Vec<&str> {
     while let Some(first) = rest.chars().next() {
         let n_bytes = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("r#\"") {
-            rest[3..].find("\"#").map_or(rest.len(), |end| end + 5)
+        } else if let Some(text) = rest.strip_prefix("r#\"") {
+            text.find("\"#").map_or(rest.len(), |end| end + 5)
         } else if first == '"' {
             let (mut is_escaped, mut end) = (false, rest.len());
             for (at, c) in rest.char_indices().skip(1) {
