@@ -6,11 +6,8 @@ use rethread_store::Store;
 
 use crate::error::RuntimeError;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
-
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
 
 /// Where a condition first held.
 #[derive(Debug, Clone)]
@@ -47,25 +44,19 @@ fn bisect(store: &dyn Store, thread: ThreadId, expression: &str) -> Result<Bisec
     let last = load::stream(store, thread)?.last_seq;
     let mut state = State::new(thread);
     let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };
-    let mut next = Seq(0);
-    while next <= last {
-        let page = store.read_stream(thread, next..last.next(), PAGE)?;
-        let Some(end) = page.last().map(|record| record.seq) else { break };
-        next = end.next();
-        for record in page {
-            let recorded = RecordedEvent::decode(record)?;
-            state.apply(recorded.record.recorded_at, &recorded.event)?;
-            found.n_events += 1;
-            match state.context_looking_back(Some(&recorded.event)).holds(expression) {
-                Ok(true) => {
-                    found.first = Some(recorded);
-                    return Ok(found);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    found.n_not_evaluated += 1;
-                    found.why_not = Some(error.to_string());
-                }
+    for recorded in events(store, thread, Seq(0)..last.next()) {
+        let recorded = recorded?;
+        state.apply(recorded.record.recorded_at, &recorded.event)?;
+        found.n_events += 1;
+        match state.context_looking_back(Some(&recorded.event)).holds(expression) {
+            Ok(true) => {
+                found.first = Some(recorded);
+                return Ok(found);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                found.n_not_evaluated += 1;
+                found.why_not = Some(error.to_string());
             }
         }
     }

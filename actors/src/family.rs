@@ -13,9 +13,9 @@ use crate::crashes::{Crashes, Step};
 use crate::error::RuntimeError;
 use crate::fork::fits;
 use crate::load::{self, Loaded};
-use crate::recorded::RecordedEvent;
+use crate::recorded::{RecordedEvent, event};
 
-/// How many records are read at a time.
+/// How many forks are listed at a time.
 const PAGE: usize = 1_024;
 
 /// A branch of a thread that is forked, and what takes its place.
@@ -98,8 +98,7 @@ pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) ->
     let (mut below, mut above) = (first, info.last_seq.0 + 1);
     while below < above {
         let middle = below + (above - below) / 2;
-        let record = store.read_stream(thread, Seq(middle)..Seq(middle + 1), 1)?;
-        let Some(record) = record.first() else {
+        let Some(record) = store.record(thread, Seq(middle))? else {
             return Err(RuntimeError::NoSeq { thread, seq: Seq(middle), last: info.last_seq });
         };
         if record.position < cut { below = middle + 1 } else { above = middle }
@@ -156,23 +155,19 @@ pub(crate) fn all_branches(
     until: Position,
 ) -> Result<Vec<ThreadId>, RuntimeError> {
     let info = load::stream(store, thread)?;
-    let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut found = Vec::new();
-    while next <= info.last_seq {
-        let records = store.read_stream(thread, next..info.last_seq.next(), PAGE)?;
-        let Some(last) = records.last() else { break };
-        next = last.seq.next();
-        for record in records {
-            if record.position >= until {
-                return Ok(found);
+    for record in store.records(thread, first..info.last_seq.next()) {
+        let record = record?;
+        if record.position >= until {
+            break;
+        }
+        match RecordedEvent::decode(record)?.event {
+            Event::BranchStarted(event) => found.push(event.child),
+            Event::ThreadForked(event) => {
+                found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
             }
-            match RecordedEvent::decode(record)?.event {
-                Event::BranchStarted(event) => found.push(event.child),
-                Event::ThreadForked(event) => {
-                    found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
-                }
-                _ => {}
-            }
+            _ => {}
         }
     }
     Ok(found)
@@ -191,11 +186,7 @@ pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<Thread
         }
     }
     if let Some(point) = info.fork_of {
-        let first = point.seq.next();
-        let record = store.read_stream(thread, first..first.next(), 1)?.pop();
-        if let Some(Event::ThreadForked(event)) =
-            record.map(RecordedEvent::decode).transpose()?.map(|first| first.event)
-        {
+        if let Some(Event::ThreadForked(event)) = event(store, thread, point.seq.next())?.map(|first| first.event) {
             found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
         }
     }

@@ -41,8 +41,8 @@ impl ForkBaseCache {
         let (thread, seq) = key;
         let fold = || load::as_recorded(store, load::at(store, thread, seq)?.state);
         let state = crashes.folding(thread, fold)?;
-        let record = store.read_stream(thread, seq..seq.next(), 1)?;
-        let trace = record.first().map_or_else(|| thread.into(), |record| record.trace);
+        let record = store.record(thread, seq)?;
+        let trace = record.map_or_else(|| thread.into(), |record| record.trace);
         let base = Arc::new(Base { key, state: Arc::new(state), trace });
         let mut recent = self.recent.lock();
         if recent.len() >= BASES_MAX {

@@ -13,12 +13,10 @@ use crate::crashes::Crashes;
 use crate::definitions::{NAMES, hashes_of};
 use crate::error::RuntimeError;
 use crate::family;
-use crate::recorded::RecordedEvent;
+use crate::recorded::event;
 use crate::runtime::Runtime;
 use crate::summary::{PAGE, ThreadSummary, summary};
 
-/// How many records are read at a time.
-const RECORDS: usize = 1_024;
 /// How many threads are deleted with one durable write: more would keep other writers waiting for longer.
 const BATCH: usize = 256;
 
@@ -162,10 +160,10 @@ fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Re
 /// The definition that the first event of a thread's own refers to.
 fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>, RuntimeError> {
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
-    let Some(record) = store.read_stream(info.thread, first..first.next(), 1)?.pop() else {
+    let Some(recorded) = event(store, info.thread, first)? else {
         return Err(RuntimeError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
     };
-    match RecordedEvent::decode(record)?.event {
+    match recorded.event {
         event @ (Event::ThreadStarted(_) | Event::ThreadForked(_)) => Ok(refers_to(&event)),
         _ => Err(StoreError::Invalid("a thread does not begin with its start".into()).into()),
     }
@@ -369,14 +367,11 @@ fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, 
 
 /// The events of a thread's own, and their bytes.
 fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), RuntimeError> {
-    let mut next = thread.forked_from.map_or(Seq(0), |(_, seq)| seq.next());
+    let first = thread.forked_from.map_or(Seq(0), |(_, seq)| seq.next());
     let (mut n, mut bytes) = (0, 0);
-    while next <= thread.last_seq {
-        let page = store.read_stream(thread.thread_id, next..thread.last_seq.next(), RECORDS)?;
-        let Some(last) = page.last() else { break };
-        next = last.seq.next();
-        n += page.len() as u64;
-        bytes += page.iter().map(|record| record.payload.len() as u64).sum::<u64>();
+    for record in store.records(thread.thread_id, first..thread.last_seq.next()) {
+        n += 1;
+        bytes += record?.payload.len() as u64;
     }
     Ok((n, bytes))
 }

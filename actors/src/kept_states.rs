@@ -10,8 +10,7 @@ use rethread_events::thread::State;
 
 use crate::load::Loaded;
 
-/// A state is kept every so many events, a multiple of what is folded at a time: the most that is folded once the others
-/// are there.
+/// A state is kept every so many events: the most that is folded once the others are there.
 const EVERY: u64 = 5_000;
 /// The most states that are kept; those that were not used longest go first.
 const STATES_MAX: usize = 48;

@@ -6,11 +6,8 @@ use rethread_store::{Record, Store};
 use crate::error::RuntimeError;
 use crate::family;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
-
-/// How many records are read at a time.
-const PAGE: usize = 512;
 
 impl ThreadHandle {
     /// The last event at or before a time, by the clock of whoever recorded it; `None` when all came later. Reads the
@@ -33,8 +30,7 @@ impl ThreadHandle {
         let (store, id) = (self.runtime().store().clone(), self.id());
         let read = move || {
             let end = load::stream(&*store, id)?.last_seq.next();
-            let records = if from < end { store.read_stream(id, from..end, limit)? } else { Vec::new() };
-            records.into_iter().map(RecordedEvent::decode).collect()
+            events(&*store, id, from..end.min(Seq(from.0.saturating_add(limit as u64)))).collect()
         };
         self.runtime().blocking(read).await?
     }
@@ -59,8 +55,7 @@ impl ThreadHandle {
 }
 
 fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, RuntimeError> {
-    let records = store.read_stream(thread, seq..seq.next(), 1)?;
-    records.into_iter().next().ok_or(RuntimeError::NoSeq { thread, seq, last })
+    store.record(thread, seq)?.ok_or(RuntimeError::NoSeq { thread, seq, last })
 }
 
 fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, RuntimeError> {
@@ -80,14 +75,12 @@ fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result
 
 fn seq_at_time(store: &dyn Store, thread: ThreadId, time: Time) -> Result<Option<Seq>, RuntimeError> {
     // Clocks are set back at times, so what is searched for is not sorted.
-    let mut end = load::stream(store, thread)?.last_seq.0 + 1;
-    while end > 0 {
-        let start = end.saturating_sub(PAGE as u64);
-        let records = store.read_stream(thread, Seq(start)..Seq(end), PAGE)?;
-        if let Some(found) = records.iter().rev().find(|record| record.recorded_at <= time) {
-            return Ok(Some(found.seq));
+    let end = load::stream(store, thread)?.last_seq.next();
+    for record in store.records_back(thread, Seq(0)..end) {
+        let record = record?;
+        if record.recorded_at <= time {
+            return Ok(Some(record.seq));
         }
-        end = start;
     }
     Ok(None)
 }

@@ -16,7 +16,7 @@ use rethread_store::{Filter, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::StartError;
-use crate::recorded::RecordedEvent;
+use crate::recorded::{RecordedEvent, event};
 
 /// Is called when something of interest has happened in any thread of a runtime, branches included.
 ///
@@ -251,8 +251,7 @@ impl Watching {
     }
 
     fn request(&self, thread: ThreadId, call: CallId) -> Option<ToolExecutionRequest> {
-        let record = self.store.read_stream(thread, call.0..call.0.next(), 1).ok()?.pop()?;
-        match RecordedEvent::decode(record).ok()?.event {
+        match event(&*self.store, thread, call.0).ok()??.event {
             Event::ToolExecutionRequest(request) => Some(request),
             _ => None,
         }

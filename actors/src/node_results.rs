@@ -7,11 +7,8 @@ use rethread_store::Store;
 
 use crate::error::RuntimeError;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::{event, events};
 use crate::thread_handle::ThreadHandle;
-
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
 
 impl ThreadHandle {
     /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
@@ -42,28 +39,23 @@ fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, R
     }
     // What a branch inherits is not among its results, and thousands of branches may inherit the same.
     let own = info.fork_of.map(|point| point.seq.next()).filter(|own| *own <= last);
-    let mut next = match own {
+    let first = match own {
         Some(own) if begins_a_branch(store, thread, own)? => own,
         _ => Seq(0),
     };
     let mut runs = Runs::default();
-    while next <= last {
-        let page = store.read_stream(thread, next..last.next(), PAGE)?;
-        let Some(end) = page.last().map(|record| record.seq) else {
-            return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
-        };
-        next = end.next();
-        for record in page {
-            let recorded = RecordedEvent::decode(record)?;
-            runs.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
-        }
+    for recorded in events(store, thread, first..last.next()) {
+        let recorded = recorded?;
+        runs.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
+    }
+    if runs.last_seq < last {
+        return Err(RuntimeError::NoSeq { thread, seq: last, last: runs.last_seq });
     }
     Ok(runs)
 }
 
 fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, RuntimeError> {
-    let first = store.read_stream(thread, own..own.next(), 1)?.into_iter().next();
-    Ok(match first.map(RecordedEvent::decode).transpose()?.map(|first| first.event) {
+    Ok(match event(store, thread, own)?.map(|first| first.event) {
         Some(Event::ThreadForked(forked)) => forked.branch.is_some_and(|of| of.owner == forked.parent),
         _ => false,
     })

@@ -16,8 +16,6 @@ use tokio_util::sync::CancellationToken;
 /// How often the log is asked for room for an output, and how long is waited in between.
 const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_secs(1);
-/// How many records are looked at at a time.
-const PAGE: u64 = 512;
 /// How many outputs of one thread are known without a look into the log.
 const KNOWN_MAX: usize = 64;
 
@@ -116,19 +114,15 @@ fn not_found() -> ExecutionError {
 /// alone opens nothing. Looks from the end on: what is asked for was answered lately.
 fn is_named(store: &dyn Store, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
     let Some(completed) = event_type_named("TOOL_EXECUTION_COMPLETED") else { return Ok(false) };
-    let mut end = store.stream(thread)?.last_seq.next();
-    while end.0 > 0 {
-        let start = Seq(end.0.saturating_sub(PAGE));
-        for record in store.read_stream(thread, start..end, PAGE as usize)?.iter().rev() {
-            if record.kind.0 == completed.code
-                && let Ok(Event::ToolExecutionCompleted(e)) =
-                    Event::decode(record.kind.0, record.version, &record.payload)
-                && e.full_output == Some(id)
-            {
-                return Ok(true);
-            }
+    let end = store.stream(thread)?.last_seq.next();
+    for record in store.records_back(thread, Seq(0)..end) {
+        let record = record?;
+        if record.kind.0 == completed.code
+            && let Ok(Event::ToolExecutionCompleted(e)) = Event::decode(record.kind.0, record.version, &record.payload)
+            && e.full_output == Some(id)
+        {
+            return Ok(true);
         }
-        end = start;
     }
     Ok(false)
 }

@@ -1,8 +1,10 @@
 //! Events as they stand in the log, and their JSON.
 
+use std::ops::Range;
+
 use rethread_events::event::{Event, EventError};
 use rethread_events::ids::{Position, Seq, ThreadId, Time, TraceId};
-use rethread_store::{Cause, Kind, NewRecord, Record};
+use rethread_store::{Cause, Kind, NewRecord, Record, Store};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::Value;
 
@@ -119,6 +121,20 @@ impl Serialize for RecordedEvent {
         fields.serialize_field("data", &Data(&self.event))?;
         fields.end()
     }
+}
+
+/// The events of a thread with these seqs, as far as they are in the log. An error ends them. Blocks.
+pub(crate) fn events(
+    store: &dyn Store,
+    thread: ThreadId,
+    seqs: Range<Seq>,
+) -> impl Iterator<Item = Result<RecordedEvent, RuntimeError>> {
+    store.records(thread, seqs).map(|record| RecordedEvent::decode(record?))
+}
+
+/// The event of a thread with that seq, if it has one. Blocks.
+pub(crate) fn event(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, RuntimeError> {
+    store.record(thread, seq)?.map(RecordedEvent::decode).transpose()
 }
 
 /// What is appended for an event.

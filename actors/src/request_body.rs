@@ -11,12 +11,9 @@ use crate::error::RuntimeError;
 use crate::family::past;
 use crate::load;
 use crate::models::request_of;
-use crate::recorded::RecordedEvent;
+use crate::recorded::events;
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
-
-/// How many records are read at a time.
-const PAGE: usize = 256;
 
 /// What was sent for a call of a model. See [`ThreadHandle::request_body`].
 #[derive(Debug, Clone, PartialEq)]
@@ -109,36 +106,30 @@ fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<O
         return Err(RuntimeError::NoSeq { thread, seq: call.0, last });
     }
     let mut found: Option<Attempt> = None;
-    let mut next = call.0;
-    while next <= last {
-        let page = services.store.read_stream(thread, next..last.next(), PAGE)?;
-        let Some(end) = page.last().map(|record| record.seq) else { break };
-        next = end.next();
-        for record in page {
-            let event = RecordedEvent::decode(record)?;
-            let seq = event.record.seq;
-            let of = |number, profile| Some(Attempt { seq, number, profile, without_form: false });
-            let first = |profile: Option<Hash>| of(1, profile);
-            match event.event {
-                Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
-                Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
-                Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
-                Event::LlmCallRetried(e) if e.call == call => {
-                    found = of(e.attempt, e.model_profile);
-                }
-                Event::LlmTryFailed(e) if e.call == call && e.error.kind == ErrorKind::InvalidRequest => {
-                    if let Some(found) = &mut found {
-                        found.without_form = true;
-                    }
-                }
-                Event::LlmCallCompleted(e) if e.call == call => return Ok(found),
-                Event::LlmCallFailed(e) if e.call == call => return Ok(found),
-                Event::ConditionEvaluationCompleted(e) if e.call == call => return Ok(found),
-                Event::ContextSummaryCompleted(e) if e.call == call => return Ok(found),
-                // What is no call of a model at all is not looked behind.
-                _ if found.is_none() => return Ok(None),
-                _ => {}
+    for event in events(&*services.store, thread, call.0..last.next()) {
+        let event = event?;
+        let seq = event.record.seq;
+        let of = |number, profile| Some(Attempt { seq, number, profile, without_form: false });
+        let first = |profile: Option<Hash>| of(1, profile);
+        match event.event {
+            Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
+            Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
+            Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
+            Event::LlmCallRetried(e) if e.call == call => {
+                found = of(e.attempt, e.model_profile);
             }
+            Event::LlmTryFailed(e) if e.call == call && e.error.kind == ErrorKind::InvalidRequest => {
+                if let Some(found) = &mut found {
+                    found.without_form = true;
+                }
+            }
+            Event::LlmCallCompleted(e) if e.call == call => return Ok(found),
+            Event::LlmCallFailed(e) if e.call == call => return Ok(found),
+            Event::ConditionEvaluationCompleted(e) if e.call == call => return Ok(found),
+            Event::ContextSummaryCompleted(e) if e.call == call => return Ok(found),
+            // What is no call of a model at all is not looked behind.
+            _ if found.is_none() => return Ok(None),
+            _ => {}
         }
     }
     Ok(found)

@@ -18,11 +18,8 @@ use crate::error::RuntimeError;
 use crate::family;
 use crate::fork::ForkRequest;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::events;
 use crate::thread_handle::ThreadHandle;
-
-/// How many records are read at a time.
-const PAGE: usize = 1_024;
 
 /// What came of threads that were run again.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,17 +194,9 @@ fn again(
         Some(point) => load::at(store, thread, point.seq)?.state,
         None => State::new(thread),
     };
-    let mut events = Vec::new();
-    let mut next = base.next_seq();
-    while next <= info.last_seq {
-        let page = store.read_stream(thread, next..info.last_seq.next(), PAGE)?;
-        let Some(end) = page.last().map(|record| record.seq) else { break };
-        next = end.next();
-        for record in page {
-            let recorded = RecordedEvent::decode(record)?;
-            events.push((recorded.record.recorded_at, recorded.event));
-        }
-    }
+    let events = events(store, thread, base.next_seq()..info.last_seq.next());
+    let events = events.map(|recorded| recorded.map(|recorded| (recorded.record.recorded_at, recorded.event)));
+    let events = events.collect::<Result<Vec<_>, _>>()?;
     let mut begun = base.clone();
     if let Some((at, first)) = events.first() {
         begun.apply(*at, first)?;

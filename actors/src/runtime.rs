@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::{FutureExt as _, TryFutureExt as _};
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 use rethread_llm::Profiles;
@@ -160,17 +158,9 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RuntimeError> {
-        self.begin_blocking(work).await
-    }
-
-    /// The same, begun at once where there is a runtime that has threads for it, and otherwise when it is waited for.
-    pub(crate) fn begin_blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> BoxFuture<'static, Result<T, RuntimeError>> {
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => runtime.spawn_blocking(work).map_err(|_| RuntimeError::ShuttingDown).boxed(),
-            Err(_) => on_a_thread("rethread-blocking", work).map_err(|_| RuntimeError::ShuttingDown).boxed(),
+            Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| RuntimeError::ShuttingDown),
+            Err(_) => on_a_thread("rethread-blocking", work).await.map_err(|_| RuntimeError::ShuttingDown),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Events as they come: of the whole log, and of one thread.
 
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,18 +7,15 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_store::{Filter, Kind, Record, StoreError, Subscription};
+use rethread_store::{Filter, Kind, Record, StoreError, Subscription, follow_thread, own_page, read_thread};
 
 use crate::error::RuntimeError;
 use crate::interaction::InteractionContext;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::{RecordedEvent, events};
 use crate::runtime::Runtime;
 use crate::thread_handle::ThreadHandle;
 use rethread_events::thread::Status;
-
-/// How many records are read at a time.
-const PAGE: usize = 512;
 
 /// Events as a stream. Ends when the runtime shuts down.
 ///
@@ -35,8 +31,8 @@ type Records = BoxStream<'static, Result<Vec<Record>, RuntimeError>>;
 
 /// Which of its records are given, of one thread.
 struct OneThread {
-    /// Those before it were given, or are not wanted.
-    next: Seq,
+    /// Those before it are not wanted.
+    from: Seq,
     end: ThreadEnd,
 }
 
@@ -48,9 +44,9 @@ impl Events {
         Self { records, ready: Vec::new().into_iter(), of_thread: None, ended: false }
     }
 
-    /// Those of a thread, from a seq on, up to the one that ends it. Records may come twice, and come in their order.
+    /// Those of a thread, from a seq on, up to the one that ends it.
     fn of_thread(thread: ThreadId, from: Seq, records: Records) -> Self {
-        let of_thread = Some(OneThread { next: from, end: ThreadEnd::of(thread) });
+        let of_thread = Some(OneThread { from, end: ThreadEnd::of(thread) });
         Self { records, ready: Vec::new().into_iter(), of_thread, ended: false }
     }
 
@@ -60,11 +56,7 @@ impl Events {
         let Some(one) = &mut self.of_thread else { return Ok(Some(event)) };
         // Also those that are not wanted: whoever waits for what is behind the end waits for nothing.
         self.ended |= one.end.is_here(&event);
-        if event.record.seq < one.next {
-            return Ok(None);
-        }
-        one.next = event.record.seq.next();
-        Ok(Some(event))
+        Ok(Some(event).filter(|event| event.record.seq >= one.from))
     }
 }
 
@@ -143,18 +135,21 @@ impl ThreadHandle {
     pub fn events(&self, from: Seq) -> Events {
         let (runtime, id) = (self.runtime().clone(), self.id());
         let records = futures_util::stream::once(async move {
-            let store = runtime.store().clone();
-            let start = store.next_position();
-            match runtime.blocking(move || load::stream(&*store, id)).await {
-                Ok(Ok(info)) if Status::from_code(info.tag.0).is_some_and(Status::is_ended) => {
-                    past(runtime, id, from..info.last_seq.next())
+            let (store, log) = (runtime.store().clone(), runtime.store().clone());
+            let records = match runtime.blocking(move || load::stream(&*log, id)).await {
+                Ok(Ok(info)) => {
+                    let end = info.last_seq.next();
+                    let is_ended = Status::from_code(info.tag.0).is_some_and(Status::is_ended);
+                    if is_ended {
+                        read_thread(store, id, from..end, own_page)
+                    } else {
+                        // From no later than its end: the event that ends it is seen then, wanted or not.
+                        follow_thread(store, id, from.min(end))
+                    }
                 }
-                Ok(Ok(_)) => {
-                    let future = Events::of_log(runtime.store().subscribe(start, of_one(id))).records;
-                    past(runtime, id, from..Seq(u64::MAX)).chain(future).boxed()
-                }
-                Ok(Err(error)) | Err(error) => futures_util::stream::once(async { Err(error) }).boxed(),
-            }
+                Ok(Err(error)) | Err(error) => return futures_util::stream::once(async { Err(error) }).boxed(),
+            };
+            records.map(|batch| batch.map_err(RuntimeError::from)).boxed()
         });
         Events::of_thread(id, from, records.flatten().boxed())
     }
@@ -165,46 +160,10 @@ impl ThreadHandle {
         self.runtime()
             .blocking(move || {
                 let end = load::stream(&*store, id)?.last_seq.next();
-                let (mut events, mut next) = (Vec::new(), from);
-                while next < end {
-                    let page = store.read_stream(id, next..end, PAGE)?;
-                    let Some(last) = page.last() else { break };
-                    next = last.seq.next();
-                    for record in page {
-                        events.push(RecordedEvent::decode(record)?);
-                    }
-                }
-                Ok(events)
+                events(&*store, id, from..end).collect()
             })
             .await?
     }
-}
-
-/// What the stream of a thread holds, page by page; the next one is read while a page is taken.
-fn past(runtime: Runtime, id: ThreadId, range: Range<Seq>) -> Records {
-    let read = move |from: Seq| {
-        let store = runtime.store().clone();
-        runtime.begin_blocking(move || store.read_stream(id, from..range.end, PAGE))
-    };
-    let first = if range.start < range.end { Some(read(range.start)) } else { None };
-    let pages = futures_util::stream::unfold(first, move |page| {
-        let read = read.clone();
-        async move {
-            match page?.await {
-                Ok(Ok(page)) => {
-                    let last = page.last().filter(|_| page.len() == PAGE).map(|last| last.seq);
-                    Some((Ok(page), last.map(|last| read(last.next()))))
-                }
-                Ok(Err(error)) => Some((Err(error.into()), None)),
-                Err(error) => Some((Err(error), None)),
-            }
-        }
-    });
-    pages.boxed()
-}
-
-fn of_one(thread: ThreadId) -> Filter {
-    Filter { threads: vec![thread], kinds: Vec::new() }
 }
 
 /// Whether the events of a thread have come to their end, for one who sees each of them in order.

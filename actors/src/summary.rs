@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::family;
-use crate::recorded::RecordedEvent;
+use crate::recorded::event;
 
 /// How many streams are asked for at a time.
 pub(crate) const PAGE: usize = 512;
@@ -69,9 +69,7 @@ impl ThreadSummary {
 /// Whose branch a thread is, and which. Blocks.
 pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
     let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
-    let own = store.read_stream(info.thread, seq.next()..seq.next().next(), 1)?;
-    let own = own.into_iter().next().map(RecordedEvent::decode).transpose()?;
-    Ok(match own.map(|own| own.event) {
+    Ok(match event(store, info.thread, seq.next())?.map(|own| own.event) {
         Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
         _ => None,
     })
@@ -88,17 +86,14 @@ pub(crate) fn summary(
     let mut is_damaged = false;
     // A thread that is damaged stands in the list with what is left of it: it is there, and others are not to be
     // hidden by it.
-    let mut event_at = |seq: Seq| match store.read_stream(info.thread, seq..seq.next(), 1) {
-        Ok(records) => {
-            let recorded = records.into_iter().next().map(RecordedEvent::decode).transpose()?;
-            Ok(recorded.map(|recorded| recorded.event))
-        }
-        Err(StoreError::Damaged(damage)) => {
+    let mut event_at = |seq: Seq| match event(store, info.thread, seq) {
+        Ok(recorded) => Ok(recorded.map(|recorded| recorded.event)),
+        Err(RuntimeError::Store(StoreError::Damaged(damage))) => {
             tracing::warn!(thread = %info.thread, %damage, "a thread is damaged");
             is_damaged = true;
             Ok(None)
         }
-        Err(error) => Err(RuntimeError::from(error)),
+        Err(error) => Err(error),
     };
     let workflow = match event_at(Seq(0))? {
         Some(Event::ThreadStarted(started)) => Some(started.workflow),

@@ -75,8 +75,8 @@ fn check_stream(
 
 /// Whether the thread is the one that was listed: the position of its last record is that of no other.
 fn is_still_there(store: &dyn Store, info: &StreamInfo) -> Result<bool, StoreError> {
-    match store.read_stream(info.thread, info.last_seq..info.last_seq.next(), 1) {
-        Ok(records) => Ok(records.first().is_some_and(|record| record.position == info.last_position)),
+    match store.record(info.thread, info.last_seq) {
+        Ok(record) => Ok(record.is_some_and(|record| record.position == info.last_position)),
         Err(StoreError::NotFound { .. }) => Ok(false),
         // Whichever it is, it is damaged.
         Err(StoreError::Damaged(_)) => Ok(true),

@@ -13,7 +13,6 @@ mod fork;
 mod graph;
 mod guard;
 mod health;
-mod hub;
 mod idempotency;
 mod interactions;
 mod large;
@@ -192,7 +191,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         }
     }
     let sweeping = tokio::spawn(sweep(server.clone()));
-    let (hub, log) = (server.hub.clone(), runtime.clone());
+    let (hub, log) = (server.hub.clone(), runtime.store().clone());
     let reading = tokio::spawn(async move { hub.run(log).await });
     interrupted().await;
     if open.talks() {

@@ -135,6 +135,11 @@ pub trait Store: Send + Sync + 'static {
     /// was or as it is, never as a mixture.
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError>;
 
+    /// The record of a stream with that seq; `None` when the stream has none. `NotFound` when there is no such stream.
+    fn record(&self, thread: ThreadId, seq: Seq) -> Result<Option<Record>, StoreError> {
+        Ok(self.read_stream(thread, seq..seq.next(), 1)?.pop())
+    }
+
     /// Up to `limit` records of the whole log, in order, from `from`. Positions of deleted streams are skipped.
     fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
 

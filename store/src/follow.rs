@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::contract::Filter;
 use crate::error::StoreError;
+use crate::pages::PageSize;
 use crate::record::Record;
 use crate::subscription::Subscription;
 
@@ -18,10 +19,6 @@ pub(crate) struct Progress {
     pub(crate) next: Position,
     pub(crate) closed: bool,
 }
-
-/// Up to how many records a subscriber takes at a time. It holds twice as many at most: those of one read, and those of
-/// the next.
-const BATCH_RECORDS: usize = 512;
 
 /// What a subscription reads from.
 pub(crate) trait Source: Send + Sync + 'static {
@@ -41,6 +38,8 @@ struct Follower<S> {
     progress: watch::Receiver<Progress>,
     filter: Filter,
     next: Position,
+    /// Of the read from `next` on.
+    size: PageSize,
     /// The read from `next` on, where it has begun already.
     ahead: Option<Ahead>,
     ended: bool,
@@ -59,7 +58,7 @@ pub(crate) fn follow<S: Source>(
     from: Position,
     filter: Filter,
 ) -> Subscription {
-    let follower = Follower { source, progress, filter, next: from, ahead: None, ended: false };
+    let follower = Follower { source, progress, filter, next: from, size: PageSize::FIRST, ahead: None, ended: false };
     Subscription::new(futures_util::stream::unfold(follower, step).boxed())
 }
 
@@ -112,8 +111,10 @@ impl<S: Source> Follower<S> {
             None => (until, self.reading()()),
         };
         let mut records = records?;
+        let is_full = records.len() == self.size.records();
+        self.size = self.size.after(&records);
         self.next = match records.last() {
-            Some(last) if records.len() == BATCH_RECORDS => last.position.next(),
+            Some(last) if is_full => last.position.next(),
             // Everything up to the end was read, and positions of deleted streams have nothing to show.
             Some(last) => last.position.next().max(until),
             None => until,
@@ -143,14 +144,14 @@ impl<S: Source> Follower<S> {
 
     /// The next read.
     fn reading(&self) -> impl FnOnce() -> Result<Vec<Record>, StoreError> + Send + 'static {
-        let (source, from) = (Arc::clone(&self.source), self.next);
+        let (source, from, limit) = (Arc::clone(&self.source), self.next, self.size.records());
         let thread = match self.filter.threads[..] {
             [thread] => Some(thread),
             _ => None,
         };
         move || match thread {
-            Some(thread) => source.own_records(thread, from, BATCH_RECORDS),
-            None => source.records(from, BATCH_RECORDS),
+            Some(thread) => source.own_records(thread, from, limit),
+            None => source.records(from, limit),
         }
     }
 }

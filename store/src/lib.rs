@@ -8,9 +8,12 @@ mod disk;
 mod error;
 mod fence;
 mod follow;
+mod follower;
 mod head;
 mod memory;
+mod pages;
 mod plan;
+mod recent;
 mod record;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
@@ -22,7 +25,10 @@ pub use contract::{
 };
 pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
+pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 pub use memory::MemoryStore;
+pub use pages::{Cursor, RecordIter, RecordIterBack};
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
+pub use recent::{Listener, Recent};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use subscription::Subscription;

@@ -14,11 +14,8 @@ use super::trailer::Trailer;
 use crate::error::RuntimeError;
 use crate::family;
 use crate::load;
-use crate::recorded::RecordedEvent;
+use crate::recorded::events;
 use crate::runtime::Runtime;
-
-/// How many records are read at a time.
-const PAGE: usize = 512;
 
 impl Runtime {
     /// Writes a thread, the threads it inherits from and its branches, as JSON lines. Answers with the number of events.
@@ -165,26 +162,21 @@ fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, RuntimeErro
 fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
     let info = store.stream(thread).map_err(RuntimeError::from)?;
     let last = family::last_before(store, thread, work.until)?.ok_or(RuntimeError::NoThread(thread))?;
-    let mut next = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut n_events = 0;
-    while next <= last {
-        let page = store.read_stream(thread, next..last.next(), PAGE).map_err(RuntimeError::from)?;
-        let Some(last) = page.last() else { break };
-        next = last.seq.next();
-        for record in page {
-            let event = RecordedEvent::decode(record)?;
-            for thing in named_by(thread, &event.event) {
-                if work.named.insert(thing) {
-                    match (thing_json(store, thing), &mut work.missing) {
-                        (Ok(json), _) => write_line(&mut work.to, &mut work.trailer, &json)?,
-                        (Err(RuntimeError::Store(_)), Some(missing)) => missing.push(thing.hash()),
-                        (Err(error), _) => return Err(error.into()),
-                    }
+    for event in events(store, thread, first..last.next()) {
+        let event = event?;
+        for thing in named_by(thread, &event.event) {
+            if work.named.insert(thing) {
+                match (thing_json(store, thing), &mut work.missing) {
+                    (Ok(json), _) => write_line(&mut work.to, &mut work.trailer, &json)?,
+                    (Err(RuntimeError::Store(_)), Some(missing)) => missing.push(thing.hash()),
+                    (Err(error), _) => return Err(error.into()),
                 }
             }
-            write_line(&mut work.to, &mut work.trailer, &event)?;
-            n_events += 1;
         }
+        write_line(&mut work.to, &mut work.trailer, &event)?;
+        n_events += 1;
     }
     Ok(n_events)
 }

@@ -235,8 +235,8 @@ impl<'a> Importer<'a> {
         self.output_bytes -= outputs.iter().map(Vec::len).sum::<usize>();
         match store.stream(thread) {
             Ok(_) => {
-                let there = store.read_stream(thread, last.seq..last.seq.next(), 1).map_err(RuntimeError::from)?;
-                if there.first().is_none_or(|there| there.hash != last.hash) {
+                let there = store.record(thread, last.seq).map_err(RuntimeError::from)?;
+                if there.is_none_or(|there| there.hash != last.hash) {
                     return Err(ArchiveError::Differs { line: self.line, thread });
                 }
                 self.keep_outputs(thread, outputs)?;

@@ -71,8 +71,7 @@ fn what_all_kept_states_take_has_a_limit() {
 }
 
 #[test]
-fn states_are_kept_where_pages_of_a_fold_end() {
-    assert!(EVERY.is_multiple_of(crate::load::PAGE));
+fn states_are_kept_at_multiples_of_5000_events() {
     let kept = |next| KeptStates::is_kept_at(Seq(next));
     assert_eq!((kept(0), kept(EVERY - 1), kept(EVERY), kept(2 * EVERY)), (false, false, true, true));
 }

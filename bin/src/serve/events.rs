@@ -4,17 +4,19 @@ use std::collections::HashSet;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
-use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
+use rethread::store::RecordIter;
+use rethread::{Position, RecordedEvent, Runtime, RuntimeError, Seq, ThreadHandle};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::feed;
 use super::guard;
+use super::idempotency::blocking;
 use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
-use super::wanted::{BATCH, EventTextStream, Wanted, batch, following, following_thread, past, past_of};
+use super::wanted::{EventTextStream, Wanted, following, following_thread, past, past_of};
 use super::written::Form;
 
 /// How many events a page holds.
@@ -158,15 +160,11 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
             if from >= end {
                 return Ok(no_more());
             }
-            streaming(server.clone(), &request, form, past(server.runtime.clone(), form, wanted, from, end), seen)
+            streaming(server.clone(), &request, form, past(&server.runtime, form, wanted, from, end), seen)
         }
-        Some(form) => streaming(
-            server.clone(),
-            &request,
-            form,
-            following(server.runtime.clone(), &server.hub, form, wanted, from),
-            seen,
-        ),
+        Some(form) => {
+            streaming(server.clone(), &request, form, following(&server.runtime, &server.hub, form, wanted, from), seen)
+        }
     }
 }
 
@@ -184,22 +182,11 @@ async fn page(
     end: Position,
     limit: usize,
 ) -> Result<(Vec<RecordedEvent>, Option<Position>), Problem> {
-    let (mut found, mut next, mut n_looked_at) = (Vec::new(), Some(from).filter(|from| *from < end), 0);
-    while let Some(from) = next {
-        let events;
-        (events, wanted, next) = batch(runtime, wanted, from, end).await?;
-        found.extend(events);
-        n_looked_at += BATCH;
-        if found.len() > limit {
-            found.truncate(limit);
-            next = found.last().map(|last| last.record.position.next());
-        }
-        if found.len() >= limit || n_looked_at >= LOOKED_AT_MAX {
-            break;
-        }
-    }
+    let store = runtime.store().clone();
+    let read = move || found(store.log(from..end), limit, |event| wanted.wants(event));
+    let (found, last) = blocking(read).await??;
     // The next page is asked for with the last position that this one covers.
-    Ok((found, next.and_then(|next| next.0.checked_sub(1)).map(Position)))
+    Ok((found, last.map(|(position, _)| position).filter(|last| last.next() < end)))
 }
 
 /// Events of one thread, inherited ones included, in its order. As [`of_log`]; the stream ends after the event that
@@ -234,12 +221,11 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             from = from.max(thread.seq_behind(position).await?);
         }
     }
-    let mut wanted = Wanted { types, ..Wanted::default() };
+    let wanted = Wanted { types, ..Wanted::default() };
     match form(&request) {
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-            let (events, next) =
-                thread_page(&thread, from, summary.last_seq, limit, |event| wanted.wants(event)).await?;
+            let (events, next) = thread_page(&thread, wanted, from, summary.last_seq.next(), limit).await?;
             Ok(HttpResponse::Ok().json(Page { events, next }))
         }
         Some(form) => {
@@ -248,9 +234,9 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
                 return Ok(no_more());
             }
             let events = if follows && !summary.status.is_ended() {
-                following_thread(thread, &server.hub, form, wanted, from)
+                following_thread(&thread, &server.hub, form, wanted, from, summary.last_seq)
             } else {
-                past_of(thread, form, wanted, from, summary.last_seq)
+                past_of(&thread, form, wanted, from, summary.last_seq)
             };
             streaming(server.clone(), &request, form, events, seen)
         }
@@ -259,27 +245,34 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
 
 async fn thread_page(
     thread: &ThreadHandle,
+    mut wanted: Wanted,
     from: Seq,
-    last: Seq,
+    end: Seq,
+    limit: usize,
+) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
+    let (store, id) = (thread.store().clone(), thread.id());
+    let read = move || found(store.records(id, from..end), limit, |event| wanted.wants(event));
+    let (found, last) = blocking(read).await??;
+    Ok((found, last.map(|(_, seq)| seq.next()).filter(|next| *next < end)))
+}
+
+/// The wanted ones of these events, up to a number, and the place of the last one that was looked at, where there may be
+/// more. Blocks.
+fn found(
+    records: RecordIter<'_>,
     limit: usize,
     mut wants: impl FnMut(&RecordedEvent) -> bool,
-) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
-    let (mut found, mut next, mut n_looked_at) = (Vec::new(), from, 0);
-    while next <= last && found.len() < limit && n_looked_at < LOOKED_AT_MAX {
-        let events = thread.events_page(next, BATCH).await?;
-        if events.is_empty() {
-            break;
+) -> Result<(Vec<RecordedEvent>, Option<(Position, Seq)>), RuntimeError> {
+    let mut found = Vec::new();
+    for (n_before, record) in records.enumerate() {
+        let event = RecordedEvent::decode(record?)?;
+        let at = (event.record.position, event.record.seq);
+        if wants(&event) {
+            found.push(event);
         }
-        for event in events {
-            if found.len() == limit {
-                break;
-            }
-            n_looked_at += 1;
-            next = event.record.seq.next();
-            if wants(&event) {
-                found.push(event);
-            }
+        if found.len() == limit || n_before + 1 == LOOKED_AT_MAX {
+            return Ok((found, Some(at)));
         }
     }
-    Ok((found, Some(next).filter(|next| *next <= last)))
+    Ok((found, None))
 }

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use actix_web::web;
 use rethread::Runtime;
+use rethread::store::Recent;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::hub::Hub;
 use super::idempotency::Keys;
 use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
+use super::wanted::Hub;
 use super::webhook::WebhookStats;
+use super::written::Entry;
 use crate::toolset::Programs;
 
 /// The server, as a handler gets it.
@@ -57,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) tokens: Tokens,
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) hub: Hub,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// Cancelled when the server is asked to stop.
@@ -76,7 +78,7 @@ impl Server {
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
-            hub: Hub::beginning_at(runtime.store().next_position()),
+            hub: Recent::beginning_at(runtime.store().next_position(), Entry::new),
             runtime,
             tokens,
             counters: Counters::default(),

@@ -1,9 +1,11 @@
 //! Events as they are sent: as server-sent events, or as lines of JSON.
 
 use std::io::Write as _;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
-use rethread::{Position, RecordedEvent};
+use rethread::store::Record;
+use rethread::{Position, RecordedEvent, RuntimeError};
 
 use super::cloud_event::CloudEvent;
 
@@ -32,6 +34,35 @@ impl Written {
     /// No text: nothing up to here is wanted but what was written.
     pub(crate) fn nothing_to(last: Position) -> Self {
         Self { text: Bytes::new(), last }
+    }
+}
+
+/// An event that all followers share, and the texts that are made of it once for all.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) event: Result<RecordedEvent, RuntimeError>,
+    sse: OnceLock<Bytes>,
+    line: OnceLock<Bytes>,
+}
+
+impl Entry {
+    pub(crate) fn new(record: Record) -> Self {
+        Self { event: RecordedEvent::decode(record), sse: OnceLock::new(), line: OnceLock::new() }
+    }
+
+    /// The text of its event by itself.
+    pub(crate) fn written(&self, event: &RecordedEvent, form: Form) -> Written {
+        let kept = match form {
+            Form::Sse => &self.sse,
+            Form::Lines => &self.line,
+        };
+        let text = kept.get_or_init(|| {
+            let mut text = Vec::with_capacity(1 << 10);
+            form.write(event, &mut text);
+            // Kept for as long as the event is, so without room to spare.
+            text.into_boxed_slice().into()
+        });
+        Written { text: text.clone(), last: event.record.position }
     }
 }
 

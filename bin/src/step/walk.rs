@@ -1,11 +1,9 @@
 //! Where the walk is: an event, and the states before and behind it.
 
+use rethread::store::{Record, StoreError};
 use rethread::{Event, RecordedEvent, Seq, State, ThreadHandle};
 
 use crate::exit::Failure;
-
-/// How many records are read at a time.
-const PAGE: usize = 512;
 
 /// A place in a thread. Holds two states, whatever the thread's length.
 pub(crate) struct Walk {
@@ -79,41 +77,25 @@ async fn at_seq(thread: &ThreadHandle, seq: Seq) -> Result<(RecordedEvent, State
 
 async fn read(thread: &ThreadHandle, seq: Seq) -> Result<RecordedEvent, Failure> {
     let (store, id) = (thread.store().clone(), thread.id());
-    let read = tokio::task::spawn_blocking(move || store.read_stream(id, seq..seq.next(), 1));
-    let records = read.await.map_err(Failure::other)?.map_err(rethread::RuntimeError::from)?;
-    let record = records.into_iter().next();
+    let read = tokio::task::spawn_blocking(move || store.record(id, seq));
+    let record = read.await.map_err(Failure::other)?.map_err(rethread::RuntimeError::from)?;
     let record = record.ok_or_else(|| Failure::new(crate::exit::NOT_FOUND, format!("the thread has no seq {seq}")))?;
     Ok(RecordedEvent::decode(record)?)
 }
 
 fn node_from(thread: &ThreadHandle, here: Seq, last: Seq, on: bool) -> Result<Option<Seq>, Failure> {
-    let page = |from: u64, to: u64| -> Result<Vec<Seq>, Failure> {
-        let records = thread.store().read_stream(thread.id(), Seq(from)..Seq(to), PAGE);
-        let mut found = Vec::new();
-        for record in records.map_err(rethread::RuntimeError::from)? {
-            let recorded = RecordedEvent::decode(record)?;
-            if matches!(recorded.event, Event::NodeStarted(_)) {
-                found.push(recorded.record.seq);
-            }
-        }
-        Ok(found)
-    };
-    let step = PAGE as u64;
-    if on {
-        let mut from = here.0 + 1;
-        while from <= last.0 {
-            if let Some(seq) = page(from, (from + step).min(last.0 + 1))?.first() {
-                return Ok(Some(*seq));
-            }
-            from += step;
-        }
-    } else {
-        let mut to = here.0;
-        while to > 0 {
-            if let Some(seq) = page(to.saturating_sub(step), to)?.last() {
-                return Ok(Some(*seq));
-            }
-            to = to.saturating_sub(step);
+    let (store, id) = (thread.store(), thread.id());
+    match on {
+        true => first_node(store.records(id, here.next()..last.next())),
+        false => first_node(store.records_back(id, Seq(0)..here)),
+    }
+}
+
+fn first_node(records: impl Iterator<Item = Result<Record, StoreError>>) -> Result<Option<Seq>, Failure> {
+    for record in records {
+        let recorded = RecordedEvent::decode(record.map_err(rethread::RuntimeError::from)?)?;
+        if matches!(recorded.event, Event::NodeStarted(_)) {
+            return Ok(Some(recorded.record.seq));
         }
     }
     Ok(None)
