@@ -1,5 +1,8 @@
 //! A call of code of the application: a context processor, a strategy, a handler of questions.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use rethread_events::fault::ExecutionError;
