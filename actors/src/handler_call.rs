@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rethread_events::event::InteractionFailure;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::principal::Principal;
 use rethread_events::thread::Input;
@@ -31,11 +32,15 @@ pub(crate) fn put(
         span.ends(&answer, json_of);
         let answered = match answer {
             Ok(data) => Input::Respond { interaction, data }.by(Some(Principal::Handler)),
-            Err(error) => Input::InteractionFailed { interaction, detail: error.message },
+            Err(error) => {
+                let reason = InteractionFailure::HandlerError;
+                Input::InteractionFailed { interaction, reason, detail: error.message }
+            }
         };
         // An answer that cannot be used must not leave the question to a handler that thinks it is done.
         if let Err(RuntimeError::Rejected { source, .. }) = port.report_checked(answered).await {
-            port.report(Input::InteractionFailed { interaction, detail: source.to_string() });
+            let (reason, detail) = (InteractionFailure::InvalidInput, source.to_string());
+            port.report(Input::InteractionFailed { interaction, reason, detail });
         }
     });
 }

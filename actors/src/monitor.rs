@@ -219,22 +219,22 @@ impl Watching {
         match &recorded.event {
             Event::LlmCallCompleted(e) => {
                 self.call(|| monitor.on_llm_call(&moment, LlmCall::Completed(e)));
-                usage(e.call, Purpose::Answer, &e.model, &e.usage, e.cost_nanousd);
+                usage(e.call_id, Purpose::Answer, &e.model, &e.usage, e.cost_nanousd);
             }
             Event::LlmCallFailed(e) => self.call(|| monitor.on_llm_call(&moment, LlmCall::Failed(e))),
             Event::ToolExecutionCompleted(e) => {
-                let request = self.request(thread, e.call);
+                let request = self.request(thread, e.call_id);
                 self.call(|| monitor.on_tool_call(&moment, ToolCall::Completed(request.as_ref(), e)));
             }
             Event::ToolExecutionFailed(e) => {
-                let request = self.request(thread, e.call);
+                let request = self.request(thread, e.call_id);
                 self.call(|| monitor.on_tool_call(&moment, ToolCall::Failed(request.as_ref(), e)));
             }
             Event::ConditionEvaluationCompleted(e) => {
-                usage(e.call, Purpose::Verdict, &e.model, &e.usage, e.cost_nanousd);
+                usage(e.call_id, Purpose::Verdict, &e.model, &e.usage, e.cost_nanousd);
             }
             Event::ContextSummaryCompleted(e) => {
-                usage(e.call, Purpose::Summary, &e.model, &e.usage, e.cost_nanousd);
+                usage(e.call_id, Purpose::Summary, &e.model, &e.usage, e.cost_nanousd);
             }
             Event::ContextSummarized(e) => self.call(|| monitor.on_context_summarized(&moment, e)),
             _ => {}

@@ -77,9 +77,9 @@ impl RecordedEvent {
         }
         let name: String = field(value, "type", "the name of an event")?;
         let data = value.get("data").cloned().unwrap_or_default();
-        let event = Event::from_data(&name, data)?;
-        let kind = event.event_type();
         let version: u16 = field(value, "version", "a number")?;
+        let event = Event::from_data_of(&name, version, data)?;
+        let kind = event.event_type();
         Ok(Record {
             position: field::<Position>(value, "position", "a number")?,
             thread: field::<ThreadId>(value, "thread_id", "a thread id")?,

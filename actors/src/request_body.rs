@@ -115,18 +115,18 @@ fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<O
             Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
             Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
             Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
-            Event::LlmCallRetried(e) if e.call == call => {
+            Event::LlmCallRetried(e) if e.call_id == call => {
                 found = of(e.attempt, e.model_profile);
             }
-            Event::LlmTryFailed(e) if e.call == call && e.error.kind == ErrorKind::InvalidRequest => {
+            Event::LlmTryFailed(e) if e.call_id == call && e.error.kind == ErrorKind::InvalidRequest => {
                 if let Some(found) = &mut found {
                     found.without_form = true;
                 }
             }
-            Event::LlmCallCompleted(e) if e.call == call => return Ok(found),
-            Event::LlmCallFailed(e) if e.call == call => return Ok(found),
-            Event::ConditionEvaluationCompleted(e) if e.call == call => return Ok(found),
-            Event::ContextSummaryCompleted(e) if e.call == call => return Ok(found),
+            Event::LlmCallCompleted(e) if e.call_id == call => return Ok(found),
+            Event::LlmCallFailed(e) if e.call_id == call => return Ok(found),
+            Event::ConditionEvaluationCompleted(e) if e.call_id == call => return Ok(found),
+            Event::ContextSummaryCompleted(e) if e.call_id == call => return Ok(found),
             // What is no call of a model at all is not looked behind.
             _ if found.is_none() => return Ok(None),
             _ => {}

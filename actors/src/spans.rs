@@ -60,9 +60,9 @@ impl Spans {
                 Event::ThreadStarted(started) => {
                     self.thread.span.record("workflow", started.workflow.name.as_str());
                 }
-                Event::NodeStarted(started) => self.enter(&started.node, started.attempt),
-                Event::NodeCompleted(completed) => self.exit(&completed.node, None),
-                Event::NodeFailed(failed) => self.exit(&failed.node, Some(failed.error.kind)),
+                Event::NodeStarted(started) => self.enter(&started.node_id, started.attempt),
+                Event::NodeCompleted(completed) => self.exit(&completed.node_id, None),
+                Event::NodeFailed(failed) => self.exit(&failed.node_id, Some(failed.error.kind)),
                 // They begin and end no node.
                 _ => {}
             }

@@ -57,7 +57,7 @@ async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, RuntimeError> {
     for event in thread.recorded_events(Seq(0)).await? {
         match event.event {
             Event::ForkStarted(fork) => {
-                plan = Some((fork.node.to_string(), fork.branches));
+                plan = Some((fork.node_id.to_string(), fork.branches));
                 places.clear();
             }
             Event::BranchStarted(started) => {

@@ -176,7 +176,7 @@ async fn asked_by_tool(runtime: &Runtime, thread: ThreadId) -> Result<Question, 
 }
 
 fn asks_for_tool(event: &Event) -> bool {
-    matches!(event, Event::UserInteractionRequested(e) if e.tool_run.is_some())
+    matches!(event, Event::UserInteractionRequested(e) if e.tool_run_id.is_some())
 }
 
 /// What branches did while the thread waited for people stands behind its own last event.
@@ -189,8 +189,8 @@ async fn closed(thread: &ThreadHandle, question: CallId) {
     let mut events = thread.events(question.0);
     while let Some(Ok(event)) = events.next().await {
         match &event.event {
-            Event::UserInteractionFailed(e) if e.interaction == question => return,
-            Event::UserInteractionResponded(e) if e.interaction == question => return,
+            Event::UserInteractionFailed(e) if e.interaction_id == question => return,
+            Event::UserInteractionResponded(e) if e.interaction_id == question => return,
             _ => {}
         }
     }

@@ -213,10 +213,10 @@ fn what_happened(event: &Event) -> String {
         Event::ThreadCancelled(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::CheckpointCreated(e) => cut(&e.label),
         Event::Warning(e) => cut(&e.detail),
-        Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node, e.attempt),
-        Event::NodeStarted(e) => e.node.to_string(),
-        Event::NodeCompleted(e) => format!("{}, {}", e.node, output::duration(e.duration_ms)),
-        Event::NodeFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
+        Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node_id, e.attempt),
+        Event::NodeStarted(e) => e.node_id.to_string(),
+        Event::NodeCompleted(e) => format!("{}, {}", e.node_id, output::duration(e.duration_ms)),
+        Event::NodeFailed(e) => format!("{}, {}: {}", e.node_id, e.error.kind, cut(&e.error.message)),
         Event::RouteTaken(e) => match &e.condition {
             Some(condition) => format!("{} → {} because {}", e.from, e.to, cut(condition)),
             None => format!("{} → {}", e.from, e.to),
@@ -252,7 +252,7 @@ fn what_happened(event: &Event) -> String {
             cut(&text)
         }
         Event::ToolExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
-        Event::UserInteractionRequested(e) => match (&e.prompt, e.llm_call) {
+        Event::UserInteractionRequested(e) => match (&e.prompt, e.llm_call_id) {
             (Some(prompt), _) => cut(prompt),
             (None, Some(_)) => "a person stands for the model".into(),
             (None, None) => String::new(),
@@ -282,16 +282,16 @@ fn what_happened(event: &Event) -> String {
             (None, None) => String::new(),
         },
         Event::PlanRequested(e) => match (e.replan, e.attempt) {
-            (0, 1) => e.node.to_string(),
-            (n, 1) => format!("{}, new plan {n}", e.node),
-            (_, attempt) => format!("{}, attempt {attempt}", e.node),
+            (0, 1) => e.node_id.to_string(),
+            (n, 1) => format!("{}, new plan {n}", e.node_id),
+            (_, attempt) => format!("{}, attempt {attempt}", e.node_id),
         },
         Event::PlanMade(e) => cut(&format!("{}: {}", e.steps.len(), e.steps.join("; "))),
         Event::PlanStepStarted(e) => format!("{}: {}", e.index + 1, cut(&e.step)),
         Event::PlanStepCompleted(e) if e.n_llm_calls == 1 => format!("{} in 1 call", e.index + 1),
         Event::PlanStepCompleted(e) => format!("{} in {} calls", e.index + 1, e.n_llm_calls),
         Event::PlanStepFailed(e) => format!("{}, {}: {}", e.index + 1, e.error.kind, cut(&e.error.message)),
-        Event::PlanCompleted(e) => e.node.to_string(),
+        Event::PlanCompleted(e) => e.node_id.to_string(),
         Event::CandidateChosen(e) => match &e.reason {
             Some(reason) => cut(&format!("{}: {reason}", e.name)),
             None => cut(&e.name),
@@ -317,10 +317,10 @@ fn what_happened(event: &Event) -> String {
         Event::ForkStarted(e) => match &e.branches {
             Branches::Named(branches) => {
                 let names: Vec<_> = branches.iter().map(|branch| branch.name.as_str()).collect();
-                cut(&format!("{}: {}", e.node, names.join(", ")))
+                cut(&format!("{}: {}", e.node_id, names.join(", ")))
             }
-            Branches::Each { items, .. } if items.len() == 1 => format!("{}: 1 branch", e.node),
-            Branches::Each { items, .. } => format!("{}: {} branches", e.node, items.len()),
+            Branches::Each { items, .. } if items.len() == 1 => format!("{}: 1 branch", e.node_id),
+            Branches::Each { items, .. } => format!("{}: {} branches", e.node_id, items.len()),
         },
         Event::BranchStarted(e) => format!("{} is {}", e.index, e.child),
         Event::BranchEnded(e) => match (&e.error, &e.output) {
@@ -328,17 +328,17 @@ fn what_happened(event: &Event) -> String {
             (None, Some(output)) => format!("{}: {}", e.index, cut(&output.0.to_string())),
             (None, None) => e.index.to_string(),
         },
-        Event::JoinCompleted(e) => format!("{}, {} completed, {} failed", e.node, e.n_completed, e.n_failed),
+        Event::JoinCompleted(e) => format!("{}, {} completed, {} failed", e.node_id, e.n_completed, e.n_failed),
         Event::LoopStarted(e) => match &e.items {
-            Some(items) => format!("{}, {} items", e.node, items.len()),
-            None => e.node.to_string(),
+            Some(items) => format!("{}, {} items", e.node_id, items.len()),
+            None => e.node_id.to_string(),
         },
-        Event::LoopIterationStarted(e) => format!("{}, {}", e.node, e.index),
-        Event::LoopEnded(e) => format!("{} after {}", e.node, e.n_iterations),
-        Event::SubWorkflowStarted(e) => format!("{} runs {}", e.node, cut(&e.workflow)),
-        Event::SubWorkflowCompleted(e) => e.node.to_string(),
-        Event::SubWorkflowFailed(e) => format!("{}, {}: {}", e.node, e.error.kind, cut(&e.error.message)),
-        Event::ContextProcessingRequested(e) => format!("{}, {}", e.node, cut(&e.processor)),
+        Event::LoopIterationStarted(e) => format!("{}, {}", e.node_id, e.index),
+        Event::LoopEnded(e) => format!("{} after {}", e.node_id, e.n_iterations),
+        Event::SubWorkflowStarted(e) => format!("{} runs {}", e.node_id, cut(&e.workflow)),
+        Event::SubWorkflowCompleted(e) => e.node_id.to_string(),
+        Event::SubWorkflowFailed(e) => format!("{}, {}: {}", e.node_id, e.error.kind, cut(&e.error.message)),
+        Event::ContextProcessingRequested(e) => format!("{}, {}", e.node_id, cut(&e.processor)),
         Event::ContextProcessed(e) => cut(&processed(e)),
         Event::ContextProcessingFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::UserInteractionProcessed(e) => cut(&used(e)),
@@ -367,9 +367,9 @@ fn processed(event: &ContextProcessed) -> String {
 
 /// What was done with an answer.
 fn used(event: &UserInteractionProcessed) -> String {
-    let sets = event.variables.iter().map(|update| format!("{} = {}", update.name, update.value.0));
-    let message = event.message.iter().map(|text| format!("adds the message {text:?}"));
-    let decision = event.decision.iter().map(|decision| match decision {
+    let sets = event.results.variables.iter().map(|update| format!("{} = {}", update.name, update.value.0));
+    let message = event.results.message.iter().map(|text| format!("adds the message {text:?}"));
+    let decision = event.results.decision.iter().map(|decision| match decision {
         Decision::Approve {} => "approves".to_owned(),
         Decision::Edit { arguments } => format!("approves with {}", arguments.0),
         Decision::Reject { reason: Some(reason) } => format!("rejects: {reason}"),

@@ -149,12 +149,12 @@ impl Talk {
                 None
             }
             Event::LlmCallFailed(e) => {
-                self.asked.remove(&(thread, e.call));
+                self.asked.remove(&(thread, e.call_id));
                 self.texts.remove(&thread);
                 None
             }
             Event::LlmCallCompleted(e) => {
-                self.asked.remove(&(thread, e.call));
+                self.asked.remove(&(thread, e.call_id));
                 self.texts.remove(&thread);
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
                 self.output_tokens += e.usage.output_tokens.unwrap_or(0);
@@ -166,15 +166,15 @@ impl Talk {
                 self.tools.insert((thread, CallId(event.record.seq)), e.name.to_string());
                 line("tool".into(), &about)
             }
-            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool((thread, e.call), &about)),
+            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool((thread, e.call_id), &about)),
             Event::ToolExecutionCompleted(e) => {
-                let text = self.tool((thread, e.call), &about);
-                self.tools.remove(&(thread, e.call));
+                let text = self.tool((thread, e.call_id), &about);
+                self.tools.remove(&(thread, e.call_id));
                 line(output::green("  ✓"), &text)
             }
             Event::ToolExecutionFailed(e) => {
-                let text = self.tool((thread, e.call), &about);
-                self.tools.remove(&(thread, e.call));
+                let text = self.tool((thread, e.call_id), &about);
+                self.tools.remove(&(thread, e.call_id));
                 line(output::red("  ✗"), &text)
             }
             Event::UserInteractionResponded(_) => line("answer".into(), &about),
@@ -207,7 +207,7 @@ impl Talk {
                     (None, _) => line(output::green("  ✓"), &format!("branch {name}")),
                 }
             }
-            Event::LoopIterationStarted(e) => line("round".into(), &format!("{} of {}", e.index + 1, e.node)),
+            Event::LoopIterationStarted(e) => line("round".into(), &format!("{} of {}", e.index + 1, e.node_id)),
             Event::SubWorkflowStarted(_) => line("workflow".into(), &about),
             Event::CheckpointCreated(_) => line("checkpoint".into(), &about),
             Event::ThreadPaused(_) => line(output::yellow("paused"), &about),

@@ -5,8 +5,6 @@ use std::fmt;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
-
 /// The longest name that is recorded, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
@@ -82,42 +80,5 @@ impl fmt::Display for Principal {
             Self::Token { id, name: Some(name) } => write!(f, "token {id} ({name})"),
             Self::Named { name } => f.write_str(name),
         }
-    }
-}
-
-impl Event {
-    /// Who gave the input that led to the event, where the event records it.
-    pub fn by(&self) -> Option<&Principal> {
-        match self {
-            Self::ThreadForked(event) => event.by.as_ref(),
-            Self::ThreadPaused(event) => event.by.as_ref(),
-            Self::ThreadResumed(event) => event.by.as_ref(),
-            Self::ThreadCancelled(event) => event.by.as_ref(),
-            Self::VariablesUpdated(event) => event.by.as_ref(),
-            Self::MessageAdded(event) => event.by.as_ref(),
-            Self::LimitRaised(event) => event.by.as_ref(),
-            Self::CheckpointCreated(event) => event.by.as_ref(),
-            Self::UserInteractionResponded(event) => event.by.as_ref(),
-            Self::UserInteractionFailed(event) => event.by.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Records who gave the input that led to the event, where the event records it.
-    pub(crate) fn record_by(&mut self, principal: &Principal) {
-        let by = match self {
-            Self::ThreadForked(event) => &mut event.by,
-            Self::ThreadPaused(event) => &mut event.by,
-            Self::ThreadResumed(event) => &mut event.by,
-            Self::ThreadCancelled(event) => &mut event.by,
-            Self::VariablesUpdated(event) => &mut event.by,
-            Self::MessageAdded(event) => &mut event.by,
-            Self::LimitRaised(event) => &mut event.by,
-            Self::CheckpointCreated(event) => &mut event.by,
-            Self::UserInteractionResponded(event) => &mut event.by,
-            Self::UserInteractionFailed(event) => &mut event.by,
-            _ => return,
-        };
-        *by = Some(principal.clone());
     }
 }

@@ -283,7 +283,7 @@ fn end_of<'a>(events: &[&'a Value], request: &Value) -> &'a Value {
     let ends: Vec<_> = events
         .iter()
         .filter(|event| ["TOOL_EXECUTION_COMPLETED", "TOOL_EXECUTION_FAILED"].iter().any(|name| event["type"] == *name))
-        .filter(|event| event["data"]["call"] == request["seq"])
+        .filter(|event| event["data"]["call_id"] == request["seq"])
         .collect();
     assert_eq!(ends.len(), 1, "the call {request} has {} ends", ends.len());
     ends[0]

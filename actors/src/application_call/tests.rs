@@ -1,3 +1,4 @@
+use rethread_events::event::InteractionFailure;
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Input;
@@ -23,9 +24,9 @@ fn ended(work: impl Future<Output = Result<u32, ExecutionError>>, cancels: bool)
         }
         let ended = call.run(Step::call(THREAD, id, "own".into()), work).await;
         if let Some(Ok(number)) = ended {
-            let detail = number.to_string();
-            call.port.report(Input::InteractionFailed { interaction: id, detail: detail.clone() });
-            let reported = Input::InteractionFailed { interaction: id, detail };
+            let (reason, detail) = (InteractionFailure::HandlerError, number.to_string());
+            let reported = Input::InteractionFailed { interaction: id, reason, detail };
+            call.port.report(reported.clone());
             assert_eq!(reports.recv().await, Some(reported), "what is reported arrives");
         }
         ended.map(|ended| ended.map_err(|error| error.kind))

@@ -143,7 +143,7 @@ fn check_node(does: &str, node: &NodeId, kind: Option<&str>, graph: &Graph, faul
 /// A fork in progress: where its branches end, and where they begin.
 fn check_fan(fan: &ForkState, graph: &Graph, faults: &mut Vec<Fault>) {
     let plan = &fan.plan;
-    let (node, join) = (&plan.node, &plan.join);
+    let (node, join) = (&plan.node_id, &plan.join);
     match graph.node(node).map(|node| node.kind()) {
         Some(NodeKind::Fork(fork)) if fork.join != *join => {
             let now = &fork.join;

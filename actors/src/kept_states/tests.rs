@@ -11,7 +11,7 @@ fn thread(n: u8) -> ThreadId {
 /// A state after so many events; what they were does not matter here.
 fn state(of: u8, n: u64) -> Loaded {
     let mut state = State::new(thread(of));
-    let warning = serde_json::json!({ "code": "late_answer", "call": null, "detail": "late" });
+    let warning = serde_json::json!({ "code": "late_answer", "call_id": null, "detail": "late" });
     let started = serde_json::json!({
         "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
         "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",

@@ -99,7 +99,7 @@ fn json_that_nests_without_end_is_no_event() {
     // As text: a value of this depth overflows the stack of a test where it is written or dropped.
     let open = r#"[{"type":"tool_result","tool_call_id":"a","content":"#.repeat(1_000);
     let close = "}]".repeat(1_000);
-    let text = format!(r#"{{"call":1,"tool_call_id":null,"content":{open}[]{close},"value":null,"duration_ms":0}}"#);
+    let text = format!(r#"{{"call_id":1,"tool_call_id":null,"content":{open}[]{close},"value":null,"duration_ms":0}}"#);
     assert!(serde_json::from_str::<serde_json::Value>(&text).is_err());
     assert!(Event::decode(kind.code, kind.version + 1, &[]).is_err());
     assert!(Event::decode(9_999, 1, &[]).is_err());

@@ -17,7 +17,7 @@ use crate::message::{Message, UnitPrices, Usage, UsageSource};
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationRequested {
     /// The node that is being left.
-    pub from: NodeId,
+    pub node_id: NodeId,
     /// The place of the edge among those that leave the node.
     pub edge: u32,
     /// The condition.
@@ -35,8 +35,11 @@ pub struct ConditionEvaluationRequested {
 /// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that there is none.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationCompleted {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// Whether the condition holds; absent when the answer was neither yes nor no, or there was none.
     pub verdict: Option<bool>,
     /// What the model said, cut to 1 000 characters.
@@ -63,7 +66,7 @@ pub struct ConditionEvaluationCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ForkStarted {
     /// The fork node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The join node at which the branches end.
     pub join: NodeId,
     /// The branches.
@@ -165,7 +168,7 @@ pub struct BranchEnded {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct JoinCompleted {
     /// The fork node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How many branches completed.
     pub n_completed: u32,
     /// How many failed.
@@ -176,7 +179,7 @@ pub struct JoinCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LoopStarted {
     /// The node it begins at.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The node at which an iteration ends.
     pub end: NodeId,
     /// The list, in a loop over one.
@@ -194,7 +197,7 @@ pub struct LoopStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct LoopIterationStarted {
     /// The node the loop begins at.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// 0 for the first time round.
     pub index: u64,
 }
@@ -203,7 +206,7 @@ pub struct LoopIterationStarted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LoopEnded {
     /// The node the loop begins at.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How often it went round.
     pub n_iterations: u64,
     /// Why it failed, if it did.
@@ -214,7 +217,7 @@ pub struct LoopEnded {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SubWorkflowStarted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The workflow's name in the definition.
     pub workflow: String,
     /// Its first node.
@@ -245,7 +248,7 @@ pub enum NodeContext {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SubWorkflowCompleted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// What the inner workflow gave.
     pub output: Option<Json>,
     /// Variables of the caller that are set.
@@ -256,7 +259,7 @@ pub struct SubWorkflowCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SubWorkflowFailed {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Why.
     pub error: ExecutionError,
 }
@@ -265,7 +268,7 @@ pub struct SubWorkflowFailed {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingRequested {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The processor.
     pub processor: String,
     /// What it is told.
@@ -277,8 +280,11 @@ pub struct ContextProcessingRequested {
 /// CONTEXT_PROCESSING_RETRIED: a context processor is asked again, because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingRetried {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
 }
@@ -286,8 +292,11 @@ pub struct ContextProcessingRetried {
 /// CONTEXT_PROCESSED: a context processor changed the conversation; the messages before stay in the log.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The conversation from here on.
     pub messages: Vec<ContextItem>,
     /// Variables it set.
@@ -314,8 +323,11 @@ pub enum ContextItem {
 /// CONTEXT_PROCESSING_FAILED: a context processor failed; the conversation is as it was.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// Why.
     pub error: ExecutionError,
 }

@@ -58,8 +58,11 @@ pub enum Scope {
 /// USER_INTERACTION_REQUESTED: a person is asked. Its seq is the interaction's id within the thread.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionRequested {
+    /// The interaction: the seq of this event. Absent in events of older versions.
+    #[serde(default)]
+    pub interaction_id: Option<CallId>,
     /// The node that asks.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// What is done with the answer.
     pub operation_type: OperationType,
     /// The question.
@@ -71,9 +74,9 @@ pub struct UserInteractionRequested {
     /// The tool call that is asked about: it is to be approved, or the person answers in its place, or it runs and asks.
     pub tool_call: Option<AskedTool>,
     /// The model call that a person answers. Its prompt is made from the conversation and not stored twice.
-    pub llm_call: Option<CallId>,
+    pub llm_call_id: Option<CallId>,
     /// The tool call that runs and asks. The question ends with it at the latest.
-    pub tool_run: Option<CallId>,
+    pub tool_run_id: Option<CallId>,
     /// The type of the answer; any JSON value when absent.
     #[serde(default)]
     pub answer: Option<AnswerType>,
@@ -155,8 +158,11 @@ pub enum Decision {
 /// USER_INTERACTION_RESPONDED: a person answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionResponded {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The question.
-    pub interaction: CallId,
+    pub interaction_id: CallId,
     /// The raw answer.
     pub input_data: Json,
     /// Who did it; absent where the runtime did, and in older logs.
@@ -167,15 +173,25 @@ pub struct UserInteractionResponded {
 /// USER_INTERACTION_PROCESSED: the answer took effect.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionProcessed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The question.
-    pub interaction: CallId,
+    pub interaction_id: CallId,
     /// What was done with the answer.
     pub operation_type: OperationType,
+    /// What the answer changed.
+    pub results: InteractionResults,
+}
+
+/// What the answer to a question changed.
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct InteractionResults {
     /// The variables that were set, by scope and name.
     pub variables: Vec<VariableUpdate>,
     /// The text of the message that was added.
     pub message: Option<String>,
-    /// What was decided about the tool call that was asked about, or what the tool that asked is told.
+    /// The decision about the tool call that the question is about, or the answer that the asking tool receives.
     pub decision: Option<Decision>,
 }
 
@@ -193,8 +209,11 @@ pub struct VariableUpdate {
 /// USER_INTERACTION_FAILED: the question will not be answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The question.
-    pub interaction: CallId,
+    pub interaction_id: CallId,
     /// Why.
     pub reason: InteractionFailure,
     /// More of it, for people.

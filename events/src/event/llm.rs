@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Aside, LoopStrategy, NodeContext};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, NodeId, ProfileId, Time};
+use crate::ids::{CallId, Hash, NodeId, ProfileId, Time, ToolName};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
@@ -16,7 +16,7 @@ use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionRequest {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The prompt, with its expressions filled in; becomes a user message.
     pub prompt: String,
     /// The instructions; becomes the system message when it differs from the one in force.
@@ -103,6 +103,9 @@ pub enum ToolMode {
 /// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRequested {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// 1 for the first call of the loop; for a call that is an aside, how many there were before.
     pub iteration: u32,
     /// What it is for, when its answer does not join the conversation by itself.
@@ -115,8 +118,11 @@ pub struct LlmCallRequested {
 /// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRetried {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
     /// As in LLM_CALL_REQUESTED, for this attempt.
@@ -126,8 +132,11 @@ pub struct LlmCallRetried {
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmTryFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// Which try of the client, from 1.
     pub try_number: u32,
     /// Why.
@@ -139,8 +148,11 @@ pub struct LlmTryFailed {
 /// LLM_EXECUTION_PROGRESS: a piece of a streamed answer. Informational: the answer is in LLM_CALL_COMPLETED.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionProgress {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The attempt; pieces of an attempt that failed are void.
     pub attempt: u32,
     /// The number of this piece in its attempt, from 0.
@@ -160,8 +172,11 @@ pub struct LlmExecutionProgress {
 /// so joins the conversation for each of them.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallCompleted {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The answer; joins the conversation.
     pub message: Arc<Message>,
     /// Why the model stopped.
@@ -191,8 +206,11 @@ pub struct LlmCallCompleted {
 /// LLM_CALL_FAILED: there will be no answer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// Why.
     pub error: ExecutionError,
 }
@@ -201,7 +219,7 @@ pub struct LlmCallFailed {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionCompleted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The text of the answer.
     pub content: String,
     /// Why the model stopped.
@@ -212,13 +230,31 @@ pub struct LlmExecutionCompleted {
     pub n_llm_calls: u32,
     /// How many tool calls it took.
     pub n_tool_calls: u32,
+    /// The tool calls of the loop, in the order in which they were requested. Empty in events of version 1.
+    #[serde(default)]
+    pub tool_calls: Vec<ToolCallRef>,
+    /// The model call that gave the answer. The conversation that the model saw is the thread's own up to this event
+    /// (the state at this seq). Absent in events of version 1, and where a strategy wrote the answer.
+    #[serde(default)]
+    pub context_call_id: Option<CallId>,
+}
+
+/// One tool call of an agent loop.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct ToolCallRef {
+    /// The call: the seq of its TOOL_EXECUTION_REQUEST.
+    pub call_id: CallId,
+    /// The id the model gave the call.
+    pub tool_call_id: Option<String>,
+    /// The tool.
+    pub name: ToolName,
 }
 
 /// LLM_EXECUTION_FAILED: the loop ended in an error.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionFailed {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Why.
     pub error: ExecutionError,
 }
@@ -227,7 +263,7 @@ pub struct LlmExecutionFailed {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummaryRequested {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The first message of the stretch, by its place in the conversation.
     pub from: u64,
     /// The place behind its last message.
@@ -247,8 +283,11 @@ pub struct ContextSummaryRequested {
 /// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummaryCompleted {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The summary.
     pub summary: Option<String>,
     /// Why there is none.

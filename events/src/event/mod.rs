@@ -20,6 +20,8 @@ pub use thread::*;
 pub use tool::*;
 
 use crate::codec::{self, StoredError};
+use crate::ids::NodeId;
+use crate::principal::Principal;
 
 /// How an event counts when a thread is folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -82,8 +84,19 @@ pub enum EventError {
     },
 }
 
+/// A field that several events have, in one that is marked with it in the table: `by` for who gave the input that led to
+/// the event, `call` for the node that the call of the event belongs to.
+macro_rules! common {
+    (by $event:ident by $($other:ident)*) => { $event.by.as_ref() };
+    (by_mut $event:ident by $($other:ident)*) => { Some(&mut $event.by) };
+    (call $event:ident call $($other:ident)*) => { $event.node_id.as_ref() };
+    (call_mut $event:ident call $($other:ident)*) => { Some(&mut $event.node_id) };
+    ($field:ident $event:ident $first:ident $($other:ident)*) => { common!($field $event $($other)*) };
+    ($field:ident $event:ident) => { None };
+}
+
 macro_rules! events {
-    ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident;)*) => {
+    ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
         /// Something that happened to a thread.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Event {
@@ -162,7 +175,35 @@ macro_rules! events {
                 }
             }
 
-            /// The event with that documented name and data, as `export` wrote it in the present version.
+            /// Who gave the input that led to the event, where the event records it.
+            pub fn by(&self) -> Option<&Principal> {
+                match self {
+                    $(Self::$variant(_event) => common!(by _event $($common)*),)*
+                }
+            }
+
+            /// Where the event records who gave the input that led to it.
+            pub(crate) fn by_mut(&mut self) -> Option<&mut Option<Principal>> {
+                match self {
+                    $(Self::$variant(_event) => common!(by_mut _event $($common)*),)*
+                }
+            }
+
+            /// The node that the call of the event belongs to, where the event records it.
+            pub fn call_node(&self) -> Option<&NodeId> {
+                match self {
+                    $(Self::$variant(_event) => common!(call _event $($common)*),)*
+                }
+            }
+
+            /// Where an event of a call records the node that the call belongs to.
+            pub(crate) fn call_node_mut(&mut self) -> Option<&mut Option<NodeId>> {
+                match self {
+                    $(Self::$variant(_event) => common!(call_mut _event $($common)*),)*
+                }
+            }
+
+            /// The event with that documented name and data in the present version.
             pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
                 match name {
                     $($name => serde_json::from_value(data)
@@ -183,6 +224,24 @@ macro_rules! events {
     };
 }
 
+impl Event {
+    /// The event with that documented name and data, as `export` wrote it in this version.
+    ///
+    /// # Errors
+    /// As [`Event::from_data`], and [`EventError::UnknownVersion`] for a version that this program does not know.
+    pub fn from_data_of(name: &str, version: u16, mut data: serde_json::Value) -> Result<Self, EventError> {
+        if let Some(&EventType { name, version: newest, .. }) = event_type_named(name) {
+            if version > newest {
+                return Err(EventError::UnknownVersion { name, version, newest });
+            }
+            if version < newest {
+                older::upcast(name, &mut data);
+            }
+        }
+        Self::from_data(name, data)
+    }
+}
+
 /// What the table says about the event with this code.
 pub fn event_type(code: u16) -> Option<&'static EventType> {
     EVENT_TYPES.iter().find(|event_type| event_type.code == code)
@@ -196,76 +255,76 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 events! {
     // the thread as a whole
     1 ThreadStarted "THREAD_STARTED" v 2 State;
-    2 ThreadForked "THREAD_FORKED" v 3 State;
-    3 ThreadPaused "THREAD_PAUSED" v 2 State;
-    4 ThreadResumed "THREAD_RESUMED" v 2 State;
+    2 ThreadForked "THREAD_FORKED" v 3 State by;
+    3 ThreadPaused "THREAD_PAUSED" v 2 State by;
+    4 ThreadResumed "THREAD_RESUMED" v 2 State by;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
-    6 ThreadCancelled "THREAD_CANCELLED" v 2 State;
-    7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
-    8 ThreadFailed "THREAD_FAILED" v 1 State;
-    9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State;
-    10 VariablesUpdated "VARIABLES_UPDATED" v 2 State;
-    11 MessageAdded "MESSAGE_ADDED" v 2 State;
-    12 Warning "WARNING" v 1 Informational;
+    6 ThreadCancelled "THREAD_CANCELLED" v 2 State by;
+    7 ThreadCompleted "THREAD_COMPLETED" v 2 State;
+    8 ThreadFailed "THREAD_FAILED" v 2 State;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 2 State by;
+    11 MessageAdded "MESSAGE_ADDED" v 2 State by;
+    12 Warning "WARNING" v 2 Informational;
     // nodes and the way through the graph
-    20 NodeStarted "NODE_STARTED" v 1 State;
-    21 NodeCompleted "NODE_COMPLETED" v 1 State;
-    22 NodeFailed "NODE_FAILED" v 1 State;
+    20 NodeStarted "NODE_STARTED" v 2 State;
+    21 NodeCompleted "NODE_COMPLETED" v 2 State;
+    22 NodeFailed "NODE_FAILED" v 2 State;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 2 State;
-    41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State;
-    42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State;
-    43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational;
-    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational;
-    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 2 State;
-    46 LlmCallFailed "LLM_CALL_FAILED" v 1 State;
-    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 1 State;
-    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 3 State;
+    41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
+    42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call;
+    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
+    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 2 State;
+    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State;
     // tool calls
-    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 1 State;
-    61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State;
-    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational;
-    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State;
-    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 2 State;
+    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call;
+    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 2 Informational call;
+    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 2 State call;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call;
     // questions to people
-    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 2 State;
-    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 2 State;
-    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State;
-    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 2 State;
+    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 3 State;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
+    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 2 State call;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
     // graphs, conversations and budgets
-    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
-    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 2 State;
-    34 ForkStarted "FORK_STARTED" v 2 State;
+    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call;
+    34 ForkStarted "FORK_STARTED" v 3 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
     27 BranchEnded "BRANCH_ENDED" v 2 State;
-    28 JoinCompleted "JOIN_COMPLETED" v 1 State;
-    35 LoopStarted "LOOP_STARTED" v 2 State;
-    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
-    30 LoopEnded "LOOP_ENDED" v 1 State;
-    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 2 State;
-    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
-    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State;
-    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;
-    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 1 State;
-    33 ContextProcessed "CONTEXT_PROCESSED" v 1 State;
-    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State;
+    28 JoinCompleted "JOIN_COMPLETED" v 2 State;
+    35 LoopStarted "LOOP_STARTED" v 3 State;
+    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;
+    30 LoopEnded "LOOP_ENDED" v 2 State;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 3 State;
+    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 2 State;
+    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State;
+    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 2 State;
+    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 2 State call;
+    33 ContextProcessed "CONTEXT_PROCESSED" v 2 State call;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 2 State call;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
-    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
-    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 2 State;
-    14 LimitRaised "LIMIT_RAISED" v 3 State;
+    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 2 State;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 3 State call;
+    14 LimitRaised "LIMIT_RAISED" v 3 State by;
     // strategies of the agent loop
-    80 PlanRequested "PLAN_REQUESTED" v 1 State;
-    81 PlanMade "PLAN_MADE" v 1 State;
-    82 PlanStepStarted "PLAN_STEP_STARTED" v 1 State;
-    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 1 State;
-    84 PlanStepFailed "PLAN_STEP_FAILED" v 1 State;
-    85 PlanCompleted "PLAN_COMPLETED" v 1 State;
-    86 CandidateChosen "CANDIDATE_CHOSEN" v 1 State;
-    87 CandidatesGathered "CANDIDATES_GATHERED" v 1 State;
-    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 1 State;
-    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State;
-    90 StrategyDecided "STRATEGY_DECIDED" v 1 State;
-    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State;
+    80 PlanRequested "PLAN_REQUESTED" v 2 State;
+    81 PlanMade "PLAN_MADE" v 2 State;
+    82 PlanStepStarted "PLAN_STEP_STARTED" v 2 State;
+    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 2 State;
+    84 PlanStepFailed "PLAN_STEP_FAILED" v 2 State;
+    85 PlanCompleted "PLAN_COMPLETED" v 2 State;
+    86 CandidateChosen "CANDIDATE_CHOSEN" v 2 State;
+    87 CandidatesGathered "CANDIDATES_GATHERED" v 2 State;
+    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 2 State;
+    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 2 State call;
+    90 StrategyDecided "STRATEGY_DECIDED" v 2 State call;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 2 State call;
 }

@@ -10,7 +10,7 @@ use crate::ids::{NodeId, Time, ToolName};
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeStarted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// 1 for the first try.
     pub attempt: u32,
     /// When this try must have ended.
@@ -21,7 +21,7 @@ pub struct NodeStarted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeCompleted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How long this try took.
     pub duration_ms: u64,
 }
@@ -30,7 +30,7 @@ pub struct NodeCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeFailed {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Which try failed.
     pub attempt: u32,
     /// Why.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     AnswerType, Aside, AskedTool, Branches, CaughtError, ContextItem, Decision, Event, ForkChanges, LoopStrategy,
-    ModelChoice, NodeContext, StrategyDecision,
+    ModelChoice, NodeContext, StrategyDecision, ToolCallRef,
 };
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
@@ -251,7 +251,10 @@ fn of_event(event: &Event) -> usize {
                 )
         }
         Event::LlmCallFailed(e) => error(&e.error),
-        Event::LlmExecutionCompleted(e) => text(&e.content),
+        Event::LlmExecutionCompleted(e) => {
+            let call = |call: &ToolCallRef| maybe(call.tool_call_id.as_ref(), |it| text(it)) + text(call.name.as_str());
+            text(&e.content).saturating_add(sum(e.tool_calls.iter().map(call)))
+        }
         Event::LlmExecutionFailed(e) => error(&e.error),
         Event::ContextSummaryRequested(e) => model(&e.model),
         Event::ContextSummaryCompleted(e) => maybe(e.summary.as_ref(), |it| text(it)) + maybe(e.error.as_ref(), error),
@@ -277,14 +280,14 @@ fn of_event(event: &Event) -> usize {
         ]),
         Event::UserInteractionResponded(e) => json(&e.input_data),
         Event::UserInteractionProcessed(e) => {
-            let set = e.variables.iter().map(|set| text(&set.name).saturating_add(json(&set.value)));
-            let decided = match &e.decision {
+            let set = e.results.variables.iter().map(|set| text(&set.name).saturating_add(json(&set.value)));
+            let decided = match &e.results.decision {
                 Some(Decision::Edit { arguments }) => json(arguments),
                 Some(Decision::Answer { content }) => json(content),
                 Some(Decision::Reject { reason }) => maybe(reason.as_ref(), |it| text(it)),
                 Some(Decision::Approve {}) | None => 0,
             };
-            sum(set.chain([maybe(e.message.as_ref(), |it| text(it)), decided]))
+            sum(set.chain([maybe(e.results.message.as_ref(), |it| text(it)), decided]))
         }
         Event::UserInteractionFailed(e) => maybe(e.detail.as_ref(), |it| text(it)),
         Event::PlanRequested(e) => text(&e.prompt),

@@ -120,7 +120,7 @@ pub enum Aside {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanRequested {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How many plans failed before.
     pub replan: u32,
     /// 1 for the first time this plan is asked for, 2 when the first answer was no plan.
@@ -133,7 +133,7 @@ pub struct PlanRequested {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanMade {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How many plans failed before.
     pub replan: u32,
     /// The steps.
@@ -144,7 +144,7 @@ pub struct PlanMade {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanStepStarted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Its place in the plan, from 0.
     pub index: u32,
     /// What is to be done.
@@ -157,7 +157,7 @@ pub struct PlanStepStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanStepCompleted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Its place in the plan, from 0.
     pub index: u32,
     /// How many model calls it took.
@@ -168,7 +168,7 @@ pub struct PlanStepCompleted {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanStepFailed {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Its place in the plan, from 0.
     pub index: u32,
     /// Why.
@@ -179,7 +179,7 @@ pub struct PlanStepFailed {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanCompleted {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// What the model is told.
     pub prompt: String,
 }
@@ -188,7 +188,7 @@ pub struct PlanCompleted {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct CandidateChosen {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// Its place among them, from 0.
     pub index: u32,
     /// The name it goes by.
@@ -202,7 +202,7 @@ pub struct CandidateChosen {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct CandidatesGathered {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// How many answered.
     pub n_answers: u32,
     /// What the model is told, before the answers.
@@ -213,7 +213,7 @@ pub struct CandidatesGathered {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionRequested {
     /// The node.
-    pub node: NodeId,
+    pub node_id: NodeId,
     /// The strategy.
     pub name: String,
     /// When it must have decided.
@@ -223,8 +223,11 @@ pub struct StrategyDecisionRequested {
 /// STRATEGY_DECISION_RETRIED: it is asked again, because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionRetried {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
 }
@@ -232,8 +235,11 @@ pub struct StrategyDecisionRetried {
 /// STRATEGY_DECIDED: what comes next.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecided {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// What.
     pub next: StrategyDecision,
 }
@@ -241,8 +247,11 @@ pub struct StrategyDecided {
 /// STRATEGY_DECISION_FAILED: there is no decision; the loop ends in the error.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// Why.
     pub error: ExecutionError,
 }

@@ -193,14 +193,14 @@ pub struct ThreadCancelled {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadCompleted {
     /// The node it ended on.
-    pub node: NodeId,
+    pub node_id: NodeId,
 }
 
 /// THREAD_FAILED: the run ended in an error.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadFailed {
     /// The node it failed on, if it was in one.
-    pub node: Option<NodeId>,
+    pub node_id: Option<NodeId>,
     /// Why.
     pub error: ExecutionError,
 }
@@ -242,7 +242,7 @@ pub struct Warning {
     /// What kind of thing.
     pub code: WarningCode,
     /// The call it is about.
-    pub call: Option<CallId>,
+    pub call_id: Option<CallId>,
     /// For people, at most 1 000 characters.
     pub detail: String,
 }

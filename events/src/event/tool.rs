@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, Time, ToolName};
+use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::json::Json;
 use crate::message::Part;
 use crate::tool::Recovery;
@@ -13,6 +13,9 @@ use crate::tool::Recovery;
 /// run: TOOL_EXECUTION_FAILED of kind `unknown_tool` follows at once.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionRequest {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The id the model gave the call; absent when a tool node asks.
     pub tool_call_id: Option<String>,
     /// The tool.
@@ -39,8 +42,11 @@ pub struct ToolCallOptions {
 /// TOOL_CALL_RETRIED: a call is made again, after an error or because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolCallRetried {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
     /// Not to begin before.
@@ -52,8 +58,11 @@ pub struct ToolCallRetried {
 /// TOOL_EXECUTION_PROGRESS: a tool says how far it is. Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionProgress {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The attempt.
     pub attempt: u32,
     /// What it says.
@@ -63,8 +72,11 @@ pub struct ToolExecutionProgress {
 /// TOOL_EXECUTION_COMPLETED: the tool answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionCompleted {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The id the model gave the call.
     pub tool_call_id: Option<String>,
     /// What it answered: text, sometimes pictures.
@@ -80,8 +92,11 @@ pub struct ToolExecutionCompleted {
 /// TOOL_EXECUTION_FAILED: there will be no answer. The model is told.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionFailed {
+    /// The node that the call belongs to; absent in events of older versions.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
     /// The call.
-    pub call: CallId,
+    pub call_id: CallId,
     /// The id the model gave the call.
     pub tool_call_id: Option<String>,
     /// Why.

@@ -45,7 +45,7 @@ impl Runs {
             Event::NodeCompleted(e) => {
                 // The node that begins a loop has done its work at once; the loop goes on.
                 let goes_on = self.opened.nodes.last().is_some_and(|node| node.frame.is_some());
-                if !goes_on && self.is_in(&e.node) {
+                if !goes_on && self.is_in(&e.node_id) {
                     self.close(seq, at, RunOutcome::Completed, None);
                 }
             }
@@ -68,16 +68,16 @@ impl Runs {
                 }
             }
             Event::LoopEnded(e) => {
-                self.close_inside(seq, at, &e.node);
+                self.close_inside(seq, at, &e.node_id);
                 let outcome = e.error.as_ref().map_or(RunOutcome::Completed, outcome_of);
                 self.close(seq, at, outcome, e.error.as_ref());
             }
             Event::SubWorkflowStarted(_) => self.does(NodeDoes::SubWorkflow, Some(FrameKind::Sub)),
             Event::SubWorkflowCompleted(e) => {
-                self.leave_sub_workflow(seq, at, &e.node);
+                self.leave_sub_workflow(seq, at, &e.node_id);
                 self.gives(e.output.clone().unwrap_or_default());
             }
-            Event::SubWorkflowFailed(e) => self.leave_sub_workflow(seq, at, &e.node),
+            Event::SubWorkflowFailed(e) => self.leave_sub_workflow(seq, at, &e.node_id),
 
             Event::LlmExecutionRequest(e) => {
                 self.does(NodeDoes::Llm, None);
@@ -192,7 +192,7 @@ impl Runs {
     fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) {
         self.opened.left = None;
         self.end_wait(WaitKind::Retry, at);
-        if e.attempt > 1 && self.is_in(&e.node) {
+        if e.attempt > 1 && self.is_in(&e.node_id) {
             if let Some(node) = self.opened.nodes.last_mut() {
                 node.is_retrying = false;
             }
@@ -206,7 +206,7 @@ impl Runs {
         let number = self.opened.next_number;
         let result = NodeResult {
             number,
-            node: e.node.clone(),
+            node: e.node_id.clone(),
             does: None,
             within: around.map(|(number, _)| number),
             iteration: around.and_then(|(_, frame)| match frame {
@@ -242,7 +242,7 @@ impl Runs {
     }
 
     fn fail(&mut self, seq: Seq, at: Time, e: &NodeFailed) {
-        if !self.is_in(&e.node) {
+        if !self.is_in(&e.node_id) {
             return;
         }
         let Some(retry_at) = e.retry_at else {

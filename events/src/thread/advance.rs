@@ -70,7 +70,7 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 
 fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
     if state.ends_as_branch_at(id) {
-        return ThreadCompleted { node: id.clone() }.into();
+        return ThreadCompleted { node_id: id.clone() }.into();
     }
     let Some(node) = state.node_of(workflow, id) else {
         return fail_outwards(state, Some(id), no_such_node(workflow, id));
@@ -88,7 +88,7 @@ fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Tim
         }
         return fail_outwards(state, Some(id), ExecutionError::new(ErrorKind::Limit, message));
     }
-    NodeStarted { node: id.clone(), attempt, deadline: node.timeout_ms.map(|ms| now.plus_ms(ms)) }.into()
+    NodeStarted { node_id: id.clone(), attempt, deadline: node.timeout_ms.map(|ms| now.plus_ms(ms)) }.into()
 }
 
 fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) -> Option<Event> {
@@ -125,7 +125,7 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
 }
 
 pub(super) fn completed(run: &NodeRun, now: Time) -> Event {
-    NodeCompleted { node: run.node.clone(), duration_ms: now.ms_since(run.started_at) }.into()
+    NodeCompleted { node_id: run.node.clone(), duration_ms: now.ms_since(run.started_at) }.into()
 }
 
 /// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that may have changed the
@@ -148,7 +148,7 @@ fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: Executi
         }
         (None, _) => None,
     };
-    NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at }.into()
+    NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at }.into()
 }
 
 /// A number as good as drawn by lot, and the same whenever this moment of this thread is looked at.
@@ -213,7 +213,7 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
     };
     if graph.is_end(id) {
         return match state.own_frames().last() {
-            None => ThreadCompleted { node: id.clone() }.into(),
+            None => ThreadCompleted { node_id: id.clone() }.into(),
             Some(Frame::Sub(open)) => nodes::complete_sub_workflow(state, workflow, open),
             Some(Frame::Loop(open)) => {
                 let message = format!("`{id}` ends the run inside loop `{}`", open.node);

@@ -38,7 +38,7 @@ use super::summaries::Summarizing;
 use super::{Env, asks};
 use crate::event::{
     Decision, Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
-    LlmExecutionRequest,
+    LlmExecutionRequest, ToolCallRef,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -58,6 +58,10 @@ pub struct AgentLoop {
     pub n_asides: u32,
     /// Tool calls ended.
     pub n_tool_calls: u32,
+    /// Tool calls requested, in their order.
+    pub tool_calls: Arc<Vec<ToolCallRef>>,
+    /// The last model call.
+    pub last_call: Option<CallId>,
     /// Model calls answered, or not, that were for summaries.
     pub n_summaries: u32,
     /// Tokens.
@@ -114,6 +118,8 @@ impl AgentLoop {
             iteration: 0,
             n_asides: 0,
             n_tool_calls: 0,
+            tool_calls: Arc::default(),
+            last_call: None,
             n_summaries: 0,
             usage: Usage::default(),
             stage,
@@ -155,23 +161,28 @@ impl AgentLoop {
             Stage::ToAsk if self.course == StrategyState::Several => panel::first(self, around),
             _ if self.is_to_ask(has_unread) => {
                 let model_profile = around.models.profile(&self.request.model).filter(|_| !self.request.relay);
-                Some(LlmCallRequested { iteration: self.iteration + 1, aside: None, model_profile }.into())
+                Some(
+                    LlmCallRequested { node_id: None, iteration: self.iteration + 1, aside: None, model_profile }
+                        .into(),
+                )
             }
             Stage::ToAsk => None,
             Stage::Panel(panel) => panel.next(self, around),
             Stage::Asking(open) if self.request.relay => {
-                Some(asks::relay(&self.request.node, open.call, self.request.llm_timeout_ms, around.now))
+                Some(asks::relay(&self.request.node_id, open.call, self.request.llm_timeout_ms, around.now))
             }
             Stage::Asking(_) | Stage::Relayed(_) | Stage::Summarizing(_) => None,
             Stage::Tools(slots) => self.next_tool(slots, around),
             Stage::Answered { content, finish_reason } => Some(
                 LlmExecutionCompleted {
-                    node: self.request.node.clone(),
+                    node_id: self.request.node_id.clone(),
                     content: content.clone(),
                     finish_reason: *finish_reason,
                     usage: self.usage,
                     n_llm_calls: self.iteration + self.n_asides + self.n_summaries,
                     n_tool_calls: self.n_tool_calls,
+                    tool_calls: self.tool_calls.to_vec(),
+                    context_call_id: self.last_call,
                 }
                 .into(),
             ),
@@ -180,7 +191,7 @@ impl AgentLoop {
     }
 
     pub(super) fn failed(&self, error: ExecutionError) -> Event {
-        LlmExecutionFailed { node: self.request.node.clone(), error }.into()
+        LlmExecutionFailed { node_id: self.request.node_id.clone(), error }.into()
     }
 
     /// The model is being called.
@@ -191,7 +202,9 @@ impl AgentLoop {
         event: &LlmCallRequested,
     ) -> Result<(), TransitionError> {
         if let Some(aside) = &event.aside {
-            return self.aside_requested(seq, at, aside);
+            self.aside_requested(seq, at, aside)?;
+            self.last_call = Some(CallId(seq));
+            return Ok(());
         }
         let is_held = !matches!(self.gate(at), Gate::Open) || self.course == StrategyState::Several;
         if !matches!(self.stage, Stage::ToAsk | Stage::Answered { .. })
@@ -201,6 +214,7 @@ impl AgentLoop {
             return Err(TransitionError("no model call is due"));
         }
         self.iteration = event.iteration;
+        self.last_call = Some(CallId(seq));
         let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
         self.stage = Stage::Asking(ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline });
         Ok(())
@@ -214,8 +228,8 @@ impl AgentLoop {
         event: &LlmCallRetried,
     ) -> Result<(), TransitionError> {
         let open = match &mut self.stage {
-            Stage::Asking(open) => Some(open).filter(|open| open.call == event.call),
-            Stage::Panel(panel) => panel.open_calls_mut().find(|open| open.call == event.call),
+            Stage::Asking(open) => Some(open).filter(|open| open.call == event.call_id),
+            Stage::Panel(panel) => panel.open_calls_mut().find(|open| open.call == event.call_id),
             _ => None,
         };
         match open {
@@ -236,7 +250,7 @@ impl AgentLoop {
             self.aside_completed(event)?;
             return Ok(Vec::new());
         }
-        self.may_end(event.call)?;
+        self.may_end(event.call_id)?;
         self.usage.add(&event.usage);
         Ok(self.take_answer(&event.message, event.finish_reason, event.unusable.as_ref()))
     }

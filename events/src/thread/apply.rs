@@ -62,6 +62,16 @@ impl State {
         Ok(())
     }
 
+    /// Fills in what the next event is to say about itself: the node of its call, and the id of its question.
+    pub(super) fn fill_ids(&self, event: &mut Event) {
+        if let Event::UserInteractionRequested(asked) = event {
+            asked.interaction_id = Some(CallId(self.next));
+        }
+        if let Some(node) = event.call_node_mut() {
+            *node = self.node_name().cloned();
+        }
+    }
+
     fn fold(&mut self, seq: Seq, at: Time, event: &Event) -> Result<(), TransitionError> {
         match event {
             Event::ThreadStarted(e) => self.start(at, e),
@@ -79,13 +89,13 @@ impl State {
             }
             Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
-                Phase::Leaving { node } if *node == e.node => self.end(Ending::Completed),
-                Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node) => {
+                Phase::Leaving { node } if *node == e.node_id => self.end(Ending::Completed),
+                Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node_id) => {
                     self.end(Ending::Completed)
                 }
                 _ => Err(TransitionError("the thread does not leave that node")),
             },
-            Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node.clone(), error: e.error.clone() }),
+            Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node_id.clone(), error: e.error.clone() }),
             Event::CheckpointCreated(e) => self.checkpoint(seq, e),
             Event::VariablesUpdated(e) => {
                 self.lives()?;
@@ -101,7 +111,7 @@ impl State {
             }
 
             Event::NodeStarted(e) => self.enter(seq, at, e),
-            Event::NodeCompleted(e) => self.complete(&e.node),
+            Event::NodeCompleted(e) => self.complete(&e.node_id),
             Event::NodeFailed(e) => self.fail(e),
             Event::RouteTaken(e) => match &self.phase {
                 Phase::Leaving { node } | Phase::Failing { node, .. } if *node == e.from => {
@@ -119,7 +129,7 @@ impl State {
             },
 
             Event::LlmExecutionRequest(e) => {
-                *self.ready(&e.node)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
+                *self.ready(&e.node_id)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
                 self.put_aside(&e.context);
                 let conversation = self.conversation_mut();
                 conversation.begin_turn();
@@ -142,11 +152,11 @@ impl State {
             }
             Event::LlmCallRetried(e) if self.judging().is_some() => {
                 let clock = self.clock(at);
-                self.judge_again(at, clock, e.call, e.attempt)
+                self.judge_again(at, clock, e.call_id, e.attempt)
             }
-            Event::LlmCallRetried(e) if summaries::of_call(self, e.call).is_some() => {
+            Event::LlmCallRetried(e) if summaries::of_call(self, e.call_id).is_some() => {
                 let clock = self.clock(at);
-                self.ask_again_for_summary(at, clock, e.call, e.attempt)
+                self.ask_again_for_summary(at, clock, e.call_id, e.attempt)
             }
             Event::LlmCallRetried(e) => {
                 let clock = self.clock(at);
@@ -154,16 +164,16 @@ impl State {
             }
             Event::LlmCallCompleted(e) => {
                 let messages = self.agent_loop()?.call_completed(e)?;
-                self.conversation_mut().answer(seq, e.call, messages);
+                self.conversation_mut().answer(seq, e.call_id, messages);
                 self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), None);
                 Ok(())
             }
-            Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call, &e.error),
+            Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call_id, &e.error),
             Event::LlmExecutionCompleted(e) => {
                 if !self.agent_loop()?.is_over(at) {
                     return Err(TransitionError("the model has not said its last word"));
                 }
-                *self.work_of(&e.node)? = Work::Done { output: Json::from(e.content.as_str()) };
+                *self.work_of(&e.node_id)? = Work::Done { output: Json::from(e.content.as_str()) };
                 self.bring_back();
                 Ok(())
             }
@@ -174,20 +184,20 @@ impl State {
                 }
                 let results = agent_loop.give_up(&e.error);
                 self.conversation_mut().results(seq, results);
-                *self.work_of(&e.node)? = Work::Failed(e.error.clone());
+                *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
                 self.bring_back();
                 Ok(())
             }
 
             Event::PlanRequested(e) => self.plan_requested(seq, e),
-            Event::PlanMade(e) => self.loop_of(&e.node)?.plan_made(e),
+            Event::PlanMade(e) => self.loop_of(&e.node_id)?.plan_made(e),
             Event::PlanStepStarted(e) => self.plan_step_started(seq, e),
-            Event::PlanStepCompleted(e) => self.loop_of(&e.node)?.plan_step_completed(e),
-            Event::PlanStepFailed(e) => self.loop_of(&e.node)?.plan_step_failed(e),
+            Event::PlanStepCompleted(e) => self.loop_of(&e.node_id)?.plan_step_completed(e),
+            Event::PlanStepFailed(e) => self.loop_of(&e.node_id)?.plan_step_failed(e),
             Event::PlanCompleted(e) => self.plan_completed(seq, e),
             Event::CandidateChosen(e) => self.candidate_chosen(seq, e),
             Event::CandidatesGathered(e) => self.candidates_gathered(seq, e),
-            Event::StrategyDecisionRequested(e) => self.loop_of(&e.node)?.decision_requested(seq, at, e),
+            Event::StrategyDecisionRequested(e) => self.loop_of(&e.node_id)?.decision_requested(seq, at, e),
             Event::StrategyDecisionRetried(e) => self.decision_retried(at, e),
             Event::StrategyDecided(e) => self.strategy_decided(seq, e),
             Event::StrategyDecisionFailed(e) => self.decision_failed(seq, e),
@@ -201,9 +211,11 @@ impl State {
                 Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e),
                 _ => Err(TransitionError("no tool call is due")),
             },
-            Event::ToolCallRetried(e) => self.tool_run(e.call)?.retry(e),
-            Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call, e.content.clone(), Ok(e.value.as_ref())),
-            Event::ToolExecutionFailed(e) => self.end_tool(seq, e.call, vec![Part::text(error_text(&e.error))], Err(e)),
+            Event::ToolCallRetried(e) => self.tool_run(e.call_id)?.retry(e),
+            Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call_id, e.content.clone(), Ok(e.value.as_ref())),
+            Event::ToolExecutionFailed(e) => {
+                self.end_tool(seq, e.call_id, vec![Part::text(error_text(&e.error))], Err(e))
+            }
 
             Event::UserInteractionRequested(e) => {
                 let ask = Interaction {
@@ -214,12 +226,12 @@ impl State {
                     deadline: e.deadline,
                     metadata: e.metadata.clone(),
                     tool_call: e.tool_call.clone(),
-                    llm_call: e.llm_call,
-                    tool_run: e.tool_run,
+                    llm_call: e.llm_call_id,
+                    tool_run: e.tool_run_id,
                     answer_type: e.answer.clone(),
                     stage: InteractionStage::Asked,
                 };
-                match (self.work_of(&e.node)?, e.tool_run) {
+                match (self.work_of(&e.node_id)?, e.tool_run_id) {
                     (_, Some(call)) => self.tool_run(call)?.asks.push(ask),
                     (work @ Work::Ready, None) => *work = Work::Asking(ask),
                     (Work::Llm(agent_loop), None) => agent_loop.asked(ask)?,
@@ -229,19 +241,19 @@ impl State {
                 Ok(())
             }
             Event::UserInteractionResponded(e) => {
-                let ask = self.question(e.interaction)?;
+                let ask = self.question(e.interaction_id)?;
                 if !ask.is_open() {
                     return Err(TransitionError("the question is answered already"));
                 }
                 ask.stage = InteractionStage::Responded { input: e.input_data.clone() };
-                self.questions.insert(e.interaction, Some(answer_hash(&e.input_data)));
+                self.questions.insert(e.interaction_id, Some(answer_hash(&e.input_data)));
                 Ok(())
             }
             Event::UserInteractionProcessed(e) => self.process(seq, e),
             Event::UserInteractionFailed(e) => {
-                let operation = self.question(e.interaction)?.operation_type;
+                let operation = self.question(e.interaction_id)?.operation_type;
                 let error = super::questions::unanswered(operation, e.reason, e.detail.as_deref());
-                self.leave_question(seq, e.interaction, error)
+                self.leave_question(seq, e.interaction_id, error)
             }
 
             Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),

@@ -18,14 +18,15 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
         shown.push('…');
     }
     UserInteractionRequested {
-        node: node.clone(),
+        interaction_id: None,
+        node_id: node.clone(),
         operation_type: OperationType::ApproveTool,
         prompt: Some(format!("May the tool `{}` run with {shown}?", tool.name)),
         deadline: None,
         metadata: None,
         tool_call: Some(tool),
-        llm_call: None,
-        tool_run: None,
+        llm_call_id: None,
+        tool_run_id: None,
         answer: None,
     }
     .into()
@@ -40,14 +41,15 @@ pub(in crate::thread) fn approval_prompt(tool: &AskedTool) -> String {
 /// is shown.
 pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: Time) -> Event {
     UserInteractionRequested {
-        node: node.clone(),
+        interaction_id: None,
+        node_id: node.clone(),
         operation_type: OperationType::RelayModel,
         prompt: None,
         deadline: timeout_ms.map(|ms| now.plus_ms(ms)),
         metadata: None,
         tool_call: None,
-        llm_call: Some(call),
-        tool_run: None,
+        llm_call_id: Some(call),
+        tool_run_id: None,
         answer: None,
     }
     .into()
@@ -92,14 +94,15 @@ impl Question {
     /// ever.
     pub(super) fn put(self, node: &NodeId, tool: AskedTool, timeout_ms: Option<u64>, now: Time) -> Event {
         UserInteractionRequested {
-            node: node.clone(),
+            interaction_id: None,
+            node_id: node.clone(),
             operation_type: OperationType::AnswerTool,
             prompt: Some(self.text),
             deadline: self.timeout_ms.or(timeout_ms).map(|ms| now.plus_ms(ms)),
             metadata: self.choices.map(|choices| serde_json::json!({ "choices": choices }).into()),
             tool_call: Some(tool),
-            llm_call: None,
-            tool_run: None,
+            llm_call_id: None,
+            tool_run_id: None,
             answer: None,
         }
         .into()

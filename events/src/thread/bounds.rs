@@ -101,9 +101,9 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
     Some(match &state.phase {
         Phase::InNode(run) => match &run.work {
             Work::Llm(agent_loop) => agent_loop.failed(error),
-            Work::Processing(run) => ContextProcessingFailed { call: run.call, error }.into(),
+            Work::Processing(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
             Work::Branches(_) => {
-                NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
+                NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
             }
             _ => return None,
         },
@@ -116,9 +116,9 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
 /// A thread with a budget in money is told once that a call has no known price.
 pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
     let (call, cost) = match event {
-        Event::LlmCallCompleted(e) => (e.call, e.cost_nanousd),
-        Event::ConditionEvaluationCompleted(e) if e.error.is_none() => (e.call, e.cost_nanousd),
-        Event::ContextSummaryCompleted(e) if e.error.is_none() => (e.call, e.cost_nanousd),
+        Event::LlmCallCompleted(e) => (e.call_id, e.cost_nanousd),
+        Event::ConditionEvaluationCompleted(e) if e.error.is_none() => (e.call_id, e.cost_nanousd),
+        Event::ContextSummaryCompleted(e) if e.error.is_none() => (e.call_id, e.cost_nanousd),
         _ => return None,
     };
     let is_first = cost.is_none() && state.totals.n_unpriced == 1;
@@ -126,13 +126,13 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
     let detail = "what this model call cost is not known, and is not counted against the budget; give the model a \
                   price, or a budget in tokens"
         .to_owned();
-    Some(Warning { code: WarningCode::UnknownCost, call: Some(call), detail }.into())
+    Some(Warning { code: WarningCode::UnknownCost, call_id: Some(call), detail }.into())
 }
 
 /// The end of an agent loop that has no call left, or a pause before it.
 pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
     let n_max = agent_loop.request.max_iterations;
-    pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node))
+    pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node_id))
         .filter(|_| is_spent(state, agent_loop))
 }
 

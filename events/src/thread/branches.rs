@@ -229,7 +229,7 @@ impl ForkState {
 
     pub(super) fn joined(&self) -> JoinCompleted {
         JoinCompleted {
-            node: self.plan.node.clone(),
+            node_id: self.plan.node_id.clone(),
             n_completed: self.n_completed,
             n_failed: self.n_failed + self.open.len() as u32,
         }

@@ -67,7 +67,16 @@ fn left_by_fork(state: &State) -> Option<Event> {
     };
     let (_, ask) = agent_loop.relayed().filter(|(_, ask)| ask.is_open() && !agent_loop.request.relay)?;
     let detail = Some("a model is called in the place of the person".into());
-    Some(UserInteractionFailed { interaction: ask.id, reason: InteractionFailure::Cancelled, detail, by: None }.into())
+    Some(
+        UserInteractionFailed {
+            node_id: None,
+            interaction_id: ask.id,
+            reason: InteractionFailure::Cancelled,
+            detail,
+            by: None,
+        }
+        .into(),
+    )
 }
 
 fn was_running(effect: &Effect, clock: Time, was_set_back: bool) -> bool {
@@ -86,7 +95,7 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Env<'_>) -
         Effect::CallModel(_) => {
             let request = state.model_request_of(call);
             let model_profile = request.and_then(|request| around.models.profile(&request.execution.model));
-            LlmCallRetried { call, attempt: attempt + 1, model_profile }.into()
+            LlmCallRetried { node_id: None, call_id: call, attempt: attempt + 1, model_profile }.into()
         }
         Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
@@ -95,10 +104,13 @@ fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Env<'_>) -
             );
             return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
-        Effect::RunProcessor(_) => ContextProcessingRetried { call, attempt: attempt + 1 }.into(),
-        Effect::AskStrategy(_) => StrategyDecisionRetried { call, attempt: attempt + 1 }.into(),
+        Effect::RunProcessor(_) => {
+            ContextProcessingRetried { node_id: None, call_id: call, attempt: attempt + 1 }.into()
+        }
+        Effect::AskStrategy(_) => StrategyDecisionRetried { node_id: None, call_id: call, attempt: attempt + 1 }.into(),
         Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
-            ToolCallRetried { call, attempt: attempt + 1, not_before: clock, error: None }.into()
+            ToolCallRetried { node_id: None, call_id: call, attempt: attempt + 1, not_before: clock, error: None }
+                .into()
         }
     };
     if attempt < RECOVERIES_MAX {
@@ -126,18 +138,19 @@ fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time)
             }
             match summaries::of_call(state, open.call) {
                 Some(open) => summaries::failed(open, error, now),
-                None => LlmCallFailed { call: open.call, error }.into(),
+                None => LlmCallFailed { node_id: None, call_id: open.call, error }.into(),
             }
         }
-        Effect::RunProcessor(run) => ContextProcessingFailed { call: run.call, error }.into(),
-        Effect::AskStrategy(run) => StrategyDecisionFailed { call: run.call, error }.into(),
+        Effect::RunProcessor(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
+        Effect::AskStrategy(run) => StrategyDecisionFailed { node_id: None, call_id: run.call, error }.into(),
         Effect::CallTool(run) => {
             // A tool that may have taken effect is not to be tried again, whoever reads this.
             error.retryable &= run.recovery != Recovery::AtMostOnce;
             let duration_ms = now.ms_since(run.requested_at);
             let asks: Vec<_> = run.asks.iter().map(|ask| close_question(ask.id, &error)).collect();
             let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(false));
-            let failed = ToolExecutionFailed { call: run.call, tool_call_id, error, duration_ms, not_started };
+            let failed =
+                ToolExecutionFailed { node_id: None, call_id: run.call, tool_call_id, error, duration_ms, not_started };
             return asks.into_iter().chain(std::iter::once(failed.into())).collect();
         }
         // What a tool asks while it runs ends with the tool.
@@ -152,7 +165,14 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
         ErrorKind::Timeout => InteractionFailure::Timeout,
         _ => InteractionFailure::Cancelled,
     };
-    UserInteractionFailed { interaction, reason, detail: Some(error.message.clone()), by: None }.into()
+    UserInteractionFailed {
+        node_id: None,
+        interaction_id: interaction,
+        reason,
+        detail: Some(error.message.clone()),
+        by: None,
+    }
+    .into()
 }
 
 /// The terminal events of everything that is open in the node that runs.
@@ -173,14 +193,14 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
                 let relayed = agent_loop.relayed().map(|(call, _)| call);
                 let owed = agent_loop.open_model_call().filter(|_| agent_loop.request.relay);
                 if let Some(call) = relayed.or(owed) {
-                    events.push(LlmCallFailed { call: call.call, error: error.clone() }.into());
+                    events.push(LlmCallFailed { node_id: None, call_id: call.call, error: error.clone() }.into());
                 }
                 events.push(agent_loop.failed(error.clone()));
             }
             Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
             // One that is built in is no effect; it never waits, but a thread may be closed right behind its request.
             Work::Processing(run) if is_built_in(&run.processor) => {
-                events.push(ContextProcessingFailed { call: run.call, error: error.clone() }.into());
+                events.push(ContextProcessingFailed { node_id: None, call_id: run.call, error: error.clone() }.into());
             }
             Work::Ready
             | Work::Tool(_)
@@ -198,7 +218,8 @@ fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
 fn close_node(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut events = close_work(state, error, now);
     if let Phase::InNode(run) = &state.phase {
-        let failed = NodeFailed { node: run.node.clone(), attempt: run.attempt, error: error.clone(), retry_at: None };
+        let failed =
+            NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error: error.clone(), retry_at: None };
         events.push(failed.into());
     }
     events
@@ -220,7 +241,7 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
         Phase::Judging(judging) => Some(judging.node.clone()),
         Phase::New | Phase::Ended(_) => None,
     };
-    events.push(ThreadFailed { node, error }.into());
+    events.push(ThreadFailed { node_id: node, error }.into());
     events
 }
 

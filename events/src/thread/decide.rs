@@ -49,17 +49,19 @@ pub(super) fn decide(
                 answered(state, Kind::Model, call, attempt, &detail, |_| {
                     vec![match summaries::of_attempt(state, call, attempt) {
                         Some(open) => summaries::failed(open, error, around.now),
-                        None => LlmCallFailed { call, error }.into(),
+                        None => LlmCallFailed { node_id: None, call_id: call, error }.into(),
                     }]
                 })
             }
         }),
         Input::ModelTryFailed { call, attempt, try_number, error, wait_ms } => {
-            Ok(if_open(state, Kind::Model, call, attempt, || LlmTryFailed { call, try_number, error, wait_ms }.into()))
+            Ok(if_open(state, Kind::Model, call, attempt, || {
+                LlmTryFailed { node_id: None, call_id: call, try_number, error, wait_ms }.into()
+            }))
         }
         Input::ModelProgress { call, attempt, index, text, reasoning, restarted } => {
             Ok(if_open(state, Kind::Model, call, attempt, || {
-                LlmExecutionProgress { call, attempt, index, text, reasoning, restarted }.into()
+                LlmExecutionProgress { node_id: None, call_id: call, attempt, index, text, reasoning, restarted }.into()
             }))
         }
         Input::ToolAnswered { call, attempt, content, value, full, duration_ms } => {
@@ -75,9 +77,9 @@ pub(super) fn decide(
                 behind_questions(effect, tool_failed(effect, call, error, not_started, duration_ms, clock))
             }))
         }
-        Input::ToolProgress { call, attempt, message } => {
-            Ok(if_open(state, Kind::Tool, call, attempt, || ToolExecutionProgress { call, attempt, message }.into()))
-        }
+        Input::ToolProgress { call, attempt, message } => Ok(if_open(state, Kind::Tool, call, attempt, || {
+            ToolExecutionProgress { node_id: None, call_id: call, attempt, message }.into()
+        })),
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::ContextProcessed { call, attempt, processed } => {
             Ok(answered(state, Kind::Processor, call, attempt, "a conversation", |_| {
@@ -87,7 +89,7 @@ pub(super) fn decide(
         Input::ContextProcessingFailed { call, attempt, error } => {
             let detail = error.message.clone();
             Ok(answered(state, Kind::Processor, call, attempt, &detail, |_| {
-                vec![ContextProcessingFailed { call, error }.into()]
+                vec![ContextProcessingFailed { node_id: None, call_id: call, error }.into()]
             }))
         }
         Input::StrategyDecided { call, attempt, next } => {
@@ -98,7 +100,7 @@ pub(super) fn decide(
         Input::StrategyFailed { call, attempt, error } => {
             let detail = error.message.clone();
             Ok(answered(state, Kind::Strategy, call, attempt, &detail, |_| {
-                vec![StrategyDecisionFailed { call, error }.into()]
+                vec![StrategyDecisionFailed { node_id: None, call_id: call, error }.into()]
             }))
         }
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
@@ -152,15 +154,15 @@ pub(super) fn decide(
         }
         Input::By { by, input } => {
             let mut events = decide(state, workflow, *input, around)?;
-            events.iter_mut().for_each(|event| event.record_by(&by));
+            events.iter_mut().filter_map(Event::by_mut).for_each(|recorded| *recorded = Some(by.clone()));
             Ok(events)
         }
         Input::Respond { interaction, data } => respond(state, workflow, interaction, data, around),
         Input::CancelInteraction { interaction } => {
             question_failed(state, interaction, InteractionFailure::Cancelled, None)
         }
-        Input::InteractionFailed { interaction, detail } => {
-            question_failed(state, interaction, InteractionFailure::HandlerError, Some(cut(&detail)))
+        Input::InteractionFailed { interaction, reason, detail } => {
+            question_failed(state, interaction, reason, Some(cut(&detail)))
         }
     }
 }
@@ -180,7 +182,7 @@ fn will_be_read(state: &State, message: &Message) -> Result<(), Rejected> {
             if message.role == Role::User && agent_loop.is_at_limit() && !bounds::pauses_at_limit(state) =>
         {
             let request = &agent_loop.request;
-            Err(Rejected::NotRead { node: request.node.clone(), n: request.max_iterations })
+            Err(Rejected::NotRead { node: request.node_id.clone(), n: request.max_iterations })
         }
         _ => Ok(()),
     }
@@ -240,7 +242,7 @@ fn answered(
     if state.run.is_none() {
         return Vec::new();
     }
-    vec![Warning { code, call: Some(call), detail: cut(&detail) }.into()]
+    vec![Warning { code, call_id: Some(call), detail: cut(&detail) }.into()]
 }
 
 /// Progress of a call that is not open any more is of no interest to anybody.
@@ -252,10 +254,11 @@ fn if_open(state: &State, kind: Kind, call: CallId, attempt: u32, event: impl Fn
 /// The end of a model call.
 pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
     if let Err(error) = check::answer(&answer.message) {
-        return LlmCallFailed { call, error }.into();
+        return LlmCallFailed { node_id: None, call_id: call, error }.into();
     }
     let completed = LlmCallCompleted {
-        call,
+        node_id: None,
+        call_id: call,
         unusable: check::unusable(&answer.message, answer.finish_reason),
         message: answer.message,
         finish_reason: answer.finish_reason,
@@ -268,7 +271,7 @@ pub(super) fn model_completed(call: CallId, answer: ModelAnswer) -> Event {
         duration_ms: answer.duration_ms,
         usage_source: answer.usage_source,
     };
-    sizes::or_else(completed.into(), |error| LlmCallFailed { call, error }.into())
+    sizes::or_else(completed.into(), |error| LlmCallFailed { node_id: None, call_id: call, error }.into())
 }
 
 fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around: &Env<'_>) -> Event {
@@ -278,10 +281,10 @@ fn strategy_decided(state: &State, call: CallId, next: StrategyDecision, around:
     });
     let none = || ExecutionError::new(ErrorKind::Internal, "no agent loop is running");
     match agent_loop.ok_or_else(none).and_then(|agent_loop| checked_decision(agent_loop, next, around)) {
-        Ok(next) => {
-            sizes::or_else(StrategyDecided { call, next }.into(), |error| StrategyDecisionFailed { call, error }.into())
-        }
-        Err(error) => StrategyDecisionFailed { call, error }.into(),
+        Ok(next) => sizes::or_else(StrategyDecided { node_id: None, call_id: call, next }.into(), |error| {
+            StrategyDecisionFailed { node_id: None, call_id: call, error }.into()
+        }),
+        Err(error) => StrategyDecisionFailed { node_id: None, call_id: call, error }.into(),
     }
 }
 
@@ -310,12 +313,36 @@ fn tool_answered(
     match check::result(&content, value.as_ref()) {
         Ok(()) => {
             let id = tool_call_id.clone();
-            let completed = ToolExecutionCompleted { call, tool_call_id, content, value, duration_ms, full_output };
+            let completed = ToolExecutionCompleted {
+                node_id: None,
+                call_id: call,
+                tool_call_id,
+                content,
+                value,
+                duration_ms,
+                full_output,
+            };
             sizes::or_else(completed.into(), |error| {
-                ToolExecutionFailed { call, tool_call_id: id, error, duration_ms, not_started: Some(false) }.into()
+                ToolExecutionFailed {
+                    node_id: None,
+                    call_id: call,
+                    tool_call_id: id,
+                    error,
+                    duration_ms,
+                    not_started: Some(false),
+                }
+                .into()
             })
         }
-        Err(error) => ToolExecutionFailed { call, tool_call_id, error, duration_ms, not_started: Some(false) }.into(),
+        Err(error) => ToolExecutionFailed {
+            node_id: None,
+            call_id: call,
+            tool_call_id,
+            error,
+            duration_ms,
+            not_started: Some(false),
+        }
+        .into(),
     }
 }
 
@@ -352,7 +379,8 @@ pub(super) fn tool_failed(
         error.retryable &= run.recovery != Recovery::AtMostOnce || !error.kind.leaves_doubt();
         if error.retryable && run.n_failed < run.options.retries {
             return ToolCallRetried {
-                call,
+                node_id: None,
+                call_id: call,
                 attempt: run.attempt + 1,
                 not_before: clock.plus_ms(run.options.retry_delay_ms),
                 error: Some(error),
@@ -361,7 +389,7 @@ pub(super) fn tool_failed(
         }
     }
     let (tool_call_id, not_started) = (tool_call_id(effect), Some(not_started));
-    ToolExecutionFailed { call, tool_call_id, error, duration_ms, not_started }.into()
+    ToolExecutionFailed { node_id: None, call_id: call, tool_call_id, error, duration_ms, not_started }.into()
 }
 
 fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {

@@ -266,10 +266,10 @@ impl State {
 pub(super) fn fail_outwards(state: &State, node: Option<&NodeId>, error: ExecutionError) -> Event {
     match state.own_frames().last() {
         Some(Frame::Loop(open)) => {
-            LoopEnded { node: open.node.clone(), n_iterations: open.n_begun, error: Some(error) }.into()
+            LoopEnded { node_id: open.node.clone(), n_iterations: open.n_begun, error: Some(error) }.into()
         }
-        Some(Frame::Sub(open)) => SubWorkflowFailed { node: open.run.node.clone(), error }.into(),
-        None => ThreadFailed { node: node.cloned(), error }.into(),
+        Some(Frame::Sub(open)) => SubWorkflowFailed { node_id: open.run.node.clone(), error }.into(),
+        None => ThreadFailed { node_id: node.cloned(), error }.into(),
     }
 }
 
@@ -280,12 +280,12 @@ pub(super) fn close_frames(state: &State, error: &ExecutionError) -> Vec<Event> 
         match frame {
             Frame::Loop(open) => {
                 let (node, n_iterations) = (open.node.clone(), open.n_begun);
-                events.push(LoopEnded { node, n_iterations, error: Some(error.clone()) }.into());
+                events.push(LoopEnded { node_id: node, n_iterations, error: Some(error.clone()) }.into());
             }
             Frame::Sub(open) => {
                 let (node, attempt) = (open.run.node.clone(), open.run.attempt);
-                events.push(SubWorkflowFailed { node: node.clone(), error: error.clone() }.into());
-                events.push(NodeFailed { node, attempt, error: error.clone(), retry_at: None }.into());
+                events.push(SubWorkflowFailed { node_id: node.clone(), error: error.clone() }.into());
+                events.push(NodeFailed { node_id: node, attempt, error: error.clone(), retry_at: None }.into());
             }
         }
     }

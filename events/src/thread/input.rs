@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::OrderedMap;
-use crate::event::{LimitRaised, StrategyDecision};
+use crate::event::{InteractionFailure, LimitRaised, StrategyDecision};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ThreadId};
 use crate::json::Json;
@@ -208,10 +208,12 @@ pub enum Input {
         /// The question.
         interaction: CallId,
     },
-    /// The application's handler of a question failed.
+    /// The application's handler of a question failed, or its answer cannot be used.
     InteractionFailed {
         /// The question.
         interaction: CallId,
+        /// What failed: [`InteractionFailure::HandlerError`] or [`InteractionFailure::InvalidInput`].
+        reason: InteractionFailure,
         /// Why, for people.
         detail: String,
     },

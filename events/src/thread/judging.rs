@@ -130,7 +130,8 @@ pub(super) fn request(
     let condition = condition.to_owned();
     let model_profile = around.models.profile(&model);
     let from = from.clone();
-    Ok(ConditionEvaluationRequested { from, edge, condition, attempt, model, timeout_ms, model_profile }.into())
+    Ok(ConditionEvaluationRequested { node_id: from, edge, condition, attempt, model, timeout_ms, model_profile }
+        .into())
 }
 
 /// The way on after a judgement.
@@ -184,7 +185,8 @@ pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now
         finish_reason => check::unusable(&answer.message, finish_reason),
     };
     let completed = ConditionEvaluationCompleted {
-        call,
+        node_id: None,
+        call_id: call,
         verdict: if error.is_none() { verdict_of(&text) } else { None },
         answer: text.chars().take(ANSWER_CHARS_MAX).collect(),
         error,
@@ -202,7 +204,8 @@ pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now
 pub(super) fn failed(judging: &Judging, call: CallId, error: ExecutionError, now: Time) -> Vec<Event> {
     let duration_ms = judging.open_call().map_or(0, |open| now.ms_since(open.requested_at));
     let completed = ConditionEvaluationCompleted {
-        call,
+        node_id: None,
+        call_id: call,
         verdict: None,
         answer: String::new(),
         error: Some(error),
@@ -230,7 +233,7 @@ fn with_warning(judging: &Judging, completed: ConditionEvaluationCompleted) -> V
         let (from, condition) = (&judging.node, &judging.condition);
         let detail = format!("the condition `{condition}` from `{from}` counts as not fulfilled: {why}");
         let detail = detail.chars().take(1_000).collect();
-        Warning { code: WarningCode::DoubtfulVerdict, call: Some(completed.call), detail }.into()
+        Warning { code: WarningCode::DoubtfulVerdict, call_id: Some(completed.call_id), detail }.into()
     });
     std::iter::once(completed.into()).chain(warning).collect()
 }

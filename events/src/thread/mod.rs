@@ -364,30 +364,30 @@ impl Thread {
                 break;
             }
             if let Some(warning) = warnings::ahead(&self.state, &event) {
-                self.state.apply(around.now, &warning)?;
-                events.push(warning);
+                self.happen(warning, around.now, &mut events)?;
             }
-            self.state.apply(around.now, &event)?;
-            let follow_up = warnings::follow_up(&self.state, &event, around);
-            events.push(event);
-            if let Some(event) = follow_up {
-                self.state.apply(around.now, &event)?;
-                events.push(event);
+            let event = self.happen(event, around.now, &mut events)?;
+            if let Some(event) = warnings::follow_up(&self.state, event, around) {
+                self.happen(event, around.now, &mut events)?;
             }
         }
         Ok(events)
+    }
+
+    /// Applies an event and adds it to those of the step.
+    fn happen<'a>(&mut self, mut event: Event, at: Time, events: &'a mut Vec<Event>) -> Result<&'a Event, FoldError> {
+        self.state.fill_ids(&mut event);
+        self.state.apply(at, &event)?;
+        Ok(events.push_mut(event))
     }
 
     fn follow_only(&mut self, events: Vec<Event>, around: &Env<'_>) -> Result<Vec<Event>, FoldError> {
         self.owes_itself = None;
         let mut followed = Vec::with_capacity(events.len());
         for event in events {
-            self.state.apply(around.now, &event)?;
-            let follow_up = bounds::unpriced(&self.state, &event);
-            followed.push(event);
-            if let Some(event) = follow_up {
-                self.state.apply(around.now, &event)?;
-                followed.push(event);
+            let event = self.happen(event, around.now, &mut followed)?;
+            if let Some(event) = bounds::unpriced(&self.state, event) {
+                self.happen(event, around.now, &mut followed)?;
             }
         }
         Ok(followed)

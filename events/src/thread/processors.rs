@@ -93,7 +93,7 @@ pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Op
     };
     Some(match processed.and_then(|processed| event_of(state, run, processed)) {
         Ok(event) => event,
-        Err(error) => ContextProcessingFailed { call: run.call, error }.into(),
+        Err(error) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
     })
 }
 
@@ -102,7 +102,7 @@ pub(super) fn answered(state: &State, call: CallId, processed: Processed) -> Eve
     let none = || ExecutionError::new(ErrorKind::Internal, "no context processor runs");
     match state.processor_run().ok_or_else(none).and_then(|run| event_of(state, run, processed)) {
         Ok(event) => event,
-        Err(error) => ContextProcessingFailed { call, error }.into(),
+        Err(error) => ContextProcessingFailed { node_id: None, call_id: call, error }.into(),
     }
 }
 
@@ -123,7 +123,7 @@ fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<E
         messages.push(ContextItem::Kept { from, to });
     }
     let output = output.filter(|output| !output.0.is_null());
-    let event = ContextProcessed { call: run.call, messages, variables, output }.into();
+    let event = ContextProcessed { node_id: None, call_id: run.call, messages, variables, output }.into();
     sizes::fault_of(&event).map_or(Ok(event), Err)
 }
 
@@ -193,7 +193,7 @@ impl State {
             deadline: e.deadline,
             summarizing: None,
         };
-        *self.ready(&e.node)? = Work::Processing(Box::new(run));
+        *self.ready(&e.node_id)? = Work::Processing(Box::new(run));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl State {
         clock: Time,
         e: &ContextProcessingRetried,
     ) -> Result<(), TransitionError> {
-        match self.processor_run_mut(e.call)? {
+        match self.processor_run_mut(e.call_id)? {
             Work::Processing(run) if e.attempt == run.attempt + 1 => {
                 let ms = run.deadline.ms_since(run.requested_at);
                 run.attempt = e.attempt;
@@ -219,7 +219,7 @@ impl State {
     pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), TransitionError> {
         self.no_summary_is_written()?;
         let is_summary = self.processor_run().is_some_and(ProcessorRun::is_summary);
-        *self.processor_run_mut(e.call)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
+        *self.processor_run_mut(e.call_id)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }
@@ -229,7 +229,7 @@ impl State {
 
     pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), TransitionError> {
         self.no_summary_is_written()?;
-        *self.processor_run_mut(e.call)? = Work::Failed(e.error.clone());
+        *self.processor_run_mut(e.call_id)? = Work::Failed(e.error.clone());
         Ok(())
     }
 

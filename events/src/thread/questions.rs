@@ -11,8 +11,8 @@ use super::nodes::{evaluate_answer, interaction_error};
 use super::state::{Interaction, InteractionStage, State, Work};
 use super::{Env, ModelAnswer, check};
 use crate::event::{
-    Decision, Event, InteractionFailure, LlmCallFailed, OperationType, UserInteractionFailed, UserInteractionProcessed,
-    UserInteractionResponded,
+    Decision, Event, InteractionFailure, InteractionResults, LlmCallFailed, OperationType, UserInteractionFailed,
+    UserInteractionProcessed, UserInteractionResponded,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
@@ -38,7 +38,7 @@ pub(super) fn respond(
     }
     check::value(&data)?;
     process(state, workflow, ask, &data, around).map_err(Rejected::Invalid)?;
-    Ok(vec![UserInteractionResponded { interaction: id, input_data: data, by: None }.into()])
+    Ok(vec![UserInteractionResponded { node_id: None, interaction_id: id, input_data: data, by: None }.into()])
 }
 
 fn open_question(state: &State, id: CallId) -> Result<&Interaction, Rejected> {
@@ -69,8 +69,8 @@ pub(super) fn closed(
     detail: Option<String>,
     error: &ExecutionError,
 ) -> Vec<Event> {
-    let failed = UserInteractionFailed { interaction: ask.id, reason, detail, by: None }.into();
-    let call = ask.llm_call.map(|call| LlmCallFailed { call, error: error.clone() }.into());
+    let failed = UserInteractionFailed { node_id: None, interaction_id: ask.id, reason, detail, by: None }.into();
+    let call = ask.llm_call.map(|call| LlmCallFailed { node_id: None, call_id: call, error: error.clone() }.into());
     std::iter::once(failed).chain(call).collect()
 }
 
@@ -97,7 +97,8 @@ pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) ->
     Some(match process(state, workflow, ask, input, around) {
         Ok(processed) => processed.into(),
         Err(why) => UserInteractionFailed {
-            interaction: ask.id,
+            node_id: None,
+            interaction_id: ask.id,
             reason: InteractionFailure::InvalidInput,
             detail: Some(why),
             by: None,
@@ -131,11 +132,10 @@ fn process(
         OperationType::InformTool => Some(informing::read(ask, input)?),
     };
     Ok(UserInteractionProcessed {
-        interaction: ask.id,
+        node_id: None,
+        interaction_id: ask.id,
         operation_type: ask.operation_type,
-        variables: Vec::new(),
-        message: None,
-        decision,
+        results: InteractionResults { decision, ..InteractionResults::default() },
     })
 }
 
@@ -160,7 +160,7 @@ fn relayed(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Ev
         }
         Err(why) => {
             let error = ExecutionError::new(ErrorKind::MalformedResponse, why);
-            LlmCallFailed { call: call.call, error }.into()
+            LlmCallFailed { node_id: None, call_id: call.call, error }.into()
         }
     })
 }

@@ -318,38 +318,33 @@ impl Again<'_> {
 
 /// Whether two events are the same, but for what is counted outside, and for what events of older versions do not say.
 fn is_same(owed: &Event, recorded: &Event) -> bool {
-    match (owed, recorded) {
+    let mut owed = owed.clone();
+    match (&mut owed, recorded) {
         // Tokens are counted by the runtime, with the tokenizer of the model.
-        (Event::ContextSummaryRequested(a), Event::ContextSummaryRequested(b)) => {
-            let mut a = a.clone();
-            a.tokens = b.tokens;
-            a == *b
-        }
+        (Event::ContextSummaryRequested(a), Event::ContextSummaryRequested(b)) => a.tokens = b.tokens,
         (Event::ContextSummarized(a), Event::ContextSummarized(b)) => {
-            let mut a = a.clone();
             (a.tokens_before, a.tokens_after) = (b.tokens_before, b.tokens_after);
-            a == *b
         }
-        (Event::ForkStarted(a), Event::ForkStarted(b)) if b.quorum.is_none() => {
-            let mut a = a.clone();
-            a.quorum = None;
-            a == *b
-        }
-        (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) if b.context.is_none() => {
-            let mut a = a.clone();
-            a.context = None;
-            a == *b
-        }
-        (Event::RouteTaken(a), Event::RouteTaken(b)) if b.error.is_none() => {
-            let mut a = a.clone();
-            a.error = None;
-            a == *b
-        }
+        (Event::ForkStarted(a), Event::ForkStarted(b)) if b.quorum.is_none() => a.quorum = None,
+        (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) if b.context.is_none() => a.context = None,
+        (Event::RouteTaken(a), Event::RouteTaken(b)) if b.error.is_none() => a.error = None,
         (Event::ToolExecutionFailed(a), Event::ToolExecutionFailed(b)) if b.not_started.is_none() => {
-            let mut a = a.clone();
             a.not_started = None;
-            a == *b
         }
-        (a, b) => a == b,
+        (Event::LlmExecutionCompleted(a), Event::LlmExecutionCompleted(b))
+            if b.context_call_id.is_none() && b.tool_calls.is_empty() =>
+        {
+            a.tool_calls.clear();
+            a.context_call_id = None;
+        }
+        // Recorded as the event is applied, which this one is not.
+        (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) => {
+            a.interaction_id = b.interaction_id;
+        }
+        _ => {}
     }
+    if let Some(node) = owed.call_node_mut() {
+        *node = recorded.call_node().cloned();
+    }
+    owed == *recorded
 }

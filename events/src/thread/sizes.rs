@@ -32,10 +32,10 @@ pub(super) fn storable(state: &State, event: Event) -> Event {
     match &state.phase {
         Phase::InNode(run) => match &run.work {
             Work::Ready | Work::Approved(_) => {
-                NodeFailed { node: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
+                NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
             }
             Work::Llm(agent_loop) if !agent_loop.has_open_call() => agent_loop.failed(error),
-            Work::Processing(run) => ContextProcessingFailed { call: run.call, error }.into(),
+            Work::Processing(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
             // What these decide is small, or no larger than what was recorded before.
             Work::Llm(_)
             | Work::Tool(_)

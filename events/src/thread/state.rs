@@ -28,7 +28,7 @@ use crate::workflow::{Node, Workflow, WorkflowRef};
 pub use work::{Interaction, InteractionStage, Work};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 9;
+pub const STATE_VERSION: u16 = 10;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

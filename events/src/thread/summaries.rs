@@ -143,7 +143,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     }
     let own = ModelChoice { temperature: None, max_tokens: None, stream: false, ..agent_loop.request.model.clone() };
     let wanted = Wanted {
-        node: &agent_loop.request.node,
+        node: &agent_loop.request.node_id,
         tokens,
         limit: plan.token_limit,
         model: writer(state, plan.model.clone().unwrap_or(own), around),
@@ -226,7 +226,7 @@ fn next_request(
     };
     let due = stretches.iter().find(is_due)?;
     Some(ContextSummaryRequested {
-        node: wanted.node.clone(),
+        node_id: wanted.node.clone(),
         from: due.start as u64,
         to: due.end as u64,
         tokens: wanted.tokens,
@@ -328,7 +328,8 @@ pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Even
         }
     };
     ContextSummaryCompleted {
-        call: open.call,
+        node_id: None,
+        call_id: open.call,
         summary: error.is_none().then(|| listing::cut_middle(text.trim(), SUMMARY_CHARS_MAX)),
         error,
         usage: answer.usage,
@@ -344,7 +345,8 @@ pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Even
 /// The event of a summary that could not be had.
 pub(super) fn failed(open: &ModelCall, error: ExecutionError, now: Time) -> Event {
     ContextSummaryCompleted {
-        call: open.call,
+        node_id: None,
+        call_id: open.call,
         summary: None,
         error: Some(error),
         usage: Usage::default(),

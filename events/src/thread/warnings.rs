@@ -15,7 +15,7 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
     let detail = format!(
         "no model has read the message of the user that was added with seq {unread}: no model call followed it"
     );
-    Some(Warning { code: WarningCode::UnreadMessage, call: None, detail }.into())
+    Some(Warning { code: WarningCode::UnreadMessage, call_id: None, detail }.into())
 }
 
 /// What stands right behind an event that the machine owed to itself.
@@ -39,5 +39,5 @@ fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
         "the model is called with {tokens} tokens, the limit is {limit}: summaries do not make what the user said, and \
          what the model has not read yet, shorter; shorten it with a context_processor, or raise summary.token_limit"
     );
-    Some(Warning { code: WarningCode::ContextOverLimit, call: Some(call), detail }.into())
+    Some(Warning { code: WarningCode::ContextOverLimit, call_id: Some(call), detail }.into())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rethread_events::codec;
 use rethread_events::event::{
-    Combine, EVENT_TYPES, FoldRole, InteractionFailure, OnFailed, OnLimit, OnUnpriced, OperationType, Scope, ToolMode,
-    WarningCode,
+    Combine, EVENT_TYPES, FoldRole, InteractionFailure, InteractionResults, OnFailed, OnLimit, OnUnpriced,
+    OperationType, Scope, ToolMode, WarningCode,
 };
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::ThreadId;
@@ -93,6 +93,8 @@ fn the_shapes_stand_in_the_catalogue() {
         ("options", value(&|| serde_json::to_value(samples::options()))),
         ("variable", value(&|| serde_json::to_value(samples::variable_update()))),
         ("asked tool", value(&|| serde_json::to_value(samples::asked_tool()))),
+        ("results", value(&|| serde_json::to_value(InteractionResults::default()))),
+        ("tool call reference", value(&|| serde_json::to_value(samples::tool_call_ref()))),
         ("caught error", value(&|| serde_json::to_value(samples::caught_error()))),
     ] {
         fields_are(&page, heading, &object);

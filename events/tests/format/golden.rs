@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rethread_events::event::{EVENT_TYPES, Event};
+use rethread_events::event::{EVENT_TYPES, Event, EventError, LlmCallRetried};
+use rethread_events::ids::{CallId, Seq};
 
 use crate::samples;
 
@@ -77,9 +78,14 @@ fn events_that_record_who_took_a_question_back_are_read_and_exported_unchanged()
 }
 
 #[test]
+fn events_with_the_documented_field_names_are_read_and_exported_unchanged() {
+    check("events-v5.txt", &samples::version_5());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt", "events-v4.txt"];
+    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt", "events-v4.txt", "events-v5.txt"];
     let lines: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
@@ -89,11 +95,34 @@ fn every_present_version_has_a_line_in_a_golden_file() {
 
 #[test]
 fn every_event_comes_back_from_its_json() {
-    for event in samples::events().into_iter().chain(samples::version_3()).chain(samples::version_4()) {
+    for event in samples::events()
+        .into_iter()
+        .chain(samples::version_3())
+        .chain(samples::version_4())
+        .chain(samples::version_5())
+    {
         let data = event.data().unwrap();
         let text = data.to_string();
         assert_eq!(Event::from_data(event.event_type().name, serde_json::from_str(&text).unwrap()).unwrap(), event);
     }
+    // As programs before the fifth change exported it.
+    let old = serde_json::json!({"call": 5, "attempt": 2, "model_profile": null});
+    assert_eq!(
+        Event::from_data_of("LLM_CALL_RETRIED", 1, old.clone()).unwrap(),
+        LlmCallRetried { node_id: None, call_id: CallId(Seq(5)), attempt: 2, model_profile: None }.into()
+    );
+    let old_names = Event::from_data_of("LLM_CALL_RETRIED", 2, old);
+    assert!(matches!(old_names, Err(EventError::Json { .. })), "{old_names:?}");
+    let newer = Event::from_data_of("LLM_CALL_RETRIED", 3, serde_json::Value::Null);
+    assert!(matches!(newer, Err(EventError::UnknownVersion { version: 3, newest: 2, .. })), "{newer:?}");
+    let old = serde_json::json!({
+        "interaction": 5, "operation_type": "ADD_MESSAGE", "variables": [], "message": "yes", "decision": null
+    });
+    let Event::UserInteractionProcessed(read) = Event::from_data_of("USER_INTERACTION_PROCESSED", 1, old).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((read.interaction_id, read.results.message.as_deref()), (CallId(Seq(5)), Some("yes")));
     assert!(Event::from_data("NO_SUCH_EVENT", serde_json::Value::Null).is_err());
     assert!(Event::from_data("THREAD_PAUSED", serde_json::json!({"reason": 1})).is_err());
 }

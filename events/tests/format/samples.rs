@@ -27,6 +27,10 @@ pub(crate) fn caught_error() -> CaughtError {
     }
 }
 
+pub(crate) fn tool_call_ref() -> ToolCallRef {
+    ToolCallRef { call_id: CALL, tool_call_id: Some("call_1".into()), name: "read_file".into() }
+}
+
 pub(crate) fn time() -> Time {
     "2026-11-21T10:00:00.000001Z".parse().unwrap()
 }
@@ -195,18 +199,18 @@ pub(crate) fn strategy_decisions() -> Vec<StrategyDecision> {
 fn of_strategies() -> Vec<Event> {
     let node = || "ask".into();
     vec![
-        PlanRequested { node: node(), replan: 1, attempt: 2, prompt: "Make a plan.".into() }.into(),
-        PlanMade { node: node(), replan: 1, steps: vec!["look".into(), "write".into()] }.into(),
-        PlanStepStarted { node: node(), index: 0, step: "look".into(), prompt: "Step 1 of 2: look".into() }.into(),
-        PlanStepCompleted { node: node(), index: 0, n_llm_calls: 3 }.into(),
-        PlanStepFailed { node: node(), index: 1, error: error() }.into(),
-        PlanCompleted { node: node(), prompt: "Now answer.".into() }.into(),
-        CandidateChosen { node: node(), index: 1, name: "strong".into(), reason: Some("it is right".into()) }.into(),
-        CandidatesGathered { node: node(), n_answers: 2, prompt: "Write one answer.".into() }.into(),
-        StrategyDecisionRequested { node: node(), name: "careful".into(), deadline: time() }.into(),
-        StrategyDecisionRetried { call: CALL, attempt: 2 }.into(),
-        StrategyDecided { call: CALL, next: strategy_decisions().remove(0) }.into(),
-        StrategyDecisionFailed { call: CALL, error: error() }.into(),
+        PlanRequested { node_id: node(), replan: 1, attempt: 2, prompt: "Make a plan.".into() }.into(),
+        PlanMade { node_id: node(), replan: 1, steps: vec!["look".into(), "write".into()] }.into(),
+        PlanStepStarted { node_id: node(), index: 0, step: "look".into(), prompt: "Step 1 of 2: look".into() }.into(),
+        PlanStepCompleted { node_id: node(), index: 0, n_llm_calls: 3 }.into(),
+        PlanStepFailed { node_id: node(), index: 1, error: error() }.into(),
+        PlanCompleted { node_id: node(), prompt: "Now answer.".into() }.into(),
+        CandidateChosen { node_id: node(), index: 1, name: "strong".into(), reason: Some("it is right".into()) }.into(),
+        CandidatesGathered { node_id: node(), n_answers: 2, prompt: "Write one answer.".into() }.into(),
+        StrategyDecisionRequested { node_id: node(), name: "careful".into(), deadline: time() }.into(),
+        StrategyDecisionRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
+        StrategyDecided { node_id: None, call_id: CALL, next: strategy_decisions().remove(0) }.into(),
+        StrategyDecisionFailed { node_id: None, call_id: CALL, error: error() }.into(),
     ]
 }
 
@@ -296,6 +300,31 @@ pub(crate) fn version_4() -> Vec<Event> {
     })
 }
 
+/// The events whose fields have the documented names since the fifth change, with the ids that it added.
+pub(crate) fn version_5() -> Vec<Event> {
+    let older = [version_4(), version_3(), version_2(), events()].concat();
+    let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
+    let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
+    EVENT_TYPES
+        .iter()
+        .map(|kind| (kind, newest(*kind).data().unwrap()))
+        .filter(|(_, data)| data.as_object().unwrap().keys().any(is_renamed))
+        .map(|(kind, mut data)| {
+            for (name, value) in [
+                ("node_id", json!("ask")),
+                ("interaction_id", json!(5)),
+                ("context_call_id", json!(5)),
+                ("tool_calls", json!([tool_call_ref()])),
+            ] {
+                if data.get(name).is_some() {
+                    data[name] = value;
+                }
+            }
+            Event::from_data(kind.name, data).unwrap()
+        })
+        .collect()
+}
+
 /// The samples that `change` changes.
 fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
     let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));
@@ -335,20 +364,20 @@ fn of_threads() -> Vec<Event> {
         ThreadResumed { by: None }.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
         ThreadCancelled { reason: Some("enough".into()), by: None }.into(),
-        ThreadCompleted { node: "ask".into() }.into(),
-        ThreadFailed { node: Some("ask".into()), error: error() }.into(),
+        ThreadCompleted { node_id: "ask".into() }.into(),
+        ThreadFailed { node_id: Some("ask".into()), error: error() }.into(),
         CheckpointCreated { label: "drafted".into(), by: None }.into(),
         VariablesUpdated { variables: variables(), by: None }.into(),
         MessageAdded { message: message(), by: None }.into(),
-        Warning { code: WarningCode::StaleAttempt, call: Some(CALL), detail: "late".into() }.into(),
+        Warning { code: WarningCode::StaleAttempt, call_id: Some(CALL), detail: "late".into() }.into(),
     ]
 }
 
 fn of_nodes() -> Vec<Event> {
     vec![
-        NodeStarted { node: "ask".into(), attempt: 2, deadline: Some(time()) }.into(),
-        NodeCompleted { node: "ask".into(), duration_ms: 12 }.into(),
-        NodeFailed { node: "ask".into(), attempt: 1, error: error(), retry_at: Some(time()) }.into(),
+        NodeStarted { node_id: "ask".into(), attempt: 2, deadline: Some(time()) }.into(),
+        NodeCompleted { node_id: "ask".into(), duration_ms: 12 }.into(),
+        NodeFailed { node_id: "ask".into(), attempt: 1, error: error(), retry_at: Some(time()) }.into(),
         RouteTaken { from: "ask".into(), to: "end".into(), condition: Some("approved".into()), error: None }.into(),
     ]
 }
@@ -356,7 +385,7 @@ fn of_nodes() -> Vec<Event> {
 fn of_models() -> Vec<Event> {
     vec![
         LlmExecutionRequest {
-            node: "ask".into(),
+            node_id: "ask".into(),
             prompt: "Say hello".into(),
             system_prompt: Some("Be kind.".into()),
             model: model(),
@@ -375,15 +404,18 @@ fn of_models() -> Vec<Event> {
         }
         .into(),
         LlmCallRequested {
+            node_id: None,
             iteration: 1,
             aside: Some(asides().remove(0)),
             model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
-        LlmCallRetried { call: CALL, attempt: 2, model_profile: Some(Hash::from_bytes([0xab; 32])) }.into(),
-        LlmTryFailed { call: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
+        LlmCallRetried { node_id: None, call_id: CALL, attempt: 2, model_profile: Some(Hash::from_bytes([0xab; 32])) }
+            .into(),
+        LlmTryFailed { node_id: None, call_id: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
         LlmExecutionProgress {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             attempt: 1,
             index: 3,
             text: "he".into(),
@@ -392,7 +424,8 @@ fn of_models() -> Vec<Event> {
         }
         .into(),
         LlmCallCompleted {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             message: message(),
             finish_reason: FinishReason::ToolCalls,
             usage: usage(),
@@ -412,9 +445,11 @@ fn of_models() -> Vec<Event> {
             unusable: None,
         }
         .into(),
-        LlmCallFailed { call: CALL, error: error() }.into(),
+        LlmCallFailed { node_id: None, call_id: CALL, error: error() }.into(),
         LlmExecutionCompleted {
-            node: "ask".into(),
+            context_call_id: None,
+            tool_calls: Vec::new(),
+            node_id: "ask".into(),
             content: "hello".into(),
             finish_reason: FinishReason::Stop,
             usage: usage(),
@@ -422,13 +457,14 @@ fn of_models() -> Vec<Event> {
             n_tool_calls: 1,
         }
         .into(),
-        LlmExecutionFailed { node: "ask".into(), error: error() }.into(),
+        LlmExecutionFailed { node_id: "ask".into(), error: error() }.into(),
     ]
 }
 
 fn of_tools_and_people() -> Vec<Event> {
     vec![
         ToolExecutionRequest {
+            node_id: None,
             tool_call_id: Some("call_1".into()),
             name: "read_file".into(),
             arguments: json!({"path": "a"}).into(),
@@ -436,10 +472,11 @@ fn of_tools_and_people() -> Vec<Event> {
             options: options(),
         }
         .into(),
-        ToolCallRetried { call: CALL, attempt: 2, not_before: time(), error: Some(error()) }.into(),
-        ToolExecutionProgress { call: CALL, attempt: 1, message: "half".into() }.into(),
+        ToolCallRetried { node_id: None, call_id: CALL, attempt: 2, not_before: time(), error: Some(error()) }.into(),
+        ToolExecutionProgress { node_id: None, call_id: CALL, attempt: 1, message: "half".into() }.into(),
         ToolExecutionCompleted {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             tool_call_id: Some("call_1".into()),
             content: vec![Part::text("42"), Part::Image(media())],
             value: Some(json!(42).into()),
@@ -448,7 +485,8 @@ fn of_tools_and_people() -> Vec<Event> {
         }
         .into(),
         ToolExecutionFailed {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             tool_call_id: Some("call_1".into()),
             error: error(),
             duration_ms: 7,
@@ -456,28 +494,39 @@ fn of_tools_and_people() -> Vec<Event> {
         }
         .into(),
         UserInteractionRequested {
-            node: "approve".into(),
+            interaction_id: None,
+            node_id: "approve".into(),
             operation_type: OperationType::UpdateVariables,
             prompt: Some("Good?".into()),
             deadline: Some(time()),
             metadata: Some(json!({"color": "red"}).into()),
             tool_call: Some(asked_tool()),
-            llm_call: Some(CALL),
-            tool_run: Some(CALL),
+            llm_call_id: Some(CALL),
+            tool_run_id: Some(CALL),
             answer: None,
         }
         .into(),
-        UserInteractionResponded { interaction: CALL, input_data: json!({"yes": true}).into(), by: None }.into(),
+        UserInteractionResponded {
+            node_id: None,
+            interaction_id: CALL,
+            input_data: json!({"yes": true}).into(),
+            by: None,
+        }
+        .into(),
         UserInteractionProcessed {
-            interaction: CALL,
+            node_id: None,
+            interaction_id: CALL,
             operation_type: OperationType::AddMessage,
-            variables: vec![variable_update()],
-            message: Some("yes".into()),
-            decision: Some(Decision::Reject { reason: Some("too soon".into()) }),
+            results: InteractionResults {
+                variables: vec![variable_update()],
+                message: Some("yes".into()),
+                decision: Some(Decision::Reject { reason: Some("too soon".into()) }),
+            },
         }
         .into(),
         UserInteractionFailed {
-            interaction: CALL,
+            node_id: None,
+            interaction_id: CALL,
             reason: InteractionFailure::HandlerError,
             detail: Some("gone".into()),
             by: None,
@@ -489,7 +538,7 @@ fn of_tools_and_people() -> Vec<Event> {
 fn of_graphs() -> Vec<Event> {
     vec![
         ConditionEvaluationRequested {
-            from: "ask".into(),
+            node_id: "ask".into(),
             edge: 1,
             condition: "the text is polite".into(),
             attempt: 1,
@@ -499,7 +548,8 @@ fn of_graphs() -> Vec<Event> {
         }
         .into(),
         ConditionEvaluationCompleted {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             verdict: Some(true),
             answer: "yes".into(),
             error: Some(error()),
@@ -518,7 +568,7 @@ fn of_graphs() -> Vec<Event> {
         }
         .into(),
         ForkStarted {
-            node: "fork".into(),
+            node_id: "fork".into(),
             join: "join".into(),
             branches: Branches::Each { entry: "a".into(), variable: "item".into(), items: vec![json!(1).into()] },
             n_needed: 1,
@@ -543,9 +593,9 @@ fn of_graphs() -> Vec<Event> {
             n_unpriced: 0,
         }
         .into(),
-        JoinCompleted { node: "fork".into(), n_completed: 2, n_failed: 1 }.into(),
+        JoinCompleted { node_id: "fork".into(), n_completed: 2, n_failed: 1 }.into(),
         LoopStarted {
-            node: "loop".into(),
+            node_id: "loop".into(),
             end: "loop.end".into(),
             items: Some(vec![json!("x").into()]),
             variable: "item".into(),
@@ -553,10 +603,10 @@ fn of_graphs() -> Vec<Event> {
             into: None,
         }
         .into(),
-        LoopIterationStarted { node: "loop".into(), index: 1 }.into(),
-        LoopEnded { node: "loop".into(), n_iterations: 2, error: Some(error()) }.into(),
+        LoopIterationStarted { node_id: "loop".into(), index: 1 }.into(),
+        LoopEnded { node_id: "loop".into(), n_iterations: 2, error: Some(error()) }.into(),
         SubWorkflowStarted {
-            node: "sub".into(),
+            node_id: "sub".into(),
             workflow: "inner".into(),
             entry: "a".into(),
             variables: variables(),
@@ -564,24 +614,25 @@ fn of_graphs() -> Vec<Event> {
             context: None,
         }
         .into(),
-        SubWorkflowCompleted { node: "sub".into(), output: Some(json!(1).into()), variables: variables() }.into(),
-        SubWorkflowFailed { node: "sub".into(), error: error() }.into(),
+        SubWorkflowCompleted { node_id: "sub".into(), output: Some(json!(1).into()), variables: variables() }.into(),
+        SubWorkflowFailed { node_id: "sub".into(), error: error() }.into(),
         ContextProcessingRequested {
-            node: "cut".into(),
+            node_id: "cut".into(),
             processor: "truncate".into(),
             config: variables(),
             deadline: time(),
         }
         .into(),
-        ContextProcessingRetried { call: CALL, attempt: 2 }.into(),
+        ContextProcessingRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
         ContextProcessed {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             messages: vec![ContextItem::Kept { from: 0, to: 2 }, ContextItem::New(message())],
             variables: variables(),
             output: Some(json!(1).into()),
         }
         .into(),
-        ContextProcessingFailed { call: CALL, error: error() }.into(),
+        ContextProcessingFailed { node_id: None, call_id: CALL, error: error() }.into(),
         ContextSummarized {
             messages: vec![ContextItem::Kept { from: 0, to: 1 }, ContextItem::New(message())],
             tokens_before: 90_000,
@@ -591,7 +642,7 @@ fn of_graphs() -> Vec<Event> {
         .into(),
         BudgetExceeded { what: "tokens".into(), spent: 11, limit: 10, at: time() }.into(),
         ContextSummaryRequested {
-            node: "ask".into(),
+            node_id: "ask".into(),
             from: 1,
             to: 9,
             tokens: 90_000,
@@ -602,7 +653,8 @@ fn of_graphs() -> Vec<Event> {
         }
         .into(),
         ContextSummaryCompleted {
-            call: CALL,
+            node_id: None,
+            call_id: CALL,
             summary: Some("It read the file.".into()),
             error: Some(error()),
             usage: usage(),

@@ -76,7 +76,7 @@ test('a tool call is approved with other arguments, and another one rejected wit
   await page.says('Answered', '.question');
   assert.equal((await place.outcome(edited)).status, 'completed');
   const { events } = await place.ask('GET', `/v1/threads/${edited}/events?types=USER_INTERACTION_PROCESSED,TOOL_EXECUTION_COMPLETED`);
-  assert.deepEqual(events[0].data.decision, { decision: 'edit', arguments: { path: '.' } });
+  assert.deepEqual(events[0].data.results.decision, { decision: 'edit', arguments: { path: '.' } });
   assert.equal(events.length, 2);
   await page.until(`document.querySelectorAll('.question').length === 0`);
   const rejected = await place.thread(APPROVING);
@@ -87,7 +87,7 @@ test('a tool call is approved with other arguments, and another one rejected wit
   await page.says('Answered', '.question');
   assert.equal((await place.outcome(rejected)).status, 'completed');
   const said = await place.ask('GET', `/v1/threads/${rejected}/events?types=USER_INTERACTION_PROCESSED`);
-  assert.deepEqual(said.events[0].data.decision, { decision: 'reject', reason: 'not today' });
+  assert.deepEqual(said.events[0].data.results.decision, { decision: 'reject', reason: 'not today' });
   await page.close();
 });
 

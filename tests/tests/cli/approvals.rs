@@ -29,7 +29,7 @@ fn asking() -> Scene {
 
 fn decisions(scene: &Scene) -> Vec<Value> {
     let events = scene.run("events last --jsonl --type USER_INTERACTION_PROCESSED").ok().lines();
-    events.iter().map(|event| event["data"]["decision"]["decision"].clone()).collect()
+    events.iter().map(|event| event["data"]["results"]["decision"]["decision"].clone()).collect()
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_folder_of_exports_is_a_regression_test_with_a_report_for_ci() {
     let xml = fs::read_to_string(scene.file("out.xml")).unwrap();
     assert!(xml.contains("failures=\"1\" errors=\"1\""), "{xml}");
     assert!(
-        xml.contains("<failure type=\"differs\" message=\"NODE_STARTED of `ask`: `node` was &quot;ask&quot;"),
+        xml.contains("<failure type=\"differs\" message=\"NODE_STARTED of `ask`: `node_id` was &quot;ask&quot;"),
         "{xml}"
     );
     assert!(xml.contains("<error type=\"unreadable\""), "{xml}");

@@ -5,7 +5,7 @@ use futures::{FutureExt, StreamExt};
 use rethread::{InteractionContext, InteractionRequest, Json, Status, UserInteractionHandler};
 
 use crate::interaction::approval;
-use crate::support::{Tally, World, block_on, print_log};
+use crate::support::{Tally, World, block_on, print_log, workflow};
 
 type Answer = Result<Json, String>;
 
@@ -49,6 +49,20 @@ fn a_handler_that_fails_fails_the_question() {
         let thread = world.start(&approval(), "7 €").await;
         assert_eq!(thread.outcome().await.unwrap().status, Status::Error);
         assert!(print_log(&thread).await.contains("USER_INTERACTION_FAILED HandlerError"));
+        world.end().await;
+    });
+}
+
+#[test]
+fn handler_answer_of_another_type_is_invalid_input() {
+    let asks = "nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'How many?', answer: number, \
+                variables: [{variable_name: n, expression: input}]}}]";
+    block_on(async {
+        let world = world(Says(|_, _| async { Ok("many".into()) }.boxed())).await;
+        let thread = world.start(&workflow(asks), "7 €").await;
+        assert_eq!(thread.outcome().await.unwrap().status, Status::Error);
+        let log = print_log(&thread).await;
+        assert!(log.contains("USER_INTERACTION_FAILED InvalidInput"), "{log}");
         world.end().await;
     });
 }

@@ -29,7 +29,7 @@ impl Monitor for Notes {
         self.note(
             moment,
             match call {
-                LlmCall::Completed(e) => format!("llm {}", e.call),
+                LlmCall::Completed(e) => format!("llm {}", e.call_id),
                 LlmCall::Failed(e) => format!("llm failed {}", e.error.kind),
             },
         );

@@ -59,20 +59,20 @@ function what_happened({ type, data = {} }) {
     case 'THREAD_FORKED': return `from ${data.parent} at ${data.seq}`;
     case 'THREAD_PAUSED':
     case 'THREAD_CANCELLED': return line(data.reason ?? '');
-    case 'THREAD_COMPLETED': return `at ${data.node}`;
+    case 'THREAD_COMPLETED': return `at ${data.node_id}`;
     case 'CHECKPOINT_CREATED': return line(data.label);
     case 'VARIABLES_UPDATED': return line(Object.keys(data.variables ?? {}).join(', '));
     case 'MESSAGE_ADDED': return `${data.message?.role}: ${message_line(data.message)}`;
     case 'WARNING': return line(data.detail);
-    case 'NODE_STARTED': return data.attempt > 1 ? `${data.node}, try ${data.attempt}` : line(data.node);
-    case 'NODE_COMPLETED': return `${line(data.node, 80)}, ${duration(data.duration_ms)}`;
+    case 'NODE_STARTED': return data.attempt > 1 ? `${data.node_id}, try ${data.attempt}` : line(data.node_id);
+    case 'NODE_COMPLETED': return `${line(data.node_id, 80)}, ${duration(data.duration_ms)}`;
     case 'ROUTE_TAKEN': return line(`${data.from} → ${data.to}${data.condition ? ` because ${data.condition}` : ''}`);
     case 'CONDITION_EVALUATION_REQUESTED': return line(data.condition);
     case 'CONDITION_EVALUATION_COMPLETED': return failed ?? line(`${data.model ? `${data.model}, ` : ''}${data.verdict}: ${data.answer}`);
     case 'FORK_STARTED': return `${data.n_needed} needed`;
     case 'BRANCH_STARTED': return `${data.index}: ${data.child}`;
     case 'BRANCH_ENDED': return failed ?? `${data.index}: ${value(data.output, 120)}`;
-    case 'LOOP_ITERATION_STARTED': return `${data.node}, round ${data.index + 1}`;
+    case 'LOOP_ITERATION_STARTED': return `${data.node_id}, round ${data.index + 1}`;
     case 'LLM_EXECUTION_REQUEST': return line(`${data.model?.model ?? data.model?.profile ?? ''}: ${data.prompt}`);
     case 'LLM_CALL_REQUESTED': return `call ${data.iteration}${data.aside ? `, ${data.aside.purpose}` : ''}`;
     case 'LLM_EXECUTION_PROGRESS': return line(data.text ?? data.reasoning ?? '');
@@ -89,11 +89,11 @@ function what_happened({ type, data = {} }) {
     case 'USER_INTERACTION_RESPONDED': return value(data.input_data, 160);
     case 'USER_INTERACTION_PROCESSED': return line(used(data).join(', '));
     case 'USER_INTERACTION_FAILED': return line(`${data.reason}${data.detail ? `: ${data.detail}` : ''}`);
-    case 'CONTEXT_PROCESSING_REQUESTED': return line(`${data.node}, ${data.processor}`);
+    case 'CONTEXT_PROCESSING_REQUESTED': return line(`${data.node_id}, ${data.processor}`);
     case 'CONTEXT_PROCESSED': return line(processed(data).join(', '));
     case 'PLAN_MADE': return line((data.steps ?? []).join('; '));
     case 'PLAN_STEP_STARTED': return line(data.step);
-    default: return failed ?? line(data.node ?? '');
+    default: return failed ?? line(data.node_id ?? '');
   }
 }
 

@@ -191,7 +191,7 @@ export function question_card(app, question, here = null) {
     try {
       const call = Number(question.id.slice(question.thread_id.length + 1));
       const { events } = await read(`/v1/threads/${question.thread_id}/events?from_seq=${call}&types=USER_INTERACTION_RESPONDED,USER_INTERACTION_FAILED&limit=20`);
-      const event = events.find(({ data }) => data.interaction === call);
+      const event = events.find(({ data }) => data.interaction_id === call);
       if (!event) return '';
       if (event.type === 'USER_INTERACTION_FAILED') return `It was closed: ${event.data.reason}.`;
       return `The answer was: ${line(typeof event.data.input_data === 'string' ? event.data.input_data : JSON.stringify(event.data.input_data), 300)}`;

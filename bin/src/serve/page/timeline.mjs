@@ -48,26 +48,26 @@ export class Timeline {
     this.last = Math.max(this.last ?? at, at);
     const begin = (key, kind, label, more = {}) => this.#begin(key, { kind, label, seq, start: at, ...more });
     const end = (key, status, note) => this.#end(key, status, note, seq, at);
-    const call = `call ${data.call}`;
+    const call = `call ${data.call_id}`;
     switch (type) {
       case 'NODE_STARTED':
-        end(`node ${data.node}`, 'failed');
-        begin(`node ${data.node}`, 'node', data.node, { note: data.attempt > 1 ? `try ${data.attempt}` : '' });
+        end(`node ${data.node_id}`, 'failed');
+        begin(`node ${data.node_id}`, 'node', data.node_id, { note: data.attempt > 1 ? `try ${data.attempt}` : '' });
         break;
-      case 'NODE_COMPLETED': this.#close_below(`node ${data.node}`, seq, at); end(`node ${data.node}`, 'done'); break;
-      case 'NODE_FAILED': end(`node ${data.node}`, 'failed', data.error.message); break;
-      case 'LOOP_STARTED': begin(`loop ${data.node}`, 'loop', `loop ${data.node}`); break;
+      case 'NODE_COMPLETED': this.#close_below(`node ${data.node_id}`, seq, at); end(`node ${data.node_id}`, 'done'); break;
+      case 'NODE_FAILED': end(`node ${data.node_id}`, 'failed', data.error.message); break;
+      case 'LOOP_STARTED': begin(`loop ${data.node_id}`, 'loop', `loop ${data.node_id}`); break;
       case 'LOOP_ITERATION_STARTED':
-        end(`iteration ${data.node}`, 'done');
-        begin(`iteration ${data.node}`, 'loop', `round ${data.index + 1}`);
+        end(`iteration ${data.node_id}`, 'done');
+        begin(`iteration ${data.node_id}`, 'loop', `round ${data.index + 1}`);
         break;
       case 'LOOP_ENDED':
-        end(`iteration ${data.node}`, data.error ? 'failed' : 'done');
-        end(`loop ${data.node}`, data.error ? 'failed' : 'done', data.error?.message);
+        end(`iteration ${data.node_id}`, data.error ? 'failed' : 'done');
+        end(`loop ${data.node_id}`, data.error ? 'failed' : 'done', data.error?.message);
         break;
-      case 'SUB_WORKFLOW_STARTED': begin(`sub ${data.node}`, 'loop', `${data.workflow}`); break;
-      case 'SUB_WORKFLOW_COMPLETED': end(`sub ${data.node}`, 'done'); break;
-      case 'SUB_WORKFLOW_FAILED': end(`sub ${data.node}`, 'failed', data.error.message); break;
+      case 'SUB_WORKFLOW_STARTED': begin(`sub ${data.node_id}`, 'loop', `${data.workflow}`); break;
+      case 'SUB_WORKFLOW_COMPLETED': end(`sub ${data.node_id}`, 'done'); break;
+      case 'SUB_WORKFLOW_FAILED': end(`sub ${data.node_id}`, 'failed', data.error.message); break;
       case 'LLM_EXECUTION_REQUEST': this.#model = named(data.model); break;
       case 'LLM_CALL_REQUESTED':
         begin(`call ${seq}`, 'llm', this.#model, { note: data.aside ? data.aside.purpose : '' });
@@ -99,8 +99,8 @@ export class Timeline {
       case 'USER_INTERACTION_REQUESTED':
         begin(`ask ${seq}`, 'wait', line(data.prompt ?? data.tool_call?.name ?? 'a question', 120));
         break;
-      case 'USER_INTERACTION_PROCESSED': end(`ask ${data.interaction}`, 'done', data.decision?.decision); break;
-      case 'USER_INTERACTION_FAILED': end(`ask ${data.interaction}`, 'failed', data.reason); break;
+      case 'USER_INTERACTION_PROCESSED': end(`ask ${data.interaction_id}`, 'done', data.results.decision?.decision); break;
+      case 'USER_INTERACTION_FAILED': end(`ask ${data.interaction_id}`, 'failed', data.reason); break;
       case 'FORK_STARTED':
         this.#names = branch_names(data.branches);
         this.#fork = seq;

@@ -22,23 +22,25 @@ impl Runs {
                 let name = self.opened.nodes.last().and_then(|node| node.model.clone());
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Model, at) });
             }
-            Event::LlmCallRetried(e) => self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 }),
+            Event::LlmCallRetried(e) => {
+                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 })
+            }
             Event::LlmTryFailed(e) => {
                 let error = Some(limits::error(&e.error));
-                if let Some(call) = self.open_call(e.call) {
+                if let Some(call) = self.open_call(e.call_id) {
                     keep_try(&mut call.failed_tries, FailedTry { seq, at, error, wait_ms: e.wait_ms });
                 }
             }
             Event::LlmCallCompleted(e) => {
-                if let Some(call) = self.open_call(e.call) {
+                if let Some(call) = self.open_call(e.call_id) {
                     call.answered = Some(limits::cut(&e.message.joined_text(), TEXT_CHARS_MAX));
                     call.tools = e.message.tool_calls().take(20).map(|tool| limits::cut(&tool.name, 100)).collect();
                     call.cached = e.cached;
                 }
-                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
-                self.end_call(seq, at, e.call, None);
+                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call_id, None);
             }
-            Event::LlmCallFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+            Event::LlmCallFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
             Event::ConditionEvaluationRequested(e) => {
                 let name = model_name(&e.model);
@@ -46,15 +48,15 @@ impl Runs {
                 self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Condition, at) });
             }
             Event::ConditionEvaluationCompleted(e) => {
-                if let Some(call) = self.open_call(e.call) {
+                if let Some(call) = self.open_call(e.call_id) {
                     call.answered = Some(match e.verdict {
                         Some(true) => "yes".into(),
                         Some(false) => "no".into(),
                         None => limits::cut(&e.answer, TEXT_CHARS_MAX),
                     });
                 }
-                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
-                self.end_call(seq, at, e.call, e.error.as_ref());
+                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
             Event::ContextSummaryRequested(e) => {
                 let name = model_name(&e.model);
@@ -62,28 +64,28 @@ impl Runs {
                 self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Summary, at) });
             }
             Event::ContextSummaryCompleted(e) => {
-                if let Some(call) = self.open_call(e.call) {
+                if let Some(call) = self.open_call(e.call_id) {
                     call.answered = e.summary.as_ref().map(|summary| limits::cut(summary, TEXT_CHARS_MAX));
                 }
-                self.priced(e.call, e.model.as_deref(), &e.usage, e.cost_nanousd);
-                self.end_call(seq, at, e.call, e.error.as_ref());
+                self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
 
             Event::ToolExecutionRequest(e) => self.begin_tool(seq, at, e),
             Event::ToolCallRetried(e) => {
                 let error = e.error.as_ref().map(limits::error);
                 let failed = FailedTry { seq, at, error, wait_ms: e.not_before.ms_since(at) };
-                self.again(e.call, e.attempt, failed);
+                self.again(e.call_id, e.attempt, failed);
             }
             Event::ToolExecutionCompleted(e) => {
                 let value = e.value.clone().unwrap_or_else(|| Json::from(text_of(&e.content)));
-                self.end_tool(seq, at, e.call, Ok(value));
+                self.end_tool(seq, at, e.call_id, Ok(value));
             }
-            Event::ToolExecutionFailed(e) => self.end_tool(seq, at, e.call, Err(&e.error)),
+            Event::ToolExecutionFailed(e) => self.end_tool(seq, at, e.call_id, Err(&e.error)),
 
             Event::UserInteractionRequested(e) => self.ask(seq, at, e),
             Event::UserInteractionResponded(e) => {
-                if let Some(call) = self.open_call(e.interaction) {
+                if let Some(call) = self.open_call(e.interaction_id) {
                     call.answered = Some(limits::shown(&e.input_data));
                 }
                 let is_nodes_own = self.present().is_some_and(|result| result.does == Some(NodeDoes::UserInteraction));
@@ -93,14 +95,14 @@ impl Runs {
             }
             Event::UserInteractionProcessed(e) => self.processed(seq, at, e),
             Event::UserInteractionFailed(e) => {
-                let operation = self.opened.calls.get(&e.interaction).and_then(|call| call.operation);
+                let operation = self.opened.calls.get(&e.interaction_id).and_then(|call| call.operation);
                 let operation = operation.unwrap_or(OperationType::UpdateVariables);
                 let error = unanswered(operation, e.reason, e.detail.as_deref());
                 if matches!(operation, OperationType::ApproveTool | OperationType::AnswerTool) {
                     self.count_refused();
                 }
-                self.relayed(e.interaction, false);
-                self.end_call(seq, at, e.interaction, Some(&error));
+                self.relayed(e.interaction_id, false);
+                self.end_call(seq, at, e.interaction_id, Some(&error));
             }
 
             Event::ContextProcessingRequested(e) => {
@@ -109,23 +111,23 @@ impl Runs {
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Processor, at) });
             }
             Event::ContextProcessingRetried(e) => {
-                self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
             }
             Event::ContextProcessed(e) => {
                 self.gives(e.output.clone().unwrap_or_default());
-                self.end_call(seq, at, e.call, None);
+                self.end_call(seq, at, e.call_id, None);
             }
-            Event::ContextProcessingFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+            Event::ContextProcessingFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
             Event::StrategyDecisionRequested(e) => {
                 let name = Some(limits::cut(&e.name, TEXT_CHARS_MAX));
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Strategy, at) });
             }
             Event::StrategyDecisionRetried(e) => {
-                self.again(e.call, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
             }
-            Event::StrategyDecided(e) => self.end_call(seq, at, e.call, None),
-            Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call, Some(&e.error)),
+            Event::StrategyDecided(e) => self.end_call(seq, at, e.call_id, None),
+            Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
             Event::BranchStarted(e) => {
                 let id = CallId(seq);
@@ -200,11 +202,11 @@ impl Runs {
         if self.present().is_some_and(|result| result.does.is_none()) {
             self.does(does, None);
         }
-        if let Some(call) = e.llm_call {
+        if let Some(call) = e.llm_call_id {
             self.opened.relay_call(call, true);
         }
         let of_tool = e.tool_call.as_ref().map(|tool| format!("{} {}", tool.name, limits::shown(&tool.arguments)));
-        let of_model = e.llm_call.map(|call| call.to_string());
+        let of_model = e.llm_call_id.map(|call| call.to_string());
         let call = Call {
             name: Some(e.operation_type.name().into()),
             about: of_tool.or(of_model),
@@ -218,14 +220,14 @@ impl Runs {
     }
 
     fn processed(&mut self, seq: Seq, at: Time, e: &UserInteractionProcessed) {
-        let operation = self.opened.calls.get(&e.interaction).and_then(|open| open.operation);
+        let operation = self.opened.calls.get(&e.interaction_id).and_then(|open| open.operation);
         // What a tool asked while it runs says nothing about the call of the tool.
         let informs = operation == Some(OperationType::InformTool);
-        if !informs && let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.decision {
+        if !informs && let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.results.decision {
             self.count_refused();
         }
         let is_tool_node = !informs && self.present().is_some_and(|result| result.does == Some(NodeDoes::Tool));
-        match &e.decision {
+        match &e.results.decision {
             Some(Decision::Answer { content }) if is_tool_node => self.gives(content.clone()),
             Some(Decision::Reject { reason }) => {
                 let why = reason.clone().unwrap_or_else(|| "a person rejected the tool call".into());
@@ -233,11 +235,11 @@ impl Runs {
                     self.gives(Json::from(why.as_str()));
                 }
                 let error = ExecutionError::new(ErrorKind::Denied, why);
-                return self.end_call(seq, at, e.interaction, Some(&error));
+                return self.end_call(seq, at, e.interaction_id, Some(&error));
             }
             _ => {}
         }
-        self.end_call(seq, at, e.interaction, None);
+        self.end_call(seq, at, e.interaction_id, None);
     }
 
     /// A tool call of a model that does not run counts as one that ended.

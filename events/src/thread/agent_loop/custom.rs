@@ -115,8 +115,8 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
                 return Gate::owes(agent_loop.failed(ExecutionError::new(ErrorKind::Limit, message)));
             }
             let deadline = now.plus_ms(decider.timeout_ms);
-            let (node, name) = (agent_loop.request.node.clone(), decider.name.clone());
-            Gate::owes(StrategyDecisionRequested { node, name, deadline })
+            let (node, name) = (agent_loop.request.node_id.clone(), decider.name.clone());
+            Gate::owes(StrategyDecisionRequested { node_id: node, name, deadline })
         }
         (CustomStage::ToDecide | CustomStage::Decided, _) => Gate::Open,
     }
@@ -276,7 +276,7 @@ impl AgentLoop {
         event: &StrategyDecisionRetried,
     ) -> Result<(), TransitionError> {
         match self.deciding_mut() {
-            Some(open) if open.call == event.call && event.attempt == open.attempt + 1 => {
+            Some(open) if open.call == event.call_id && event.attempt == open.attempt + 1 => {
                 let ms = open.deadline.ms_since(open.requested_at);
                 *open = StrategyRun { attempt: event.attempt, requested_at: at, deadline: clock.plus_ms(ms), ..*open };
                 Ok(())
@@ -306,7 +306,7 @@ impl AgentLoop {
 
     /// The strategy has decided.
     pub(in super::super) fn strategy_decided(&mut self, event: &StrategyDecided) -> Result<Joins, TransitionError> {
-        self.end_decision(event.call)?;
+        self.end_decision(event.call_id)?;
         let mut joins = Joins::default();
         match &event.next {
             StrategyDecision::CallModel { messages, model, tools } => {

@@ -137,30 +137,32 @@ impl Panel {
             if let Some(open) = self.open_calls().next() {
                 let message = "called off: too few of the models beside it can answer";
                 let error = ExecutionError::new(ErrorKind::Cancelled, message);
-                return Some(LlmCallFailed { call: open.call, error }.into());
+                return Some(LlmCallFailed { node_id: None, call_id: open.call, error }.into());
             }
             return Some(agent_loop.failed(error));
         }
         if let Some(index) = self.candidates.iter().position(|candidate| matches!(candidate, Candidate::ToAsk)) {
             let aside = Some(Aside::Candidate { index: number(index) });
             let model_profile = around.models.profile(&strategy.members.get(index)?.model);
-            return Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into());
+            return Some(
+                LlmCallRequested { node_id: None, iteration: agent_loop.iteration, aside, model_profile }.into(),
+            );
         }
         if self.candidates.iter().any(|candidate| matches!(candidate, Candidate::Asking(_))) {
             return None;
         }
-        let node = || agent_loop.request.node.clone();
+        let node = || agent_loop.request.node_id.clone();
         match (self.n_answers(), strategy.combine) {
             (1, _) => {
                 let only = |candidate: &Candidate| matches!(candidate, Candidate::Answered { .. });
                 let index = self.candidates.iter().position(only)?;
                 let name = strategy.members.get(index)?.name.clone();
                 let reason = Some("no other model answered".to_owned());
-                Some(CandidateChosen { node: node(), index: number(index), name, reason }.into())
+                Some(CandidateChosen { node_id: node(), index: number(index), name, reason }.into())
             }
             (n, Combine::Merge) => {
                 let prompt = words::merge(strategy);
-                Some(CandidatesGathered { node: node(), n_answers: number(n), prompt }.into())
+                Some(CandidatesGathered { node_id: node(), n_answers: number(n), prompt }.into())
             }
             (_, Combine::Judge | Combine::Route) => self.choose(agent_loop, strategy, around),
         }
@@ -170,7 +172,7 @@ impl Panel {
         let ask = |fault: Option<String>| {
             let aside = Some(Aside::Choice { fault });
             let model_profile = around.models.profile(&strategy.by);
-            Some(LlmCallRequested { iteration: agent_loop.iteration, aside, model_profile }.into())
+            Some(LlmCallRequested { node_id: None, iteration: agent_loop.iteration, aside, model_profile }.into())
         };
         match &self.choice {
             Choice::None => ask(None),
@@ -180,8 +182,8 @@ impl Panel {
                 match words::read(text, strategy, |index| self.may_be_chosen(index)) {
                     Ok((index, reason)) => {
                         let name = strategy.members.get(index)?.name.clone();
-                        let node = agent_loop.request.node.clone();
-                        Some(CandidateChosen { node, index: number(index), name, reason }.into())
+                        let node = agent_loop.request.node_id.clone();
+                        Some(CandidateChosen { node_id: node, index: number(index), name, reason }.into())
                     }
                     Err(fault) if *n_asked < CHOICES_MAX => ask(Some(fault)),
                     Err(fault) => {
@@ -327,7 +329,7 @@ impl AgentLoop {
             Some(error) => Err(error),
             None => Ok((event.message.clone(), event.finish_reason)),
         };
-        self.end_aside(event.call, answered)?;
+        self.end_aside(event.call_id, answered)?;
         self.usage.add(&event.usage);
         Ok(())
     }

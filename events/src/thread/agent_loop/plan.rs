@@ -90,23 +90,26 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
     let Some(strategy) = of(agent_loop) else {
         return Gate::Open;
     };
-    let node = agent_loop.request.node.clone();
+    let node = agent_loop.request.node_id.clone();
     match (&run.stage, &agent_loop.stage) {
-        (PlanStage::ToPlan { failed: None }, Stage::ToAsk) => {
-            Gate::owes(PlanRequested { node, replan: run.n_replans, attempt: 1, prompt: words::first(strategy) })
-        }
+        (PlanStage::ToPlan { failed: None }, Stage::ToAsk) => Gate::owes(PlanRequested {
+            node_id: node,
+            replan: run.n_replans,
+            attempt: 1,
+            prompt: words::first(strategy),
+        }),
         (PlanStage::ToPlan { failed: Some((index, error)) }, Stage::ToAsk) => {
             if run.n_replans >= strategy.max_replans {
                 return Gate::owes(agent_loop.failed(words::given_up(run, strategy, *index, error)));
             }
             let prompt = words::anew(run, strategy, *index, error);
-            Gate::owes(PlanRequested { node, replan: run.n_replans + 1, attempt: 1, prompt })
+            Gate::owes(PlanRequested { node_id: node, replan: run.n_replans + 1, attempt: 1, prompt })
         }
         (PlanStage::Planning { attempt }, Stage::Answered { content, .. }) => match words::read(content, strategy) {
-            Ok(steps) => Gate::owes(PlanMade { node, replan: run.n_replans, steps }),
+            Ok(steps) => Gate::owes(PlanMade { node_id: node, replan: run.n_replans, steps }),
             Err(fault) if *attempt < ATTEMPTS_MAX => {
                 let prompt = words::once_more(&fault, strategy);
-                Gate::owes(PlanRequested { node, replan: run.n_replans, attempt: attempt + 1, prompt })
+                Gate::owes(PlanRequested { node_id: node, replan: run.n_replans, attempt: attempt + 1, prompt })
             }
             Err(fault) => {
                 let message = format!("the model made no plan, asked {ATTEMPTS_MAX} times: {fault}");
@@ -116,15 +119,15 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
         (PlanStage::Next(index), Stage::ToAsk) => match run.steps.get(*index as usize) {
             Some(step) => {
                 let prompt = words::step(run, *index, step);
-                Gate::owes(PlanStepStarted { node, index: *index, step: step.clone(), prompt })
+                Gate::owes(PlanStepStarted { node_id: node, index: *index, step: step.clone(), prompt })
             }
-            None => Gate::owes(PlanCompleted { node, prompt: words::FINISH.to_owned() }),
+            None => Gate::owes(PlanCompleted { node_id: node, prompt: words::FINISH.to_owned() }),
         },
         (PlanStage::Step(index), Stage::Answered { content, finish_reason }) => {
             let n_llm_calls = agent_loop.iteration - agent_loop.leg.from;
             match failure(content, *finish_reason) {
-                Some(error) => Gate::owes(PlanStepFailed { node, index: *index, error }),
-                None => Gate::owes(PlanStepCompleted { node, index: *index, n_llm_calls }),
+                Some(error) => Gate::owes(PlanStepFailed { node_id: node, index: *index, error }),
+                None => Gate::owes(PlanStepCompleted { node_id: node, index: *index, n_llm_calls }),
             }
         }
         (PlanStage::Step(index), Stage::ToAsk) => {
@@ -133,7 +136,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
                 Some(max) => {
                     let message = format!("the model was called {max} times for this step (max_step_iterations)");
                     let error = ExecutionError::new(ErrorKind::Limit, message);
-                    Gate::owes(PlanStepFailed { node, index: *index, error })
+                    Gate::owes(PlanStepFailed { node_id: node, index: *index, error })
                 }
                 None => Gate::Open,
             }

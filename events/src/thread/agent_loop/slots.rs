@@ -8,7 +8,9 @@ use super::super::calls::ToolRun;
 use super::super::state::{Interaction, InteractionStage};
 use super::super::{Env, ToolFacts, asks};
 use super::{AgentLoop, Stage, TransitionError};
-use crate::event::{AskedTool, Decision, Event, ToolCallOptions, ToolExecutionFailed, ToolExecutionRequest};
+use crate::event::{
+    AskedTool, Decision, Event, ToolCallOptions, ToolCallRef, ToolExecutionFailed, ToolExecutionRequest,
+};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time, ToolName};
 use crate::json::Json;
@@ -142,11 +144,11 @@ impl AgentLoop {
             // Nobody need decide about what does not run.
             _ if !self.offers(&call.name) => None,
             PersonRole::None => None,
-            PersonRole::Approves => Some(asks::approval(&self.request.node, asked())),
+            PersonRole::Approves => Some(asks::approval(&self.request.node_id, asked())),
             PersonRole::Answers => {
                 let asked = asked();
                 let question = asks::Question::of(&asked).ok()?;
-                Some(question.put(&self.request.node, asked, None, now))
+                Some(question.put(&self.request.node_id, asked, None, now))
             }
         }
     }
@@ -183,7 +185,8 @@ impl AgentLoop {
             }
         };
         let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(true));
-        ToolExecutionFailed { call: run.call, tool_call_id, error, duration_ms: 0, not_started }.into()
+        ToolExecutionFailed { node_id: None, call_id: run.call, tool_call_id, error, duration_ms: 0, not_started }
+            .into()
     }
 
     /// A tool is running.
@@ -216,6 +219,8 @@ impl AgentLoop {
             (_, PersonRole::None) if offered => Slot::Open(run),
             (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => Slot::Refused(run),
         };
+        let (call_id, tool_call_id, name) = (CallId(seq), event.tool_call_id.clone(), event.name.clone());
+        Arc::make_mut(&mut self.tool_calls).push(ToolCallRef { call_id, tool_call_id, name });
         Ok(())
     }
 
@@ -393,6 +398,7 @@ pub(in super::super) fn request_tool(
     facts: &ToolFacts,
 ) -> Event {
     ToolExecutionRequest {
+        node_id: None,
         tool_call_id,
         name,
         arguments,

@@ -8,7 +8,7 @@ use crate::ids::Seq;
 
 impl State {
     pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), TransitionError> {
-        *self.ready(&e.node)? = Work::Branches(Box::new(ForkState::new(e, seq)));
+        *self.ready(&e.node_id)? = Work::Branches(Box::new(ForkState::new(e, seq)));
         Ok(())
     }
 
@@ -36,7 +36,7 @@ impl State {
 
     pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), TransitionError> {
         let fan = self.fan_mut()?;
-        if fan.plan.node != e.node || fan.running().next().is_some() {
+        if fan.plan.node_id != e.node_id || fan.running().next().is_some() {
             return Err(TransitionError("branches of that node are running still"));
         }
         let (named, all) = fan.results();

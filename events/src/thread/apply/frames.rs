@@ -19,9 +19,9 @@ const STILL_IN_A_NODE: TransitionError = TransitionError("a node is being run st
 
 impl State {
     pub(super) fn begin_loop(&mut self, e: &LoopStarted) -> Result<(), TransitionError> {
-        self.ready(&e.node)?;
+        self.ready(&e.node_id)?;
         self.frames.push(Frame::Loop(LoopFrame {
-            node: e.node.clone(),
+            node: e.node_id.clone(),
             end: e.end.clone(),
             items: e.items.clone().map(Arc::new),
             variable: e.variable.clone(),
@@ -44,7 +44,10 @@ impl State {
         let Some(Frame::Loop(open)) = self.frames.last_mut() else {
             return Err(NO_LOOP);
         };
-        if open.node != e.node || open.is_inside || open.n_begun != e.index || (*node != open.node && *node != open.end)
+        if open.node != e.node_id
+            || open.is_inside
+            || open.n_begun != e.index
+            || (*node != open.node && *node != open.end)
         {
             return Err(TransitionError("no such iteration is due"));
         }
@@ -73,7 +76,7 @@ impl State {
     }
 
     pub(super) fn end_loop(&mut self, e: &LoopEnded) -> Result<(), TransitionError> {
-        let Some(open) = self.loop_frame().filter(|open| open.node == e.node) else {
+        let Some(open) = self.loop_frame().filter(|open| open.node == e.node_id) else {
             return Err(NO_LOOP);
         };
         let (node, end, is_inside) = (open.node.clone(), open.end.clone(), open.is_inside);
@@ -98,7 +101,7 @@ impl State {
     }
 
     pub(super) fn begin_sub_workflow(&mut self, at: Time, e: &SubWorkflowStarted) -> Result<(), TransitionError> {
-        self.ready(&e.node)?;
+        self.ready(&e.node_id)?;
         let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
             return Err(NO_NODE);
         };
@@ -119,7 +122,7 @@ impl State {
         if !matches!(self.phase, Phase::Leaving { .. }) {
             return Err(NO_NODE);
         }
-        self.leave_sub_workflow(&e.node, Work::Done { output: e.output.clone().unwrap_or(Json::null()) })?;
+        self.leave_sub_workflow(&e.node_id, Work::Done { output: e.output.clone().unwrap_or(Json::null()) })?;
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }
@@ -128,7 +131,7 @@ impl State {
 
     pub(super) fn fail_sub_workflow(&mut self, e: &SubWorkflowFailed) -> Result<(), TransitionError> {
         self.between_nodes()?;
-        self.leave_sub_workflow(&e.node, Work::Failed(e.error.clone()))
+        self.leave_sub_workflow(&e.node_id, Work::Failed(e.error.clone()))
     }
 
     /// The node that runs the innermost sub-workflow goes on.

@@ -35,13 +35,13 @@ impl State {
         e: &ConditionEvaluationRequested,
     ) -> Result<(), TransitionError> {
         match &self.phase {
-            Phase::Leaving { node } if *node == e.from => {}
-            Phase::Judging(judging) if judging.node == e.from && judging.open_call().is_none() => {}
+            Phase::Leaving { node } if *node == e.node_id => {}
+            Phase::Judging(judging) if judging.node == e.node_id && judging.open_call().is_none() => {}
             _ => return Err(TransitionError("the thread does not leave that node")),
         }
         let deadline = Some(at.plus_ms(e.timeout_ms));
         let request = LlmExecutionRequest {
-            node: e.from.clone(),
+            node_id: e.node_id.clone(),
             prompt: self.question_about(&e.condition),
             system_prompt: Some(INSTRUCTIONS.to_owned()),
             model: e.model.clone(),
@@ -59,7 +59,7 @@ impl State {
             context: NodeContext::Shared,
         };
         self.phase = Phase::Judging(Box::new(Judging {
-            node: e.from.clone(),
+            node: e.node_id.clone(),
             edge: e.edge,
             condition: e.condition.clone(),
             attempt: e.attempt,
@@ -85,7 +85,8 @@ impl State {
     }
 
     pub(super) fn judged(&mut self, e: &ConditionEvaluationCompleted) -> Result<(), TransitionError> {
-        let judging = self.judging_mut().filter(|judging| judging.open_call().is_some_and(|open| open.call == e.call));
+        let judging =
+            self.judging_mut().filter(|judging| judging.open_call().is_some_and(|open| open.call == e.call_id));
         let Some(judging) = judging else {
             return Err(NO_CALL);
         };

@@ -20,7 +20,7 @@ impl State {
     pub(super) fn enter(&mut self, seq: Seq, at: Time, e: &NodeStarted) -> Result<(), TransitionError> {
         let (from, key_of) = match &self.phase {
             Phase::Entering { node, attempt, conversation_from, key_of, .. }
-                if *node == e.node && *attempt == e.attempt =>
+                if *node == e.node_id && *attempt == e.attempt =>
             {
                 (*conversation_from, *key_of)
             }
@@ -29,7 +29,7 @@ impl State {
             _ => return Err(TransitionError("no such try of a node is due")),
         };
         let conversation = self.conversation_mut();
-        conversation.enter(&e.node);
+        conversation.enter(&e.node_id);
         let conversation_from = match from {
             // A further try begins where the first did: what the failed one said is void.
             Some(from) => {
@@ -45,9 +45,9 @@ impl State {
         while self.questions.len() > QUESTIONS_MAX {
             self.questions.pop_first();
         }
-        self.path.push(Visit { seq, node: e.node.clone(), attempt: e.attempt });
+        self.path.push(Visit { seq, node: e.node_id.clone(), attempt: e.attempt });
         self.phase = Phase::InNode(NodeRun {
-            node: e.node.clone(),
+            node: e.node_id.clone(),
             attempt: e.attempt,
             started_at: at,
             deadline: e.deadline,
@@ -88,7 +88,7 @@ impl State {
         let Phase::InNode(run) = &self.phase else {
             return Err(NO_NODE);
         };
-        if run.node != e.node || run.attempt != e.attempt {
+        if run.node != e.node_id || run.attempt != e.attempt {
             return Err(NO_NODE);
         }
         match run.work {
@@ -100,7 +100,7 @@ impl State {
         }
         self.phase = match e.retry_at {
             Some(not_before) => Phase::Entering {
-                node: e.node.clone(),
+                node: e.node_id.clone(),
                 attempt: e.attempt + 1,
                 not_before,
                 conversation_from: Some(run.conversation_from),
@@ -110,7 +110,7 @@ impl State {
                 // What is said of tries that are not repeated is in the cause.
                 let is_same = |of: &ExecutionError| (of.kind, &of.message) == (e.error.kind, &e.error.message);
                 let tool = run.failed_tool.as_ref().filter(|(_, error)| is_same(error)).map(|(tool, _)| tool.clone());
-                Phase::Failing { node: e.node.clone(), error: e.error.clone(), tool }
+                Phase::Failing { node: e.node_id.clone(), error: e.error.clone(), tool }
             }
         };
         Ok(())
@@ -171,29 +171,29 @@ impl State {
     }
 
     pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), TransitionError> {
-        let ask = self.question(e.interaction)?;
+        let ask = self.question(e.interaction_id)?;
         let Some(input) = ask.answer().cloned() else {
             return Err(TransitionError("the question was not answered"));
         };
         if let Some(call) = ask.tool_run {
-            return self.close_ask(call, e.interaction);
+            return self.close_ask(call, e.interaction_id);
         }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
-                let results = agent_loop.question_processed(e.interaction, e.decision.as_ref())?;
+                let results = agent_loop.question_processed(e.interaction_id, e.results.decision.as_ref())?;
                 self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
                 self.conversation_mut().results(seq, results);
                 return Ok(());
             }
-            work => *work = decided(work, input, e.decision.as_ref())?,
+            work => *work = decided(work, input, e.results.decision.as_ref())?,
         }
-        for update in &e.variables {
+        for update in &e.results.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {
                 return Err(TransitionError("there is no such scope here"));
             }
         }
-        if let Some(text) = &e.message {
+        if let Some(text) = &e.results.message {
             self.conversation_mut().say(seq, Arc::new(Message::text(Role::User, text)));
         }
         Ok(())

@@ -22,32 +22,32 @@ impl State {
     }
 
     pub(super) fn plan_requested(&mut self, seq: Seq, e: &PlanRequested) -> Result<(), TransitionError> {
-        self.loop_of(&e.node)?.plan_requested(e)?;
+        self.loop_of(&e.node_id)?.plan_requested(e)?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
     pub(super) fn plan_step_started(&mut self, seq: Seq, e: &PlanStepStarted) -> Result<(), TransitionError> {
-        self.loop_of(&e.node)?.plan_step_started(e)?;
+        self.loop_of(&e.node_id)?.plan_step_started(e)?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
     pub(super) fn plan_completed(&mut self, seq: Seq, e: &PlanCompleted) -> Result<(), TransitionError> {
-        self.loop_of(&e.node)?.plan_completed()?;
+        self.loop_of(&e.node_id)?.plan_completed()?;
         self.say_as_user(seq, &e.prompt);
         Ok(())
     }
 
     pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), TransitionError> {
-        if let Some(answer) = self.loop_of(&e.node)?.candidate_chosen(e)? {
+        if let Some(answer) = self.loop_of(&e.node_id)?.candidate_chosen(e)? {
             self.conversation_mut().answer(seq, answer.behind, answer.messages);
         }
         Ok(())
     }
 
     pub(super) fn candidates_gathered(&mut self, seq: Seq, e: &CandidatesGathered) -> Result<(), TransitionError> {
-        let message = self.loop_of(&e.node)?.candidates_gathered(e)?;
+        let message = self.loop_of(&e.node_id)?.candidates_gathered(e)?;
         self.conversation_mut().say(seq, message);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl State {
     }
 
     pub(super) fn decision_failed(&mut self, seq: Seq, e: &StrategyDecisionFailed) -> Result<(), TransitionError> {
-        let results = self.agent_loop()?.decision_failed(e.call, &e.error)?;
+        let results = self.agent_loop()?.decision_failed(e.call_id, &e.error)?;
         self.conversation_mut().results(seq, results);
         Ok(())
     }

@@ -43,7 +43,7 @@ pub(super) fn begin(
         Branches::Each { .. } => CONCURRENCY_DEFAULT,
     });
     Ok(ForkStarted {
-        node: node.id.clone(),
+        node_id: node.id.clone(),
         join: fork.join.clone(),
         branches,
         n_needed,

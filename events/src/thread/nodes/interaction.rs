@@ -1,7 +1,9 @@
 //! A node that asks a person. Never turned into a prompt for a model.
 
 use super::super::{Env, State};
-use crate::event::{Event, InteractionFailure, UserInteractionProcessed, UserInteractionRequested, VariableUpdate};
+use crate::event::{
+    Event, InteractionFailure, InteractionResults, UserInteractionProcessed, UserInteractionRequested, VariableUpdate,
+};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
@@ -17,14 +19,15 @@ pub(super) fn begin(
     let context = state.context();
     let prompt = ask.prompt.as_ref().map(|text| context.render(text)).transpose();
     Ok(UserInteractionRequested {
-        node: node.id.clone(),
+        interaction_id: None,
+        node_id: node.id.clone(),
         operation_type: ask.operation_type.into(),
         prompt: prompt.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?,
         deadline: ask.timeout_ms.map(|ms| around.now.plus_ms(ms)),
         metadata: ask.metadata.clone(),
         tool_call: None,
-        llm_call: None,
-        tool_run: None,
+        llm_call_id: None,
+        tool_run_id: None,
         answer: ask.answer_type(),
     }
     .into())
@@ -60,7 +63,8 @@ pub(in super::super) fn evaluate(
     }
     let message = ask.message.as_ref().map(|message| context.render(&message.content_template)).transpose()?;
     let operation_type = ask.operation_type.into();
-    Ok(UserInteractionProcessed { interaction: id, operation_type, variables, message, decision: None })
+    let results = InteractionResults { variables, message, decision: None };
+    Ok(UserInteractionProcessed { node_id: None, interaction_id: id, operation_type, results })
 }
 
 /// The error of a node whose question was not answered.

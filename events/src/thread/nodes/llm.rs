@@ -55,7 +55,7 @@ pub(super) fn begin(
     let model = strategy::of_loop(model, &strategy);
     let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?;
     Ok(LlmExecutionRequest {
-        node: node.id.clone(),
+        node_id: node.id.clone(),
         prompt: context.render(prompt).map_err(in_prompt)?,
         system_prompt: with_surroundings(own, state, workflow, &tools, around),
         model,

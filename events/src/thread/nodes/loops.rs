@@ -31,7 +31,7 @@ pub(super) fn begin(
     let items = repeat.for_each.as_ref().map(|list| list_of(state, &node.id, list)).transpose()?;
     let bounds = [repeat.times, items.as_ref().map(|items| items.len() as u64), Some(most(repeat))];
     Ok(LoopStarted {
-        node: node.id.clone(),
+        node_id: node.id.clone(),
         end: end.clone(),
         items,
         variable: repeat.variable.clone().unwrap_or_else(|| VARIABLE_DEFAULT.to_owned()),
@@ -47,7 +47,7 @@ fn most(repeat: &LoopNode) -> u64 {
 
 /// The next iteration of the loop, or its end.
 pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFrame) -> Event {
-    let ended = |error| LoopEnded { node: open.node.clone(), n_iterations: open.n_begun, error }.into();
+    let ended = |error| LoopEnded { node_id: open.node.clone(), n_iterations: open.n_begun, error }.into();
     let Some(NodeKind::LoopStart(repeat)) = node.map(Node::kind) else {
         let message = format!("`{}` begins no loop in this definition", open.node);
         return ended(Some(ExecutionError::new(ErrorKind::Configuration, message)));
@@ -76,5 +76,5 @@ pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFram
             format!("loop `{}` went round {} times and is not over (max_iterations)", open.node, open.n_begun);
         return ended(Some(ExecutionError::new(ErrorKind::Limit, message)));
     }
-    LoopIterationStarted { node: open.node.clone(), index: open.n_begun }.into()
+    LoopIterationStarted { node_id: open.node.clone(), index: open.n_begun }.into()
 }

@@ -22,7 +22,7 @@ pub(super) fn begin(
     let config =
         fill(state, workflow, processor).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
     Ok(ContextProcessingRequested {
-        node: node.id.clone(),
+        node_id: node.id.clone(),
         processor: processor.processor_name.clone(),
         config,
         deadline: around.now.plus_ms(node.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),

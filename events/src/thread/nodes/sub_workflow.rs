@@ -34,7 +34,7 @@ pub(super) fn begin(
         variables.insert(name.clone(), context.fill(&value.0).map_err(in_value)?.into());
     }
     Ok(SubWorkflowStarted {
-        node: node.id.clone(),
+        node_id: node.id.clone(),
         workflow: name.to_owned(),
         entry: entry.clone(),
         variables,
@@ -51,9 +51,9 @@ pub(in super::super) fn complete(state: &State, workflow: &Workflow, open: &SubF
         Ok(mut variables) => {
             let output = variables.shift_remove("output").or_else(|| state.output_here().cloned());
             let output = output.filter(|output| !output.0.is_null());
-            SubWorkflowCompleted { node, output, variables }.into()
+            SubWorkflowCompleted { node_id: node, output, variables }.into()
         }
-        Err(e) => SubWorkflowFailed { node, error: in_value(e) }.into(),
+        Err(e) => SubWorkflowFailed { node_id: node, error: in_value(e) }.into(),
     }
 }
 

@@ -58,14 +58,15 @@ pub(in super::super) fn ask(
         "url": url.map(|url| cut(url, NAME_CHARS_MAX)),
     });
     let asked = UserInteractionRequested {
-        node: node.node.clone(),
+        interaction_id: None,
+        node_id: node.node.clone(),
         operation_type: OperationType::InformTool,
         prompt: Some(cut(message, MESSAGE_CHARS_MAX)),
         deadline: permits.moved(run.call, run.attempt, run.deadline),
         metadata: Some(metadata.into()),
         tool_call: Some(AskedTool { tool_call_id: run.tool_call_id, name: run.name, arguments: run.arguments }),
-        llm_call: None,
-        tool_run: Some(run.call),
+        llm_call_id: None,
+        tool_run_id: Some(run.call),
         answer: None,
     };
     Ok(vec![asked.into()])
@@ -75,7 +76,7 @@ pub(in super::super) fn ask(
 pub(in super::super) fn left_by(run: &ToolRun, why: &str) -> Vec<Event> {
     let closed = |ask: &Interaction| {
         let (reason, detail) = (InteractionFailure::Cancelled, Some(why.to_owned()));
-        UserInteractionFailed { interaction: ask.id, reason, detail, by: None }.into()
+        UserInteractionFailed { node_id: None, interaction_id: ask.id, reason, detail, by: None }.into()
     };
     run.asks.iter().map(closed).collect()
 }

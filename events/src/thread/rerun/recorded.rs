@@ -83,7 +83,7 @@ impl<'a> Recorded<'a> {
     /// What stands in the recorded instructions behind those of the node: about the tools there were, and their folder.
     fn behind_instructions(&self, request: &LlmExecutionRequest, state: &State) -> Option<String> {
         let recorded = request.system_prompt.as_deref()?;
-        let own = match self.node(&request.node).map(Node::kind) {
+        let own = match self.node(&request.node_id).map(Node::kind) {
             Some(NodeKind::Llm(llm)) => llm.system_prompt.as_ref().and_then(|text| state.context().render(text).ok()),
             _ => None,
         };
@@ -128,14 +128,14 @@ impl<'a> Recorded<'a> {
         match self.next() {
             Some(Event::LlmExecutionRequest(request)) if request.person_tools.iter().any(is_it) => PersonRole::Answers,
             Some(Event::LlmExecutionRequest(request)) if request.approve_tools.iter().any(is_it) => {
-                let asked_for = match self.node(&request.node).map(Node::kind) {
+                let asked_for = match self.node(&request.node_id).map(Node::kind) {
                     Some(NodeKind::Llm(llm)) => llm.approve_tools.iter().any(|name| name.as_str() == tool),
                     _ => false,
                 };
                 if asked_for { PersonRole::None } else { PersonRole::Approves }
             }
             Some(Event::UserInteractionRequested(ask)) => {
-                let asked_for = match self.node(&ask.node).map(Node::kind) {
+                let asked_for = match self.node(&ask.node_id).map(Node::kind) {
                     Some(NodeKind::Tool(node)) => node.approval,
                     _ => false,
                 };
@@ -223,7 +223,7 @@ impl Models for Recorded<'_> {
                 | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. }),
             ) => judges(error),
             Some(Event::LoopEnded(LoopEnded { error: Some(error), .. })) => judges(error),
-            Some(Event::NodeFailed(failed)) if let Some(place) = self.person_among(&failed.node, &failed.error) => {
+            Some(Event::NodeFailed(failed)) if let Some(place) = self.person_among(&failed.node_id, &failed.error) => {
                 let n = self.n_asked_about.get();
                 self.n_asked_about.set(n + 1);
                 n == place

@@ -51,7 +51,8 @@ pub(super) fn differs(expected: &Event, got: Option<&Event>, state: &State) -> S
 fn of(event: &Event) -> String {
     let data = event.data().unwrap_or_default();
     let name = event.event_type().name;
-    let about = ["node", "from", "name", "label"].iter().find_map(|key| data[*key].as_str());
+    let node = if event.call_node().is_none() { "node_id" } else { "name" };
+    let about = [node, "from", "name", "label"].iter().find_map(|key| data[*key].as_str());
     let mut text = about.map_or_else(|| name.to_owned(), |about| format!("{name} of `{}`", cut(about)));
     if let Some(to) = data["to"].as_str() {
         text.push_str(&format!(" to `{}`", cut(to)));

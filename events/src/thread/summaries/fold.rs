@@ -75,7 +75,7 @@ impl State {
                 request: Arc::new(request_of(e)),
             })
         };
-        let open = match self.work_of(&e.node)? {
+        let open = match self.work_of(&e.node_id)? {
             Work::Llm(agent_loop) => {
                 if matches!(agent_loop.stage, Stage::ToAsk | Stage::Answered { .. }) {
                     agent_loop.stage = Stage::Summarizing(fresh());
@@ -118,7 +118,7 @@ impl State {
     }
 
     pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), TransitionError> {
-        let open = self.summarizing_mut(e.call)?;
+        let open = self.summarizing_mut(e.call_id)?;
         if let Some(Asked { from, to, .. }) = open.asking.take() {
             open.written.push(Written { from, to, text: e.summary.clone() });
         }
@@ -157,7 +157,7 @@ impl State {
 
 fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
     LlmExecutionRequest {
-        node: e.node.clone(),
+        node_id: e.node_id.clone(),
         prompt: String::new(),
         system_prompt: Some(listing::INSTRUCTIONS.to_owned()),
         model: e.model.clone(),

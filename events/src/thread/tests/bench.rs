@@ -347,18 +347,31 @@ fn line_of(event: &Event) -> String {
         }
         return line;
     }
-    let data = event.data().unwrap();
+    let mut data = event.data().unwrap();
+    // What every event of a call or a question says, and the lines show by the call.
+    if event.call_node().is_some() {
+        data["node_id"].take();
+    }
+    match event {
+        Event::UserInteractionRequested(_) => drop(data["interaction_id"].take()),
+        Event::ConditionEvaluationRequested(_) => data["from"] = data["node_id"].take(),
+        Event::UserInteractionProcessed(_) => {
+            let serde_json::Value::Object(results) = data["results"].take() else { panic!() };
+            data.as_object_mut().unwrap().extend(results);
+        }
+        _ => {}
+    }
     for key in [
-        "node",
+        "node_id",
         "from",
         "to",
         "condition",
         "attempt",
-        "call",
+        "call_id",
         "calls",
-        "interaction",
+        "interaction_id",
         "name",
-        "llm_call",
+        "llm_call_id",
         "workflow",
         "n_iterations",
         "processor",
@@ -378,7 +391,9 @@ fn line_of(event: &Event) -> String {
         match &data[key] {
             serde_json::Value::Null => {}
             value if key == "workflow" && !value.is_string() => {}
-            value if key == "calls" || !value.is_array() => write!(line, " {key}={}", plain(value)).unwrap(),
+            value if key == "calls" || !value.is_array() => {
+                write!(line, " {}={}", key.trim_end_matches("_id"), plain(value)).unwrap();
+            }
             _ => {}
         }
     }

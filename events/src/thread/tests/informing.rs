@@ -36,7 +36,7 @@ fn tool_asks(bench: &mut Bench, call: CallId, question: ToolQuestion) {
 
 fn told(bench: &Bench) -> Option<Decision> {
     bench.log.iter().rev().find_map(|(_, event)| match event {
-        Event::UserInteractionProcessed(e) => e.decision.clone(),
+        Event::UserInteractionProcessed(e) => e.results.decision.clone(),
         _ => None,
     })
 }

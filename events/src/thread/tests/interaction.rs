@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::event::InteractionFailure;
 
 pub(super) const APPROVAL: &str = "
 version: '1'
@@ -183,7 +184,11 @@ fn a_question_can_be_taken_back_and_its_handler_can_fail() {
 
     let mut bench = Bench::new(APPROVAL, "Ann");
     let (interaction, _) = bench.open();
-    bench.give(Input::InteractionFailed { interaction, detail: "the line is dead".into() });
+    bench.give(Input::InteractionFailed {
+        interaction,
+        reason: InteractionFailure::HandlerError,
+        detail: "the line is dead".into(),
+    });
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=approve attempt=1

@@ -144,17 +144,17 @@ fn every_call_ends_once(bench: &Bench) {
                 open.insert(seq, event.event_type().name);
             }
             Event::LlmExecutionRequest(_) => agent_loop = Some(CallId(Seq(seq))),
-            Event::NodeStarted(e) => nodes.push(&e.node),
-            Event::LoopStarted(e) => frames.push(&e.node),
-            Event::SubWorkflowStarted(e) => frames.push(&e.node),
-            Event::LoopEnded(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
-            Event::SubWorkflowCompleted(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
-            Event::SubWorkflowFailed(e) => assert_eq!(frames.pop(), Some(&e.node), "{}", bench.out),
-            Event::ConditionEvaluationCompleted(e) => ends(e.call),
-            Event::ContextProcessed(e) => ends(e.call),
-            Event::ContextProcessingFailed(e) => ends(e.call),
-            Event::StrategyDecided(e) => ends(e.call),
-            Event::StrategyDecisionFailed(e) => ends(e.call),
+            Event::NodeStarted(e) => nodes.push(&e.node_id),
+            Event::LoopStarted(e) => frames.push(&e.node_id),
+            Event::SubWorkflowStarted(e) => frames.push(&e.node_id),
+            Event::LoopEnded(e) => assert_eq!(frames.pop(), Some(&e.node_id), "{}", bench.out),
+            Event::SubWorkflowCompleted(e) => assert_eq!(frames.pop(), Some(&e.node_id), "{}", bench.out),
+            Event::SubWorkflowFailed(e) => assert_eq!(frames.pop(), Some(&e.node_id), "{}", bench.out),
+            Event::ConditionEvaluationCompleted(e) => ends(e.call_id),
+            Event::ContextProcessed(e) => ends(e.call_id),
+            Event::ContextProcessingFailed(e) => ends(e.call_id),
+            Event::StrategyDecided(e) => ends(e.call_id),
+            Event::StrategyDecisionFailed(e) => ends(e.call_id),
             // A branch begins outside of all nodes, but for those that run the sub-workflows it is in.
             Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => {
                 nodes.pop();
@@ -165,15 +165,15 @@ fn every_call_ends_once(bench: &Bench) {
             Event::BranchStarted(e) => assert!(branches.insert(e.index, seq).is_none()),
             Event::BranchEnded(e) => assert!(branches.remove(&e.index).is_some()),
             Event::JoinCompleted(_) => assert!(branches.is_empty(), "a join passes over branches that run"),
-            Event::LlmCallCompleted(e) => ends(e.call),
-            Event::LlmCallFailed(e) => ends(e.call),
-            Event::ToolExecutionCompleted(e) => ends(e.call),
-            Event::ToolExecutionFailed(e) => ends(e.call),
-            Event::UserInteractionProcessed(e) => ends(e.interaction),
-            Event::UserInteractionFailed(e) => ends(e.interaction),
+            Event::LlmCallCompleted(e) => ends(e.call_id),
+            Event::LlmCallFailed(e) => ends(e.call_id),
+            Event::ToolExecutionCompleted(e) => ends(e.call_id),
+            Event::ToolExecutionFailed(e) => ends(e.call_id),
+            Event::UserInteractionProcessed(e) => ends(e.interaction_id),
+            Event::UserInteractionFailed(e) => ends(e.interaction_id),
             Event::LlmExecutionCompleted(_) | Event::LlmExecutionFailed(_) => assert!(agent_loop.take().is_some()),
-            Event::NodeCompleted(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
-            Event::NodeFailed(e) => assert_eq!(nodes.pop(), Some(&e.node), "{}", bench.out),
+            Event::NodeCompleted(e) => assert_eq!(nodes.pop(), Some(&e.node_id), "{}", bench.out),
+            Event::NodeFailed(e) => assert_eq!(nodes.pop(), Some(&e.node_id), "{}", bench.out),
             _ => {}
         }
     }
@@ -203,7 +203,7 @@ fn what_needs_approval_runs_with_it_only(bench: &Bench) {
             Event::UserInteractionRequested(e) => {
                 asked.extend(e.tool_call.clone().map(|tool| (seq as u64, tool)));
             }
-            Event::UserInteractionProcessed(e) => match (&e.decision, asked.get(&e.interaction.0.0)) {
+            Event::UserInteractionProcessed(e) => match (&e.results.decision, asked.get(&e.interaction_id.0.0)) {
                 (Some(Decision::Approve {}), Some(tool)) => approved.push(tool.clone()),
                 (Some(Decision::Edit { arguments }), Some(tool)) => {
                     approved.push(AskedTool { arguments: arguments.clone(), ..tool.clone() });
@@ -225,9 +225,9 @@ fn what_needs_approval_runs_with_it_only(bench: &Bench) {
             Event::ToolExecutionRequest(e) if person_tools.iter().any(|tool| tool == e.name.as_str()) => {
                 refused.push(seq as u64);
             }
-            Event::ToolExecutionFailed(e) => refused.retain(|call| *call != e.call.0.0),
+            Event::ToolExecutionFailed(e) => refused.retain(|call| *call != e.call_id.0.0),
             Event::ToolExecutionCompleted(e) => {
-                assert!(!refused.contains(&e.call.0.0), "it ran and nobody approved of it\n{}", bench.out);
+                assert!(!refused.contains(&e.call_id.0.0), "it ran and nobody approved of it\n{}", bench.out);
             }
             _ => {}
         }
@@ -250,15 +250,15 @@ fn what_wrote_is_never_repeated(bench: &Bench) {
             Event::ToolExecutionRequest(e) => {
                 recovery.insert(seq as u64, e.recovery);
             }
-            Event::ToolCallRetried(e) if recovery[&e.call.0.0] == Recovery::AtMostOnce => {
+            Event::ToolCallRetried(e) if recovery[&e.call_id.0.0] == Recovery::AtMostOnce => {
                 let error = e.error.as_ref().expect("a lost call that may have written was made again");
                 assert!(!error.kind.leaves_doubt(), "a call that may have written was made again\n{}", bench.out);
             }
-            Event::ToolExecutionCompleted(e) => wrote |= recovery[&e.call.0.0] != Recovery::Safe,
+            Event::ToolExecutionCompleted(e) => wrote |= recovery[&e.call_id.0.0] != Recovery::Safe,
             Event::ToolExecutionFailed(e) => {
                 // The try of a tool node makes the call of an idempotent tool again under the same key.
-                let is_same_call = is_tool_node && recovery[&e.call.0.0] == Recovery::Idempotent;
-                wrote |= recovery[&e.call.0.0] != Recovery::Safe && e.not_started != Some(true) && !is_same_call;
+                let is_same_call = is_tool_node && recovery[&e.call_id.0.0] == Recovery::Idempotent;
+                wrote |= recovery[&e.call_id.0.0] != Recovery::Safe && e.not_started != Some(true) && !is_same_call;
             }
             _ => {}
         }

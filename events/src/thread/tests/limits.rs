@@ -47,24 +47,32 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         }
         .into(),
         ThreadResumed { by: None }.into(),
-        ThreadCompleted { node: node("ask") }.into(),
+        ThreadCompleted { node_id: node("ask") }.into(),
         ThreadCancelled { reason: None, by: None }.into(),
-        ThreadFailed { node: None, error: error.clone() }.into(),
-        NodeStarted { node: node("ask"), attempt: 2, deadline: None }.into(),
-        NodeCompleted { node: node("ask"), duration_ms: 0 }.into(),
-        NodeFailed { node: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),
-        NodeFailed { node: node("other"), attempt: 1, error: error.clone(), retry_at: None }.into(),
+        ThreadFailed { node_id: None, error: error.clone() }.into(),
+        NodeStarted { node_id: node("ask"), attempt: 2, deadline: None }.into(),
+        NodeCompleted { node_id: node("ask"), duration_ms: 0 }.into(),
+        NodeFailed { node_id: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),
+        NodeFailed { node_id: node("other"), attempt: 1, error: error.clone(), retry_at: None }.into(),
         RouteTaken { from: node("ask"), to: node("ask"), condition: None, error: None }.into(),
-        LlmCallRequested { iteration: 2, aside: None, model_profile: None }.into(),
-        LlmCallRetried { call: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
-        LlmCallFailed { call: CallId(Seq(3)), error: error.clone() }.into(),
-        LlmExecutionFailed { node: node("ask"), error: error.clone() }.into(),
-        ToolCallRetried { call, attempt: 3, not_before: bench.now, error: None }.into(),
-        ToolCallRetried { call: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }.into(),
-        ToolExecutionFailed { call: CallId(Seq(3)), tool_call_id: None, error, duration_ms: 0, not_started: None }
+        LlmCallRequested { node_id: None, iteration: 2, aside: None, model_profile: None }.into(),
+        LlmCallRetried { node_id: None, call_id: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
+        LlmCallFailed { node_id: None, call_id: CallId(Seq(3)), error: error.clone() }.into(),
+        LlmExecutionFailed { node_id: node("ask"), error: error.clone() }.into(),
+        ToolCallRetried { node_id: None, call_id: call, attempt: 3, not_before: bench.now, error: None }.into(),
+        ToolCallRetried { node_id: None, call_id: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }
             .into(),
-        UserInteractionResponded { interaction: call, input_data: Json::null(), by: None }.into(),
-        LoopEnded { node: node("ask"), n_iterations: 1, error: None }.into(),
+        ToolExecutionFailed {
+            node_id: None,
+            call_id: CallId(Seq(3)),
+            tool_call_id: None,
+            error,
+            duration_ms: 0,
+            not_started: None,
+        }
+        .into(),
+        UserInteractionResponded { node_id: None, interaction_id: call, input_data: Json::null(), by: None }.into(),
+        LoopEnded { node_id: node("ask"), n_iterations: 1, error: None }.into(),
     ];
     for event in wrong {
         let mut state = bench.state().clone();
@@ -77,7 +85,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         Event::from(ThreadPaused { reason: None, by: None }),
         ThreadCancelled { reason: None, by: None }.into(),
         CheckpointCreated { label: "x".into(), by: None }.into(),
-        Warning { code: WarningCode::LateAnswer, call: None, detail: String::new() }.into(),
+        Warning { code: WarningCode::LateAnswer, call_id: None, detail: String::new() }.into(),
     ] {
         bench.note(new.apply(bench.now, &event).unwrap_err());
     }

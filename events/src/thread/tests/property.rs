@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::event::{ReplacedBranch, StrategyDecision};
+use crate::event::{InteractionFailure, ReplacedBranch, StrategyDecision};
 use crate::ids::ProfileId;
 use workflows::{definition, one_strategy};
 
@@ -320,7 +320,11 @@ impl Bench {
                 if let Some(interaction) = asked(&open, *which) {
                     self.give(match act {
                         Act::Withdraw { .. } => Input::CancelInteraction { interaction },
-                        _ => Input::InteractionFailed { interaction, detail: "gone".into() },
+                        _ => Input::InteractionFailed {
+                            interaction,
+                            reason: InteractionFailure::InvalidInput,
+                            detail: "gone".into(),
+                        },
                     });
                 }
             }
@@ -413,7 +417,7 @@ fn the_laws_hold_whatever_happens() {
             *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
             for (_, event) in &bench.log {
                 if let Event::UserInteractionProcessed(e) = event {
-                    let decision = e.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
+                    let decision = e.results.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
                     let decision = decision.map(|decision| decision["decision"].as_str().unwrap().to_owned());
                     *answers.borrow_mut().entry((e.operation_type.name(), decision)).or_default() += 1;
                 }

@@ -82,7 +82,7 @@ fn the_first_difference_is_told_in_a_sentence() {
     );
     check(
         &TWO.replace("id: again", "id: other"),
-        expect![[r#"11 Some("NODE_STARTED"): NODE_STARTED of `again`: `node` was "again" and is "other""#]],
+        expect![[r#"11 Some("NODE_STARTED"): NODE_STARTED of `again`: `node_id` was "again" and is "other""#]],
     );
     check(
         &TWO.replace("[read]", "[read, put]"),
@@ -150,8 +150,10 @@ fn a_log_that_was_tampered_with_is_not_reproduced() {
     assert!(diverged.why.contains("`content` was \"undone\" and is \"done\""), "{}", diverged.why);
     // One more event than there was.
     let mut bench = recorded();
-    let late: (Time, Event) =
-        (START, crate::event::LlmCallRequested { iteration: 9, aside: None, model_profile: None }.into());
+    let late: (Time, Event) = (
+        START,
+        crate::event::LlmCallRequested { node_id: None, iteration: 9, aside: None, model_profile: None }.into(),
+    );
     bench.log.push(late);
     assert!(again(&bench, TWO).diverged.unwrap().why.contains("the thread has ended"));
 }

@@ -252,11 +252,11 @@ fn a_long_thread_keeps_its_last_results_and_what_is_open() {
         runs.apply(Seq(seq), START, &event);
         seq += 1;
     };
-    let entered = |node: &str| crate::event::NodeStarted { node: node.into(), attempt: 1, deadline: None }.into();
+    let entered = |node: &str| crate::event::NodeStarted { node_id: node.into(), attempt: 1, deadline: None }.into();
     tell(&mut runs, entered("loop"));
     let begun = crate::event::LoopStarted {
         into: None,
-        node: "loop".into(),
+        node_id: "loop".into(),
         end: "end".into(),
         items: None,
         variable: "item".into(),
@@ -264,9 +264,9 @@ fn a_long_thread_keeps_its_last_results_and_what_is_open() {
     };
     tell(&mut runs, begun.into());
     for index in 0..20_000 {
-        tell(&mut runs, crate::event::LoopIterationStarted { node: "loop".into(), index }.into());
+        tell(&mut runs, crate::event::LoopIterationStarted { node_id: "loop".into(), index }.into());
         tell(&mut runs, entered("work"));
-        tell(&mut runs, crate::event::NodeCompleted { node: "work".into(), duration_ms: 0 }.into());
+        tell(&mut runs, crate::event::NodeCompleted { node_id: "work".into(), duration_ms: 0 }.into());
     }
     assert_eq!(runs.results().count(), crate::runs::RESULTS_MAX);
     assert_eq!(runs.n_dropped, 20_001 - crate::runs::RESULTS_MAX as u64);

@@ -69,12 +69,12 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
             calls.insert(CallId(seq), 0);
             return;
         }
-        Event::LlmCallCompleted(e) => e.call,
-        Event::LlmCallFailed(e) => e.call,
-        Event::ToolExecutionCompleted(e) => e.call,
-        Event::ToolExecutionFailed(e) => e.call,
-        Event::UserInteractionProcessed(e) => e.interaction,
-        Event::UserInteractionFailed(e) => e.interaction,
+        Event::LlmCallCompleted(e) => e.call_id,
+        Event::LlmCallFailed(e) => e.call_id,
+        Event::ToolExecutionCompleted(e) => e.call_id,
+        Event::ToolExecutionFailed(e) => e.call_id,
+        Event::UserInteractionProcessed(e) => e.interaction_id,
+        Event::UserInteractionFailed(e) => e.interaction_id,
         _ => return,
     };
     *calls.get_mut(&ended).expect("a terminal event of a call that was never asked for") += 1;

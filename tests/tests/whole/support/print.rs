@@ -20,28 +20,28 @@ pub(crate) fn print_outcome(outcome: &Outcome) -> String {
 fn line(recorded: &RecordedEvent) -> String {
     let seq = recorded.record.seq;
     let what = match &recorded.event {
-        Event::NodeStarted(e) => format!("{} try {}", e.node, e.attempt),
-        Event::NodeCompleted(e) => e.node.to_string(),
+        Event::NodeStarted(e) => format!("{} try {}", e.node_id, e.attempt),
+        Event::NodeCompleted(e) => e.node_id.to_string(),
         Event::NodeFailed(e) => {
             let again = if e.retry_at.is_some() { ", again" } else { "" };
-            format!("{} try {}: {}{again}", e.node, e.attempt, e.error.kind)
+            format!("{} try {}: {}{again}", e.node_id, e.attempt, e.error.kind)
         }
         Event::LlmCallRequested(e) => format!("iteration {}", e.iteration),
-        Event::LlmCallRetried(e) => format!("call {} attempt {}", e.call, e.attempt),
+        Event::LlmCallRetried(e) => format!("call {} attempt {}", e.call_id, e.attempt),
         Event::LlmCallCompleted(e) => {
             let calls: Vec<_> = e.message.tool_calls().map(|call| call.name.as_str()).collect();
-            format!("call {}: {:?} {}", e.call, e.message.joined_text(), calls.join(" "))
+            format!("call {}: {:?} {}", e.call_id, e.message.joined_text(), calls.join(" "))
         }
-        Event::LlmCallFailed(e) => format!("call {}: {}", e.call, e.error.kind),
-        Event::LlmExecutionProgress(e) => format!("call {} attempt {}: {:?}", e.call, e.attempt, e.text),
+        Event::LlmCallFailed(e) => format!("call {}: {}", e.call_id, e.error.kind),
+        Event::LlmExecutionProgress(e) => format!("call {} attempt {}: {:?}", e.call_id, e.attempt, e.text),
         Event::ToolExecutionRequest(e) => format!("{} {}", e.name, e.arguments.0),
-        Event::ToolCallRetried(e) => format!("call {} attempt {}", e.call, e.attempt),
+        Event::ToolCallRetried(e) => format!("call {} attempt {}", e.call_id, e.attempt),
         Event::ToolExecutionCompleted(e) => {
             let text: String = e.content.iter().filter_map(rethread::Part::as_text).collect();
-            format!("call {}: {text:?}", e.call)
+            format!("call {}: {text:?}", e.call_id)
         }
-        Event::ToolExecutionFailed(e) => format!("call {}: {}", e.call, e.error.kind),
-        Event::ToolExecutionProgress(e) => format!("call {}: {:?}", e.call, e.message),
+        Event::ToolExecutionFailed(e) => format!("call {}: {}", e.call_id, e.error.kind),
+        Event::ToolExecutionProgress(e) => format!("call {}: {:?}", e.call_id, e.message),
         Event::UserInteractionRequested(e) => e.prompt.clone().unwrap_or_default(),
         Event::UserInteractionResponded(e) => e.input_data.0.to_string(),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),
