@@ -60,8 +60,8 @@ use crate::remote::Client;
 #[cfg(not(feature = "server"))]
 use crate::serve as token;
 
-/// Runs LLM agents as event-sourced threads: they survive a crash at any instant, replay to any moment and fork from
-/// any moment.
+/// Run LLM agents as event-sourced threads, which survive a crash at any instant, replay to any moment and fork from any
+/// moment.
 #[derive(Debug, Parser)]
 #[command(name = "rethread", version, after_help = EXIT_CODES)]
 struct Cli {
