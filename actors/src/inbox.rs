@@ -4,7 +4,6 @@ use rethread_events::event::OperationType;
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::thread::{State, Status};
 use rethread_store::{Store, Tag};
-use serde_json::Value;
 
 use crate::clock;
 use crate::error::RuntimeError;
@@ -38,24 +37,6 @@ impl OpenInteraction {
     /// How long it has waited, in milliseconds.
     pub fn age_ms(&self, now: Time) -> u64 {
         now.ms_since(self.request.requested_at)
-    }
-
-    /// What `inbox --json` prints of it.
-    pub fn to_json(&self, now: Time) -> Value {
-        serde_json::json!({
-            "id": self.key(),
-            "thread_id": self.thread,
-            "workflow": self.workflow,
-            "node": self.node,
-            "operation_type": self.request.operation_type,
-            "prompt": self.request.prompt,
-            "tool_call": self.request.tool_call,
-            "answer": self.request.answer,
-            "requested_at": self.request.requested_at,
-            "age_ms": self.age_ms(now),
-            "deadline": self.request.deadline,
-            "metadata": self.request.metadata,
-        })
     }
 
     fn order(&self) -> (Time, ThreadId, CallId) {

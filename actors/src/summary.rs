@@ -7,7 +7,6 @@ use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
 use rethread_store::{ForkPoint, Store, StoreError, StreamInfo};
-use serde_json::Value;
 
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
@@ -41,29 +40,6 @@ pub struct ThreadSummary {
     pub branch_of: Option<(ThreadId, u32)>,
     /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
     pub is_damaged: bool,
-}
-
-impl ThreadSummary {
-    /// What `threads --json` prints of it.
-    pub fn to_json(&self) -> Value {
-        serde_json::json!({
-            "thread_id": self.thread_id,
-            "status": self.status,
-            "workflow": self.workflow.as_ref().map(|workflow| &workflow.name),
-            "workflow_hash": self.workflow.as_ref().map(|workflow| workflow.hash),
-            "started_at": self.started_at,
-            "last_at": self.last_at,
-            "last_seq": self.last_seq,
-            "last_position": self.last_position,
-            "forked_from": self
-                .forked_from
-                .map(|(thread, seq)| serde_json::json!({ "thread_id": thread, "seq": seq })),
-            "branch_of": self
-                .branch_of
-                .map(|(thread, index)| serde_json::json!({ "thread_id": thread, "index": index })),
-            "damaged": self.is_damaged,
-        })
-    }
 }
 
 /// Whose branch a thread is, and which. Blocks.

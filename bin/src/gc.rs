@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::remote::Client;
+use crate::views::Thread;
 use crate::{output, threads};
 
 /// Delete threads that ended, with their branches. Keeps threads that have not ended, and threads that a kept thread
@@ -196,7 +197,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
 /// What went, as `POST /v1/gc` answers it.
 pub(crate) fn to_json(collected: &Collected) -> Value {
     let of = |gone: &CollectedThread| {
-        let mut json = gone.summary.to_json();
+        let mut json = json!(Thread::from(&gone.summary));
         json["branches"] = json!(gone.n_branches);
         json["events"] = json!(gone.n_events);
         json["bytes"] = json!(gone.bytes);

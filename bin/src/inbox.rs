@@ -12,6 +12,7 @@ use crate::family;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::views::Interaction;
 
 /// How much of a question is shown in the list.
 const PROMPT_CHARS_MAX: usize = 400;
@@ -70,7 +71,9 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
     let (inbox, mut paused) = (inbox?, paused?);
     paused.retain(|thread| thread.branch_of.is_none());
     if args.json {
-        output::print_json(&inbox.open.iter().map(|question| question.to_json(now)).collect())?;
+        output::print_json(&json!(
+            inbox.open.iter().map(|question| Interaction::of(question, now)).collect::<Vec<_>>()
+        ))?;
     } else if inbox.open.is_empty() {
         if open.talks() {
             output::say("nothing waits for a person");

@@ -49,6 +49,7 @@ mod token;
 mod tools;
 mod toolset;
 mod tree;
+mod views;
 
 use std::process::ExitCode;
 

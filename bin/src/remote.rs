@@ -6,6 +6,7 @@ mod offer;
 mod socket;
 mod store;
 mod tell;
+pub(crate) mod wire;
 
 #[cfg(feature = "server")]
 pub(crate) use self::client::TOKEN;

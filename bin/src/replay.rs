@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{FamilyMember, Message, Role, RuntimeError, Seq, State, Status, ThreadHandle};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::exit::Failure;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
+use crate::views::Member;
 use crate::{output, step, threads};
 
 /// Show the state of a thread, and of its branches, at a moment of its history. Folds events; calls no model and no
@@ -49,12 +50,12 @@ pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode
     let (state, family) = moment?;
     if args.json {
         let mut json = state.to_json();
-        json["family"] = family.iter().map(Member::to_json).collect();
+        json["family"] = json!(family);
         output::print_json(&json)?;
     } else {
         output::print(threads::describe(&state, state.status()))?;
-        for member in family.iter().filter(|member| member.at.owner.is_some()) {
-            output::print(member.line())?;
+        for member in family.iter().filter(|member| member.owner.is_some()) {
+            output::print(line(member))?;
         }
         let conversation = conversation(&state);
         if !conversation.is_empty() {
@@ -92,32 +93,17 @@ pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member
             }
             None => (Status::Pending, None),
         };
-        family.push(Member { at, status, node });
+        let FamilyMember { thread, owner, name, seq } = at;
+        family.push(Member { thread_id: thread, owner, name, seq, status, node });
     }
     Ok(family)
 }
 
-/// A thread of the family at the moment that is looked at.
-pub(crate) struct Member {
-    at: FamilyMember,
-    status: Status,
-    node: Option<String>,
-}
-
-impl Member {
-    pub(crate) fn to_json(&self) -> Value {
-        let FamilyMember { thread, owner, name, seq } = &self.at;
-        json!({
-            "thread_id": thread, "owner": owner, "name": name, "seq": seq, "status": self.status, "node": self.node,
-        })
-    }
-
-    fn line(&self) -> String {
-        let name = output::tame(self.at.name.as_deref().unwrap_or_default(), 40);
-        let at = self.at.seq.map_or_else(|| "not begun".to_owned(), |seq| format!("{} at seq {seq}", self.status));
-        let node = self.node.as_ref().map(|node| format!(", node {}", output::tame(node, 80))).unwrap_or_default();
-        format!("{:<12}{name:<24} {} {at}{node}", "branch", self.at.thread)
-    }
+fn line(member: &Member) -> String {
+    let name = output::tame(member.name.as_deref().unwrap_or_default(), 40);
+    let at = member.seq.map_or_else(|| "not begun".to_owned(), |seq| format!("{} at seq {seq}", member.status));
+    let node = member.node.as_ref().map(|node| format!(", node {}", output::tame(node, 80))).unwrap_or_default();
+    format!("{:<12}{name:<24} {} {at}{node}", "branch", member.thread_id)
 }
 
 fn conversation(state: &State) -> String {

@@ -27,7 +27,7 @@ mod problem;
 mod request;
 mod rerun;
 mod routes;
-mod schemas;
+pub(crate) mod schemas;
 mod server;
 mod session;
 mod surroundings;

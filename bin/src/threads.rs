@@ -13,6 +13,7 @@ use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::views::Thread;
 
 /// List threads, oldest first.
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
         threads.drain(..threads.len() - limit);
     }
     if args.json {
-        output::print_json(&threads.iter().map(ThreadSummary::to_json).collect())?;
+        output::print_json(&json!(threads.iter().map(Thread::from).collect::<Vec<_>>()))?;
     } else if threads.is_empty() {
         if open.talks() {
             output::say("no threads");
@@ -140,7 +141,7 @@ async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -
     };
     if args.json {
         let mut json = state.to_json();
-        if let (Value::Object(json), Value::Object(summary)) = (&mut json, summary.to_json()) {
+        if let (Value::Object(json), Value::Object(summary)) = (&mut json, json!(Thread::from(&summary))) {
             json.shift_remove("seq");
             json.extend(summary);
             json.insert("branches".into(), branches.iter().map(Branch::to_json).collect());

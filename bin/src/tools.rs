@@ -16,6 +16,7 @@ use crate::open::OpenArgs;
 use crate::output;
 use crate::remote::Client;
 use crate::toolset::{self, ALLOWED_BY, MoreArgs, Toolset};
+use crate::views;
 
 /// How much of a description is shown in the list.
 const DESCRIPTION_CHARS_MAX: usize = 100;
@@ -80,7 +81,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
             let kit = Toolset::of_everything(open, None, &args.more).await?;
             let tools = kit.registry.list();
             kit.stop().await;
-            tools.iter().map(described).collect()
+            tools.iter().map(|tool| json!(described(tool))).collect()
         }
     };
     if args.json {
@@ -103,17 +104,17 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn described(tool: &Tool) -> Value {
+pub(crate) fn described(tool: &Tool) -> views::Tool {
     let spec = tool.spec();
-    json!({
-        "name": spec.name,
-        "description": spec.description,
-        "recovery": tool.declared_recovery(),
-        "approval": person(tool),
-        "allowed_by": allowed_by(tool.name()),
-        "timeout_ms": tool.limits().timeout_ms,
-        "parameters": spec.parameters,
-    })
+    views::Tool {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        recovery: tool.declared_recovery(),
+        approval: person(tool),
+        allowed_by: allowed_by(tool.name()),
+        timeout_ms: tool.limits().timeout_ms,
+        parameters: json!(spec.parameters),
+    }
 }
 
 /// What a person has to do with its calls.

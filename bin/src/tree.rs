@@ -11,6 +11,7 @@ use crate::branches;
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::views::Thread;
 
 /// The most threads that are shown to a person.
 const SHOWN_MAX: usize = 1_000;
@@ -120,7 +121,7 @@ async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSu
 
 impl Kin {
     pub(crate) fn to_json(&self) -> Value {
-        let mut json = self.summary.to_json();
+        let mut json = json!(Thread::from(&self.summary));
         json["branch"] = json!(self.branch);
         json["children"] = self.children.iter().map(Self::to_json).collect();
         json

@@ -182,6 +182,16 @@ impl NodeResult {
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
         self.calls.values()
     }
+
+    /// The outcome at a time. `around` is the outcome of the fork node at that time if this is a node of its branch, and
+    /// `Open` otherwise. A node that is open when its fork ends is cancelled, although the branch records it later.
+    pub fn outcome_at(&self, at: Time, around: RunOutcome) -> RunOutcome {
+        match (self.ended, around) {
+            (Some(ended), _) if ended <= at => self.outcome,
+            (_, RunOutcome::Open) => RunOutcome::Open,
+            (_, RunOutcome::Completed | RunOutcome::Failed | RunOutcome::Cancelled) => RunOutcome::Cancelled,
+        }
+    }
 }
 
 /// The sums of a node.

@@ -9,16 +9,15 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
 use rethread::store::{
-    Append, Appended, Backup, Compacted, Damage, Filter, ForkPoint, Import, Kind, Record, Snapshot, Store, StoreError,
-    StreamInfo, Subscription, Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
+    Tag, Verification,
 };
-use rethread::{Hash, Position, Seq, ThreadId, Time};
-use rethread_events::ids::TraceId;
-use serde::Deserialize;
+use rethread::{Hash, Position, Seq, ThreadId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Client;
+use super::wire::{Log, StoredRecord, StoredRecords, Stream, Streams, Verified};
 use crate::exit::Failure;
 
 /// How many records or streams are asked for at most.
@@ -36,89 +35,12 @@ pub(crate) struct RemoteStore {
     pub(crate) runs: bool,
 }
 
-#[derive(Deserialize)]
-struct Records {
-    records: Vec<Stored>,
-    next_position: u64,
-}
-
-#[derive(Deserialize)]
-struct Stored {
-    position: Position,
-    thread: ThreadId,
-    seq: Seq,
-    kind: u16,
-    version: u16,
-    at: u64,
-    trace: TraceId,
-    cause: Option<Position>,
-    hash: Hash,
-    payload: String,
-}
-
-#[derive(Deserialize)]
-struct Streams {
-    streams: Vec<Listed>,
-}
-
-#[derive(Deserialize)]
-struct Listed {
-    thread: ThreadId,
-    last_seq: Seq,
-    last_position: Position,
-    hash: Hash,
-    tag: u8,
-    first_at: u64,
-    last_at: u64,
-    fork_of: Option<ListedFork>,
-}
-
-#[derive(Deserialize)]
-struct ListedFork {
-    parent: ThreadId,
-    seq: Seq,
-}
-
-impl Stored {
-    fn record(self) -> Option<Record> {
-        Some(Record {
-            position: self.position,
-            thread: self.thread,
-            seq: self.seq,
-            kind: Kind(self.kind),
-            version: self.version,
-            recorded_at: Time::from_unix_us(self.at),
-            trace: self.trace,
-            cause: self.cause,
-            hash: self.hash,
-            payload: BASE64.decode(self.payload.as_bytes()).ok()?.into(),
-        })
-    }
-}
-
-impl From<Listed> for StreamInfo {
-    fn from(listed: Listed) -> Self {
-        Self {
-            thread: listed.thread,
-            last_seq: listed.last_seq,
-            last_position: listed.last_position,
-            hash: listed.hash,
-            tag: Tag(listed.tag),
-            first_at: Time::from_unix_us(listed.first_at),
-            last_at: Time::from_unix_us(listed.last_at),
-            fork_of: listed.fork_of.map(|point| ForkPoint { parent: point.parent, seq: point.seq }),
-        }
-    }
-}
-
 impl RemoteStore {
     /// The log of this server, when it can be reached and looked at.
     pub(crate) async fn connect(client: Client) -> Result<Self, Failure> {
-        let about = client.get("/v1/log").await?;
-        let next = about["next_position"]
-            .as_u64()
-            .ok_or_else(|| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
-        Ok(Self { client, next: Arc::new(AtomicU64::new(next)), runs: about["runs"] == true })
+        let about: Log = serde_json::from_value(client.get("/v1/log").await?)
+            .map_err(|_| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
+        Ok(Self { next: Arc::new(AtomicU64::new(about.next_position.0)), runs: about.runs, client })
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str, what: &'static str, name: impl ToString) -> Result<T, StoreError> {
@@ -127,7 +49,7 @@ impl RemoteStore {
     }
 
     fn records(&self, path: &str, name: impl ToString) -> Result<Vec<Record>, StoreError> {
-        let read: Records = self.get(path, "thread", name)?;
+        let read: StoredRecords = self.get(path, "thread", name)?;
         taken(read, &self.next)
     }
 
@@ -160,9 +82,9 @@ fn unexpected(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Invalid(format!("the server answers in a form that this version does not know: {error}"))
 }
 
-fn taken(read: Records, next: &AtomicU64) -> Result<Vec<Record>, StoreError> {
-    next.fetch_max(read.next_position, Ordering::Relaxed);
-    let records: Option<Vec<_>> = read.records.into_iter().map(Stored::record).collect();
+fn taken(read: StoredRecords, next: &AtomicU64) -> Result<Vec<Record>, StoreError> {
+    next.fetch_max(read.next_position.0, Ordering::Relaxed);
+    let records: Option<Vec<_>> = read.records.into_iter().map(StoredRecord::record).collect();
     records.ok_or_else(|| unexpected(&"a payload is not base64"))
 }
 
@@ -210,7 +132,7 @@ impl Store for RemoteStore {
     }
 
     fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
-        self.get::<Listed>(&format!("/v1/log/streams/{thread}"), "thread", thread).map(Into::into)
+        self.get::<Stream>(&format!("/v1/log/streams/{thread}"), "thread", thread).map(Into::into)
     }
 
     fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
@@ -226,10 +148,8 @@ impl Store for RemoteStore {
 
     /// Asks the server; when it does not answer, the last that was heard of.
     fn next_position(&self) -> Position {
-        if let Ok(about) = self.client.get_blocking("/v1/log")
-            && let Some(next) = about["next_position"].as_u64()
-        {
-            self.next.fetch_max(next, Ordering::Relaxed);
+        if let Ok(about) = self.get::<Log>("/v1/log", "log", "") {
+            self.next.fetch_max(about.next_position.0, Ordering::Relaxed);
         }
         Position(self.next.load(Ordering::Relaxed))
     }
@@ -336,19 +256,8 @@ impl Store for RemoteStore {
     fn verify(&self) -> Result<Verification, StoreError> {
         let bytes = self.client.ask_blocking(Method::POST, "/v1/log/verify");
         let bytes = bytes.map_err(|error| error.of_store(&self.client, "log", ""))?;
-        let found: Value = serde_json::from_slice(&bytes).map_err(|error| unexpected(&error))?;
-        let place = |fault: &Value| Damage {
-            thread: fault["thread"].as_str().and_then(|thread| thread.parse().ok()),
-            seq: fault["seq"].as_u64().map(Seq),
-            position: fault["position"].as_u64().map(Position),
-            file: fault["file"].as_str().map(Into::into),
-            what: fault["what"].as_str().unwrap_or_default().to_owned(),
-        };
-        Ok(Verification {
-            n_streams: found["streams"].as_u64().unwrap_or(0),
-            n_records: found["records"].as_u64().unwrap_or(0),
-            faults: found["faults"].as_array().into_iter().flatten().map(place).collect(),
-        })
+        let found: Verified = serde_json::from_slice(&bytes).map_err(|error| unexpected(&error))?;
+        Ok(found.into())
     }
 
     fn check_writable(&self) -> Result<(), StoreError> {

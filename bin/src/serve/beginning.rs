@@ -9,6 +9,7 @@ use super::idempotency::{Key, Keyed};
 use super::problem::{Kind, Problem};
 use super::request;
 use super::server::{Server, Shared};
+use crate::views::Thread;
 
 /// A request that may come again.
 pub(crate) struct Repeatable {
@@ -119,7 +120,7 @@ pub(crate) async fn answer(begun: Begun<ThreadHandle>) -> Result<HttpResponse, P
             thread
         }
     };
-    Ok(response.insert_header(request::location(thread.id())).json(thread.summary().await?.to_json()))
+    Ok(response.insert_header(request::location(thread.id())).json(Thread::from(&thread.summary().await?)))
 }
 
 /// Says that the request came before.

@@ -3,13 +3,14 @@
 use actix_web::HttpResponse;
 use rethread::{Json, LimitRaised, Message, OrderedMap, Part, ThreadHandle};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::extract::{MayBeSent, Named, Sent};
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Checkpoint, Thread};
+use super::schemas::Checkpoint;
+use crate::views::Thread;
 
 /// Why something is done.
 #[derive(Default, Deserialize, ToSchema)]
@@ -74,7 +75,7 @@ pub(crate) struct Variables {
 }
 
 async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem> {
-    Ok(HttpResponse::Ok().json(thread.summary().await?.to_json()))
+    Ok(HttpResponse::Ok().json(Thread::from(&thread.summary().await?)))
 }
 
 /// Lets the thread and its branches begin nothing new; what runs may end.
@@ -125,7 +126,7 @@ pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reas
 pub(crate) async fn checkpoint(Named(thread): Named, Sent(told): Sent<Label>) -> Result<HttpResponse, Problem> {
     thread.checkpoint(told.label.as_str()).await?;
     let seq = thread.checkpoint_seq(&told.label).await?;
-    Ok(HttpResponse::Created().json(json!({ "label": told.label, "seq": seq })))
+    Ok(HttpResponse::Created().json(Checkpoint { label: told.label, seq }))
 }
 
 /// Puts a message into the conversation; the next model call sees it.

@@ -11,10 +11,10 @@ use super::extract::Named;
 use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::Thread;
 use super::server::{Server, Shared};
 use super::workflows::{Chosen, For, Inline};
 use crate::fork::{answer_to, does_not_wait};
+use crate::views::Thread;
 
 /// What is different from the moment on. Everything may be absent.
 #[derive(Default, Deserialize, ToSchema)]

@@ -5,12 +5,11 @@ use std::collections::{HashMap, HashSet};
 use actix_web::HttpResponse;
 use rethread::runs::{NodeResult, RunOutcome};
 use rethread::{NodeId, State, Time};
-use serde_json::{Value, json};
 
 use super::extract::AtMoment;
 use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
-use super::schemas::Graph;
+use super::schemas::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
 use super::server::Shared;
 use crate::explain::tree::{self, Told};
 use crate::graph::picture::{Arrow, Part, Picture};
@@ -39,17 +38,19 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
     let went = Went::of(&state, &told);
     let picture = Picture::of(&workflow);
     let skipped = state.path().len().saturating_sub(VISITS_MAX);
-    Ok(HttpResponse::Ok().json(json!({
-        "thread_id": thread.id(),
-        "seq": state.last_seq(),
-        "workflow": reference.name,
-        "workflow_hash": reference.hash,
-        "status": state.status(),
-        "parts": picture.parts.iter().map(|part| part_json(part, &went)).collect::<Vec<_>>(),
-        "arrows": picture.arrows.iter().map(|arrow| arrow_json(arrow, &HashMap::new(), &went)).collect::<Vec<_>>(),
-        "path": &state.path()[skipped..],
-        "path_dropped": state.n_visits_dropped() + skipped as u64,
-    })))
+    let visits = state.path()[skipped..].iter();
+    let path = visits.map(|visit| Visit { seq: visit.seq, node: visit.node.clone(), attempt: visit.attempt }).collect();
+    Ok(HttpResponse::Ok().json(Graph {
+        thread_id: thread.id(),
+        seq,
+        workflow: reference.name,
+        workflow_hash: reference.hash,
+        status: state.status(),
+        parts: picture.parts.into_iter().map(|part| drawn(part, &went)).collect(),
+        arrows: picture.arrows.into_iter().map(|arrow| led(arrow, &HashMap::new(), &went)).collect(),
+        path,
+        path_dropped: state.n_visits_dropped() + skipped as u64,
+    }))
 }
 
 /// How the thread and its branches went through the nodes.
@@ -73,16 +74,17 @@ impl<'a> Went<'a> {
             *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
         }
         for result in told.runs.results() {
-            went.came_of(result, state.last_at());
+            went.came_of(result, result.outcome_at(state.last_at(), RunOutcome::Open));
         }
-        went.branches(told, state.last_at());
+        went.branches(told, state.last_at(), RunOutcome::Open);
         went
     }
 
     /// Adds what the branches had done at a time. Branches are threads of their own: their nodes are in no path of the
     /// thread that began them.
-    fn branches(&mut self, told: &'a Told, at: Time) {
+    fn branches(&mut self, told: &'a Told, at: Time, around: RunOutcome) {
         for fork in told.runs.results() {
+            let around = fork.outcome_at(at, around);
             for branch in fork.calls().filter_map(|call| told.branch(call)) {
                 let mut before = Some(&fork.node);
                 for result in branch.runs.results().filter(|result| result.began <= at) {
@@ -90,18 +92,18 @@ impl<'a> Went<'a> {
                     if let Some(before) = before.replace(&result.node) {
                         *self.steps.entry((before, &result.node)).or_default() += 1;
                     }
-                    self.came_of(result, at);
-                    if result.ended.is_none_or(|ended| ended > at) {
+                    let outcome = result.outcome_at(at, around);
+                    self.came_of(result, outcome);
+                    if outcome == RunOutcome::Open {
                         self.current.insert(&result.node);
                     }
                 }
-                self.branches(branch, at);
+                self.branches(branch, at, around);
             }
         }
     }
 
-    fn came_of(&mut self, result: &'a NodeResult, at: Time) {
-        let outcome = if result.ended.is_none_or(|ended| ended > at) { RunOutcome::Open } else { result.outcome };
+    fn came_of(&mut self, result: &'a NodeResult, outcome: RunOutcome) {
         let last = self.outcomes.entry(&result.node).or_insert((result.began, outcome));
         if last.0 <= result.began {
             *last = (result.began, outcome);
@@ -109,32 +111,25 @@ impl<'a> Went<'a> {
     }
 }
 
-fn part_json(part: &Part, went: &Went<'_>) -> Value {
-    let ids: HashMap<usize, &NodeId> =
-        part.boxes.iter().filter_map(|shown| Some((shown.number, shown.id.as_ref()?))).collect();
-    let nodes: Vec<_> = part
-        .boxes
-        .iter()
-        .map(|shown| {
-            let id = shown.id.as_ref();
-            json!({
-                "number": shown.number,
-                "id": id,
-                "kind": shown.shape.name(),
-                "lines": shown.lines,
-                "is_end": shown.is_end,
-                "visits": id.and_then(|id| went.visits.get(id)).copied().unwrap_or(0),
-                "is_current": id.is_some_and(|id| went.current.contains(id)),
-                "outcome": id.and_then(|id| went.outcomes.get(id)).map(|(_, outcome)| outcome),
-            })
-        })
-        .collect();
-    let arrows: Vec<_> = part.arrows.iter().map(|arrow| arrow_json(arrow, &ids, went)).collect();
-    json!({ "name": part.name, "nodes": nodes, "arrows": arrows })
+fn drawn(part: Part, went: &Went<'_>) -> GraphPart {
+    let ids: HashMap<usize, NodeId> =
+        part.boxes.iter().filter_map(|shown| Some((shown.number, shown.id.clone()?))).collect();
+    let nodes = part.boxes.into_iter().map(|shown| GraphNode {
+        number: shown.number,
+        kind: shown.shape.name(),
+        lines: shown.lines,
+        is_end: shown.is_end,
+        visits: shown.id.as_ref().and_then(|id| went.visits.get(id)).copied().unwrap_or(0),
+        is_current: shown.id.as_ref().is_some_and(|id| went.current.contains(id)),
+        outcome: shown.id.as_ref().and_then(|id| went.outcomes.get(id)).map(|(_, outcome)| *outcome),
+        id: shown.id,
+    });
+    let nodes = nodes.collect();
+    GraphPart { name: part.name, nodes, arrows: part.arrows.into_iter().map(|arrow| led(arrow, &ids, went)).collect() }
 }
 
-fn arrow_json(arrow: &Arrow, ids: &HashMap<usize, &NodeId>, went: &Went<'_>) -> Value {
+fn led(arrow: Arrow, ids: &HashMap<usize, NodeId>, went: &Went<'_>) -> GraphArrow {
     let ends = ids.get(&arrow.from).zip(ids.get(&arrow.to));
-    let taken = ends.and_then(|(from, to)| went.steps.get(&(*from, *to))).copied().unwrap_or(0);
-    json!({ "from": arrow.from, "to": arrow.to, "kind": arrow.kind.name(), "label": arrow.label, "taken": taken })
+    let taken = ends.and_then(|ends| went.steps.get(&ends)).copied().unwrap_or(0);
+    GraphArrow { from: arrow.from, to: arrow.to, kind: arrow.kind.name(), label: arrow.label, taken }
 }

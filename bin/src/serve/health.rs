@@ -1,7 +1,6 @@
 //! `/health`: whether the process lives, and whether it takes work.
 
 use actix_web::HttpResponse;
-use serde_json::json;
 
 use super::idempotency::blocking;
 use super::problem::Problem;
@@ -12,7 +11,7 @@ use super::server::Shared;
 #[utoipa::path(get, path = "/health/live", tag = "operation", operation_id = "live",
     responses((status = 200, description = "It lives", body = Health)))]
 pub(crate) async fn live() -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "status": "ok", "pid": std::process::id() }))
+    HttpResponse::Ok().json(Health { status: "ok", pid: Some(std::process::id()) })
 }
 
 /// The server takes work: it is not stopping, and its log can be read.
@@ -27,5 +26,5 @@ pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
     }
     let store = server.runtime.store().clone();
     blocking(move || store.check_writable().and_then(|()| store.streams(None, &[], 1))).await??;
-    Ok(HttpResponse::Ok().json(json!({ "status": "ok" })))
+    Ok(HttpResponse::Ok().json(Health { status: "ok", pid: None }))
 }

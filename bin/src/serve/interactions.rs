@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::{CallId, Json, OpenInteraction, ThreadId, Time};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::REPLAYED;
@@ -12,8 +12,9 @@ use super::guard;
 use super::idempotency::Key;
 use super::problem::Problem;
 use super::request;
-use super::schemas::{Answered, Interactions};
+use super::schemas::{Answered, Interactions, Unreadable};
 use super::server::Shared;
+use crate::views::Interaction;
 
 /// How many questions a page holds.
 const PAGE: usize = 50;
@@ -64,13 +65,11 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
     let end = inbox.open.len().min(from + limit);
     let page = &inbox.open[from..end];
     let next = page.last().filter(|_| end < inbox.open.len()).map(cursor);
-    let open: Vec<_> = page.iter().map(|question| question.to_json(now)).collect();
+    let interactions = page.iter().map(|question| Interaction::of(question, now)).collect();
     let unreadable = inbox.unreadable.into_iter();
-    let unreadable: Vec<_> =
-        unreadable.map(|(thread, error)| json!({ "thread_id": thread, "problem": Problem::from(error) })).collect();
-    Ok(HttpResponse::Ok().json(json!({
-        "interactions": open, "unreadable": unreadable, "total": inbox.open.len(), "next": next,
-    })))
+    let unreadable =
+        unreadable.map(|(thread_id, error)| Unreadable { thread_id, problem: Problem::from(error) }).collect();
+    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable, total: inbox.open.len(), next }))
 }
 
 /// What a thread and the branches that it runs ask people.
@@ -78,10 +77,9 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
     responses((status = 200, description = "The open questions, those that have waited longest first", body = Interactions)))]
 pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let (open, now) = (thread.inbox().await?, server.runtime.now());
-    let open: Vec<_> = open.iter().map(|question| question.to_json(now)).collect();
-    Ok(HttpResponse::Ok().json(json!({
-        "interactions": open, "unreadable": [], "total": open.len(), "next": null,
-    })))
+    let interactions: Vec<_> = open.iter().map(|question| Interaction::of(question, now)).collect();
+    let total = interactions.len();
+    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable: Vec::new(), total, next: None }))
 }
 
 /// An answer.
@@ -134,7 +132,7 @@ pub(crate) async fn respond(
     if keyed.is_some_and(|keyed| keyed.is_repeated) {
         response.insert_header(REPLAYED);
     }
-    Ok(response.json(json!({ "id": id, "thread_id": thread, "status": "answered" })))
+    Ok(response.json(Answered { id, thread_id: thread, status: "answered" }))
 }
 
 /// Takes a question back.
@@ -147,5 +145,5 @@ pub(crate) async fn respond(
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let (thread, interaction) = request::interaction(&request)?;
     server.runtime.thread(thread).by(guard::principal(&server, &request)).cancel_interaction(interaction).await?;
-    Ok(HttpResponse::Ok().json(json!({ "id": interaction.key(thread), "thread_id": thread, "status": "cancelled" })))
+    Ok(HttpResponse::Ok().json(Answered { id: interaction.key(thread), thread_id: thread, status: "cancelled" }))
 }

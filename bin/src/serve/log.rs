@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64;
-use rethread::store::{Record, StreamInfo, Tag};
+use rethread::store::{Record, Tag};
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use serde_json::json;
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Named};
 use super::guard;
@@ -16,102 +16,17 @@ use super::idempotency::blocking;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::server::Shared;
+use crate::remote::wire::{Log, StoredRecord, StoredRecords, Stream, Streams, Verified};
 
 /// How many records or streams an answer holds.
 const RECORDS_MAX: usize = 2_000;
-
-/// What the log is.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct Log {
-    /// The position that the next record will get.
-    next_position: u64,
-    /// Whether threads run here: not at a server that only shows.
-    runs: bool,
-}
-
-/// A record as it is stored.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct StoredRecord {
-    position: u64,
-    thread: String,
-    seq: u64,
-    kind: u16,
-    version: u16,
-    /// Microseconds since 1970.
-    at: u64,
-    trace: String,
-    cause: Option<u64>,
-    hash: String,
-    /// The encoded event, base64.
-    payload: String,
-}
-
-/// Records as they are stored.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct StoredRecords {
-    records: Vec<StoredRecord>,
-    /// The position that the next record of the log will get.
-    next_position: u64,
-}
-
-/// What is known of a stream without reading it.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct Stream {
-    thread: String,
-    last_seq: u64,
-    last_position: u64,
-    hash: String,
-    tag: u8,
-    /// Microseconds since 1970.
-    first_at: u64,
-    last_at: u64,
-    #[schema(value_type = Option<Object>)]
-    fork_of: Option<Value>,
-}
-
-/// Streams.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct Streams {
-    streams: Vec<Stream>,
-}
-
-/// What the check of a log found.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
-pub(crate) struct Verified {
-    streams: u64,
-    records: u64,
-    #[schema(value_type = Vec<Object>)]
-    faults: Vec<Value>,
-}
-
-fn record_json(record: &Record) -> Value {
-    json!({
-        "position": record.position, "thread": record.thread, "seq": record.seq, "kind": record.kind.0,
-        "version": record.version, "at": record.recorded_at.unix_us(), "trace": record.trace, "cause": record.cause,
-        "hash": record.hash, "payload": BASE64.encode(&record.payload),
-    })
-}
-
-fn stream_json(info: &StreamInfo) -> Value {
-    json!({
-        "thread": info.thread, "last_seq": info.last_seq, "last_position": info.last_position, "hash": info.hash,
-        "tag": info.tag.0, "first_at": info.first_at.unix_us(), "last_at": info.last_at.unix_us(),
-        "fork_of": info.fork_of.map(|point| json!({ "parent": point.parent, "seq": point.seq })),
-    })
-}
 
 /// Where the log ends.
 #[utoipa::path(get, path = "/v1/log", tag = "log", operation_id = "log",
     responses((status = 200, description = "The log", body = Log)))]
 pub(crate) async fn about(server: Shared) -> HttpResponse {
     let runtime = &server.runtime;
-    HttpResponse::Ok().json(json!({ "next_position": runtime.store().next_position(), "runs": runtime.mode().runs() }))
+    HttpResponse::Ok().json(Log { next_position: runtime.store().next_position(), runs: runtime.mode().runs() })
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -147,9 +62,8 @@ pub(crate) struct StreamQuery {
 /// How long records may be waited for.
 const WAIT_MAX_MS: u64 = 30_000;
 
-fn records_body(records: &[Record], next: Position) -> HttpResponse {
-    let records: Vec<_> = records.iter().map(record_json).collect();
-    HttpResponse::Ok().json(json!({ "records": records, "next_position": next }))
+fn records_body(records: &[Record], next_position: Position) -> HttpResponse {
+    HttpResponse::Ok().json(StoredRecords { records: records.iter().map(StoredRecord::from).collect(), next_position })
 }
 
 /// Records of the whole log, as they are stored.
@@ -250,7 +164,7 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
         None => store.streams(after, &tags, limit),
     };
     let streams = blocking(list).await??;
-    Ok(HttpResponse::Ok().json(json!({ "streams": streams.iter().map(stream_json).collect::<Vec<_>>() })))
+    Ok(HttpResponse::Ok().json(Streams { streams: streams.iter().map(Stream::from).collect() }))
 }
 
 /// One stream.
@@ -261,7 +175,7 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
     ))]
 pub(crate) async fn stream(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let info = blocking(move || thread.store().stream(thread.id())).await??;
-    Ok(HttpResponse::Ok().json(stream_json(&info)))
+    Ok(HttpResponse::Ok().json(Stream::from(&info)))
 }
 
 /// The bytes that have this hash.
@@ -311,15 +225,5 @@ pub(crate) async fn values(
     responses((status = 200, description = "What was found", body = Verified)))]
 pub(crate) async fn verify(server: Shared) -> Result<HttpResponse, Problem> {
     let found = server.runtime.verify().await?;
-    let faults: Vec<_> = found
-        .faults
-        .iter()
-        .map(|fault| {
-            json!({
-                "thread": fault.thread, "seq": fault.seq, "position": fault.position, "what": fault.what,
-                "file": fault.file.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy()),
-            })
-        })
-        .collect();
-    Ok(HttpResponse::Ok().json(json!({ "streams": found.n_streams, "records": found.n_records, "faults": faults })))
+    Ok(HttpResponse::Ok().json(Verified::from(found)))
 }

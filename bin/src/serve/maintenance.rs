@@ -10,7 +10,6 @@ use futures::stream;
 use rethread::store::{Backup, StoreError};
 use rethread::{Retention, Time};
 use serde::Deserialize;
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
@@ -97,7 +96,7 @@ pub(crate) async fn collect(
     responses((status = 200, description = "It is done", body = Compacted)))]
 pub(crate) async fn compact(server: Shared) -> Result<HttpResponse, Problem> {
     let done = server.runtime.compact().await?;
-    Ok(HttpResponse::Ok().json(json!({ "index_bytes_before": done.before, "index_bytes": done.after })))
+    Ok(HttpResponse::Ok().json(Compacted { index_bytes_before: done.before, index_bytes: done.after }))
 }
 
 /// A copy of the log as an archive in the tar format: everything that was acknowledged before the request. Unpacked into

@@ -3,14 +3,13 @@
 use actix_web::HttpResponse;
 use rethread::{Seq, ThreadHandle};
 use serde::Deserialize;
-use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::extract::{AtMoment, Named};
 use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Checkpoints, Family, Runs, State};
+use super::schemas::{Checkpoint, Checkpoints, Family, Runs, State};
 use crate::replay;
 
 /// Which moment is meant: one of the three, or none for the present.
@@ -69,8 +68,8 @@ pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
     responses((status = 200, description = "The family", body = Family)))]
 pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
     let (thread, seq) = (&at.thread, at.seq_or_last().await?);
-    let members: Vec<_> = replay::family(thread, seq).await?.iter().map(replay::Member::to_json).collect();
-    Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "seq": seq, "members": members })))
+    let members = replay::family(thread, seq).await?;
+    Ok(HttpResponse::Ok().json(Family { thread_id: thread.id(), seq, members }))
 }
 
 /// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
@@ -90,7 +89,7 @@ pub(crate) async fn runs(AtMoment { thread, seq }: AtMoment) -> Result<HttpRespo
     responses((status = 200, description = "The checkpoints, in the order of the thread", body = Checkpoints)))]
 pub(crate) async fn checkpoints(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let state = thread.state().await?;
-    let checkpoints: Vec<Value> =
-        state.checkpoints().iter().map(|named| json!({ "label": named.label, "seq": named.seq })).collect();
-    Ok(HttpResponse::Ok().json(json!({ "thread_id": thread.id(), "checkpoints": checkpoints })))
+    let named = state.checkpoints().iter();
+    let checkpoints = named.map(|named| Checkpoint { label: named.label.clone(), seq: Some(named.seq) }).collect();
+    Ok(HttpResponse::Ok().json(Checkpoints { thread_id: thread.id(), checkpoints }))
 }

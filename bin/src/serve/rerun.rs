@@ -15,6 +15,7 @@ use super::schemas::RerunReport;
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
+use crate::views::Thread;
 
 /// On what a thread is run again. Everything may be absent: then on the definition that it ran on, to its end.
 #[derive(Default, Deserialize, ToSchema)]
@@ -81,7 +82,9 @@ pub(crate) async fn rerun(
             (thread.rerun_to(from, Some(fork.definition(None).await?)).await?, fork)
         }
     };
-    Ok(response.insert_header(request::location(fork.id())).json(answer(&reran, fork.summary().await?.to_json())))
+    Ok(response
+        .insert_header(request::location(fork.id()))
+        .json(answer(&reran, json!(Thread::from(&fork.summary().await?)))))
 }
 
 fn answer(reran: &rethread::RerunReport, thread: Value) -> Value {

@@ -1,5 +1,5 @@
-//! The shapes of answers that the library writes as JSON, for the OpenAPI document. A test compares
-//! real answers with them.
+//! What the server answers, for the OpenAPI document: types that handlers make, and the shapes of what the library writes
+//! as JSON. A test compares real answers with them.
 #![allow(dead_code, reason = "shapes, for the document")]
 
 mod event;
@@ -12,8 +12,8 @@ mod thread;
 
 pub(crate) use event::{Event, Events, ThreadEvents};
 pub(crate) use explain::{Explanation, RerunReport, Runs};
-pub(crate) use graph::Graph;
-pub(crate) use interaction::{Answered, Interactions};
+pub(crate) use graph::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
+pub(crate) use interaction::{Answered, Interactions, Unreadable};
 pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};
-pub(crate) use server::{Health, Info, Profiles, Session, Tools};
-pub(crate) use thread::{Collected, Compacted, Deleted, Imported, Kin, Outcome, Thread, Threads};
+pub(crate) use server::{CallsWaiting, Health, Info, Profile, Profiles, Session, Tools};
+pub(crate) use thread::{Collected, Compacted, Deleted, Imported, Kin, Outcome, Threads, Usage};

@@ -2,7 +2,6 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::guard::{self, COOKIE};
@@ -39,7 +38,7 @@ pub(crate) async fn begin(
     let scope = guard::known(&server, tokens::hash(&token))?;
     // A token that is known holds nothing that would end the cookie early.
     let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
-    Ok(HttpResponse::Ok().insert_header(("Set-Cookie", cookie)).json(json!({ "scope": scope })))
+    Ok(HttpResponse::Ok().insert_header(("Set-Cookie", cookie)).json(Session { scope }))
 }
 
 /// Forgets the cookie.

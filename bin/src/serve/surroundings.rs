@@ -1,11 +1,10 @@
 //! What the server has for threads: tools and profiles; and what it is itself.
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
-use serde_json::{Value, json};
 
 use super::guard::Allowed;
 use super::problem::Problem;
-use super::schemas::{Info, Profiles, Tools};
+use super::schemas::{CallsWaiting, Info, Profile, Profiles, Tools};
 use super::server::Shared;
 use super::tokens::Scope;
 use crate::tools::described;
@@ -14,8 +13,7 @@ use crate::tools::described;
 #[utoipa::path(get, path = "/v1/tools", tag = "surroundings", operation_id = "list_tools",
     responses((status = 200, description = "The tools, with the schemas of their arguments", body = Tools)))]
 pub(crate) async fn tools(server: Shared) -> HttpResponse {
-    let tools: Vec<_> = server.runtime.tools().list().iter().map(described).collect();
-    HttpResponse::Ok().json(json!({ "tools": tools }))
+    HttpResponse::Ok().json(Tools { tools: server.runtime.tools().list().iter().map(described).collect() })
 }
 
 /// The profiles that workflows can name, without anything that is secret or says where secrets are.
@@ -24,21 +22,19 @@ pub(crate) async fn tools(server: Shared) -> HttpResponse {
 pub(crate) async fn profiles(server: Shared) -> HttpResponse {
     let profiles = server.runtime.profiles();
     let default = profiles.default_name();
-    let shown: Vec<Value> = profiles
+    let profiles = profiles
         .names()
         .filter_map(|name| Some((name, profiles.get(name).ok()?)))
-        .map(|(name, profile)| {
-            json!({
-                "name": name,
-                "provider": profile.provider,
-                "model": profile.model,
-                "is_default": default == Some(name),
-                "context_tokens_max": profile.context_tokens_max,
-                "fallback": profile.fallback,
-            })
+        .map(|(name, profile)| Profile {
+            name: name.to_owned(),
+            provider: profile.provider,
+            model: profile.model.clone(),
+            is_default: default == Some(name),
+            context_tokens_max: profile.context_tokens_max,
+            fallback: profile.fallback.clone(),
         })
         .collect();
-    HttpResponse::Ok().json(json!({ "profiles": shown }))
+    HttpResponse::Ok().json(Profiles { profiles })
 }
 
 /// What the server is, and what whoever asks may do.
@@ -48,13 +44,13 @@ pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpRes
     let scope = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
     let waiting = server.runtime.waiting_calls(None);
     let n_tools = waiting.iter().filter(|call| call.is_tool).count();
-    Ok(HttpResponse::Ok().json(json!({
-        "name": "rethread",
-        "version": env!("CARGO_PKG_VERSION"),
-        "scope": scope,
-        "read_only": server.settings.read_only,
-        "next_position": server.runtime.store().next_position(),
-        "now": server.runtime.now(),
-        "calls_waiting": { "model": waiting.len() - n_tools, "tool": n_tools },
-    })))
+    Ok(HttpResponse::Ok().json(Info {
+        name: "rethread",
+        version: env!("CARGO_PKG_VERSION"),
+        scope,
+        read_only: server.settings.read_only,
+        next_position: server.runtime.store().next_position(),
+        now: server.runtime.now(),
+        calls_waiting: CallsWaiting { model: waiting.len() - n_tools, tool: n_tools },
+    }))
 }

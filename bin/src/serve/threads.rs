@@ -13,10 +13,11 @@ use super::extract::{Asked, Named};
 use super::guard::{self, Allowed};
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Deleted, Outcome, Thread, Threads};
+use super::schemas::{Deleted, Outcome, Threads};
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
+use crate::views::{Thread, WaitingCall};
 
 /// How many threads a page holds.
 const PAGE: usize = 50;
@@ -95,26 +96,26 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
         .await?;
     let mut threads = Vec::with_capacity(page.threads.len());
     for summary in &page.threads {
-        let mut json = summary.to_json();
+        let mut shown = Thread::from(summary);
         if with_usage {
-            add_usage(&server.runtime.thread(summary.thread_id), &mut json).await?;
+            add_usage(&server.runtime.thread(summary.thread_id), &mut shown).await?;
         }
-        threads.push(json);
+        threads.push(shown);
     }
-    Ok(HttpResponse::Ok().json(json!({ "threads": threads, "next": page.next })))
+    Ok(HttpResponse::Ok().json(Threads { threads, next: page.next }))
 }
 
-async fn add_usage(thread: &ThreadHandle, json: &mut Value) -> Result<(), Problem> {
+async fn add_usage(thread: &ThreadHandle, shown: &mut Thread) -> Result<(), Problem> {
     let state = match thread.state().await {
         Ok(state) => state,
         // One that cannot be read does not hide the others.
         Err(error) => {
-            json["problem"] = json!(Problem::from(error));
+            shown.problem = Some(json!(Problem::from(error)));
             return Ok(());
         }
     };
-    json["usage"] = state.outcome_json()["usage"].take();
-    json["node"] = json!(state.node_name());
+    shown.usage = Some(state.outcome_json()["usage"].take());
+    shown.node = Some(state.node_name().cloned());
     Ok(())
 }
 
@@ -181,15 +182,15 @@ pub(crate) async fn start(
 #[utoipa::path(get, path = "/v1/threads/{thread}", tag = "threads", operation_id = "show_thread",
     responses((status = 200, description = "The thread", body = Thread)))]
 pub(crate) async fn show(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
-    let mut json = thread.summary().await?.to_json();
-    add_usage(&thread, &mut json).await?;
+    let mut shown = Thread::from(&thread.summary().await?);
+    add_usage(&thread, &mut shown).await?;
     let waiting = server.runtime.waiting_calls(Some(thread.id()));
     let waiting = waiting.iter().map(|wait| {
         let kind = if wait.is_tool { "tool" } else { "model" };
-        json!({ "call": wait.call, "kind": kind, "waiting_ms": wait.waiting_ms })
+        WaitingCall { call: wait.call, kind, waiting_ms: wait.waiting_ms }
     });
-    json["calls_waiting"] = waiting.collect();
-    Ok(HttpResponse::Ok().json(json))
+    shown.calls_waiting = Some(waiting.collect());
+    Ok(HttpResponse::Ok().json(shown))
 }
 
 /// Deletes a thread with all its branches. It must have ended, and no fork may inherit from it.
@@ -201,7 +202,7 @@ pub(crate) async fn show(server: Shared, Named(thread): Named) -> Result<HttpRes
 pub(crate) async fn delete(Named(thread): Named) -> Result<HttpResponse, Problem> {
     let id = thread.id();
     match thread.delete().await {
-        Ok(()) => Ok(HttpResponse::Ok().json(json!({ "thread_id": id, "status": "deleted" }))),
+        Ok(()) => Ok(HttpResponse::Ok().json(Deleted { thread_id: id, status: "deleted" })),
         Err(error @ RuntimeError::Rejected { .. }) => {
             Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", id))
         }

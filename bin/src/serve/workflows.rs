@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::{Faults, Hash, Workflow, WorkflowVersions};
-use rethread_events::workflow::{FILE_BYTES_MAX, locate, parse, parse_in};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use rethread_events::workflow::{FILE_BYTES_MAX, WorkflowSpec, locate, parse, parse_in};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::problem::{Kind, Problem};
@@ -14,55 +14,57 @@ use super::request;
 use super::server::{Server, Shared};
 
 /// A definition that was put.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct PutWorkflow {
     name: String,
     /// Names the definition for ever.
-    hash: String,
+    #[schema(value_type = String)]
+    hash: Hash,
     /// Whether the log did not have it.
     created: bool,
 }
 
 /// The definitions of a name.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Versions {
     name: String,
     /// The definition that a thread gets that is started by name.
-    newest: String,
+    #[schema(value_type = String)]
+    newest: Option<Hash>,
     /// The hashes, in the order in which the definitions came; the newest last.
-    versions: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    versions: Vec<Hash>,
 }
 
 /// All names.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Workflows {
     workflows: Vec<Versions>,
 }
 
 /// A definition.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "a shape, for the document")]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Definition {
     name: String,
-    hash: String,
+    #[schema(value_type = String)]
+    hash: Hash,
     /// The workflow as it runs, in the format of workflow files: see docs/WORKFLOWS.md.
     #[schema(value_type = Object)]
-    definition: Value,
+    definition: WorkflowSpec,
 }
 
-fn versions_json(versions: &WorkflowVersions) -> Value {
-    json!({ "name": versions.name, "newest": versions.newest(), "versions": versions.hashes })
+impl From<WorkflowVersions> for Versions {
+    fn from(versions: WorkflowVersions) -> Self {
+        Self { newest: versions.newest(), name: versions.name, versions: versions.hashes }
+    }
 }
 
 /// All workflows that the log has, by name.
 #[utoipa::path(get, path = "/v1/workflows", tag = "workflows", operation_id = "list_workflows",
     responses((status = 200, description = "The names, sorted", body = Workflows)))]
 pub(crate) async fn list(server: Shared) -> Result<HttpResponse, Problem> {
-    let workflows: Vec<_> = server.runtime.workflows().await?.iter().map(versions_json).collect();
-    Ok(HttpResponse::Ok().json(json!({ "workflows": workflows })))
+    let workflows = server.runtime.workflows().await?.into_iter().map(Versions::from).collect();
+    Ok(HttpResponse::Ok().json(Workflows { workflows }))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -105,7 +107,7 @@ pub(crate) async fn put(server: Shared, request: HttpRequest, payload: web::Payl
     };
     let mut response = if created { HttpResponse::Created() } else { HttpResponse::Ok() };
     response.insert_header(("Location", format!("/v1/definitions/{hash}")));
-    Ok(response.json(json!({ "name": name, "hash": hash, "created": created })))
+    Ok(response.json(PutWorkflow { name, hash, created }))
 }
 
 /// The definitions of one name.
@@ -117,7 +119,7 @@ pub(crate) async fn put(server: Shared, request: HttpRequest, payload: web::Payl
 pub(crate) async fn versions(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let name = request::named(&request, "name");
     match server.runtime.workflow_versions(&name).await? {
-        Some(versions) => Ok(HttpResponse::Ok().json(versions_json(&versions))),
+        Some(versions) => Ok(HttpResponse::Ok().json(Versions::from(versions))),
         None => Err(no_workflow(&name)),
     }
 }
@@ -130,9 +132,11 @@ pub(crate) async fn versions(server: Shared, request: HttpRequest) -> Result<Htt
     ))]
 pub(crate) async fn definition(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let workflow = with_hash(&server, &request::named(&request, "hash")).await?;
-    Ok(HttpResponse::Ok()
-        .insert_header(("Cache-Control", "private, max-age=31536000, immutable"))
-        .json(json!({ "name": workflow.name(), "hash": workflow.hash(), "definition": workflow.spec() })))
+    Ok(HttpResponse::Ok().insert_header(("Cache-Control", "private, max-age=31536000, immutable")).json(Definition {
+        name: workflow.name().to_owned(),
+        hash: workflow.hash(),
+        definition: workflow.spec().clone(),
+    }))
 }
 
 fn no_workflow(name: &str) -> Problem {

@@ -1,11 +1,11 @@
 //! Events, and pages of them.
 
-use serde::Deserialize;
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 /// An event as scripts read it everywhere; docs/EVENTS.md describes its `data`.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
     /// Its place in the whole log.
@@ -28,7 +28,7 @@ pub(crate) struct Event {
 }
 
 /// A page of events of the log.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Events {
     events: Vec<Event>,
@@ -37,7 +37,7 @@ pub(crate) struct Events {
 }
 
 /// A page of events of a thread.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThreadEvents {
     events: Vec<Event>,
@@ -46,7 +46,7 @@ pub(crate) struct ThreadEvents {
 }
 
 /// An event without its place.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BareEvent {
     /// Its documented name.

@@ -1,14 +1,15 @@
 //! What happened in a thread, and what happens when it is run again.
 
-use serde::Deserialize;
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::event::BareEvent;
-use super::thread::{Thread, Usage};
+use super::thread::Usage;
+use crate::views::Thread;
 
 /// What a thread did, node by node.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Runs {
     first_seq: u64,
     last_seq: u64,
@@ -22,7 +23,7 @@ pub(crate) struct Runs {
 }
 
 /// The first event that is another.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Diverged {
     thread_id: String,
@@ -36,7 +37,7 @@ pub(crate) struct Diverged {
 }
 
 /// A thread that was run again.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RanAgain {
     thread_id: String,
@@ -48,7 +49,7 @@ pub(crate) struct RanAgain {
 }
 
 /// What came of a thread that was run again.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RerunReport {
     /// Whether every event was reproduced.
@@ -62,7 +63,7 @@ pub(crate) struct RerunReport {
 }
 
 /// What a branch did.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BranchRuns {
     thread_id: String,
@@ -70,7 +71,7 @@ pub(crate) struct BranchRuns {
 }
 
 /// A call that time or money went to.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Top {
     thread_id: String,
@@ -87,7 +88,7 @@ pub(crate) struct Top {
 }
 
 /// A step on the way to a failure.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cause {
     thread_id: String,
@@ -101,7 +102,7 @@ pub(crate) struct Cause {
 }
 
 /// What happened in a thread, where its time and money went, and why it failed.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Explanation {
     thread_id: String,

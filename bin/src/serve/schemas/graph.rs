@@ -1,80 +1,90 @@
 //! The picture of a workflow.
 
-use serde::Deserialize;
+use rethread::runs::RunOutcome;
+use rethread::{Hash, NodeId, Seq, Status, ThreadId};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 /// What is drawn of a workflow, and how a thread went through it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Graph {
-    thread_id: String,
+    #[schema(value_type = String)]
+    pub(crate) thread_id: ThreadId,
     /// The moment that is shown.
-    seq: u64,
-    workflow: String,
-    workflow_hash: String,
-    status: String,
+    #[schema(value_type = u64)]
+    pub(crate) seq: Seq,
+    pub(crate) workflow: String,
+    #[schema(value_type = String)]
+    pub(crate) workflow_hash: Hash,
+    #[schema(value_type = String)]
+    pub(crate) status: Status,
     /// The workflow's own graph first, then its sub-workflows.
-    parts: Vec<GraphPart>,
+    pub(crate) parts: Vec<GraphPart>,
     /// Arrows from one part into another.
-    arrows: Vec<GraphArrow>,
+    pub(crate) arrows: Vec<GraphArrow>,
     /// The nodes that were entered, the last at the end; of a long path, the last.
-    path: Vec<Visit>,
+    pub(crate) path: Vec<Visit>,
     /// How many visits came before those.
-    path_dropped: u64,
+    pub(crate) path_dropped: u64,
 }
 
 /// A graph of the workflow.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GraphPart {
     /// The name of the sub-workflow; null for the workflow itself.
-    name: Option<String>,
-    nodes: Vec<GraphNode>,
-    arrows: Vec<GraphArrow>,
+    pub(crate) name: Option<String>,
+    pub(crate) nodes: Vec<GraphNode>,
+    pub(crate) arrows: Vec<GraphArrow>,
 }
 
 /// A node of the picture.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GraphNode {
     /// Unique in the picture.
-    number: usize,
+    pub(crate) number: usize,
     /// The node's id in the workflow; null for the mark of where a graph begins.
-    id: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub(crate) id: Option<NodeId>,
     /// `entry`, `llm`, `tool`, `person`, `processor`, `route`, `fork`, `join`, `loop_start`, `loop_end`,
     /// `sub_workflow`, `start` or `end`.
-    kind: String,
+    pub(crate) kind: &'static str,
     /// Its id, and what is said of it.
-    lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// Whether the workflow ends there.
-    is_end: bool,
+    pub(crate) is_end: bool,
     /// How often it was entered, by the thread on the path that is shown and by its branches.
-    visits: u64,
+    pub(crate) visits: u64,
     /// Whether the thread, or a branch of it, is in it.
-    is_current: bool,
+    pub(crate) is_current: bool,
     /// What came of it the last time that it was entered: `open`, `completed`, `failed` or `cancelled`; null where it was
     /// not entered.
-    outcome: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub(crate) outcome: Option<RunOutcome>,
 }
 
 /// An edge of the picture.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GraphArrow {
-    from: usize,
-    to: usize,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// `on`, `on_error`, `again` or `into`.
-    kind: String,
-    label: Option<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) label: Option<String>,
     /// How often the path goes along it.
-    taken: u64,
+    pub(crate) taken: u64,
 }
 
 /// A node that was entered.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Visit {
-    seq: u64,
-    node: String,
-    attempt: u32,
+    #[schema(value_type = u64)]
+    pub(crate) seq: Seq,
+    #[schema(value_type = String)]
+    pub(crate) node: NodeId,
+    pub(crate) attempt: u32,
 }

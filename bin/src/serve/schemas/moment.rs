@@ -1,29 +1,33 @@
 //! Moments of a thread: names, states, families.
 
-use serde::Deserialize;
+use rethread::{Seq, ThreadId};
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::thread::Usage;
+use crate::views::Member;
 
 /// A name of a moment.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    label: String,
-    seq: u64,
+    pub(crate) label: String,
+    #[schema(value_type = u64)]
+    pub(crate) seq: Option<Seq>,
 }
 
 /// The named moments of a thread.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoints {
-    thread_id: String,
-    checkpoints: Vec<Checkpoint>,
+    #[schema(value_type = String)]
+    pub(crate) thread_id: ThreadId,
+    pub(crate) checkpoints: Vec<Checkpoint>,
 }
 
 /// The whole state of a thread at a moment; docs/EVENTS.md describes it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct State {
     thread_id: String,
     /// The moment: the last event that is in the state.
@@ -45,27 +49,13 @@ pub(crate) struct State {
     error: Option<Value>,
 }
 
-/// A thread of a family at a moment.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Member {
-    thread_id: String,
-    /// The thread whose branch it is; null for the first.
-    owner: Option<String>,
-    /// What the branch is called at its owner.
-    name: Option<String>,
-    /// Its last event at that moment; null for a branch that had not begun.
-    seq: Option<u64>,
-    status: String,
-    /// The node it was in.
-    node: Option<String>,
-}
-
 /// A thread and the branches that ran at a moment.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Family {
-    thread_id: String,
-    seq: u64,
-    members: Vec<Member>,
+    #[schema(value_type = String)]
+    pub(crate) thread_id: ThreadId,
+    #[schema(value_type = u64)]
+    pub(crate) seq: Seq,
+    pub(crate) members: Vec<Member>,
 }

@@ -1,79 +1,24 @@
 //! Threads: lists, pages, what became of one.
 
-use serde::Deserialize;
+use rethread::ThreadId;
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A moment of a thread.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Moment {
-    thread_id: String,
-    seq: u64,
-}
-
-/// The thread whose branch a thread is.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BranchOf {
-    thread_id: String,
-    /// Its number there, from 0.
-    index: u32,
-}
-
-/// A call that waits for a concurrency permit.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WaitingCall {
-    /// The seq of its request.
-    call: u64,
-    /// `model` or `tool`.
-    kind: String,
-    waiting_ms: u64,
-}
-
-/// A thread at a glance.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Thread {
-    thread_id: String,
-    /// `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
-    status: String,
-    /// The name of the workflow it began on.
-    workflow: Option<String>,
-    workflow_hash: Option<String>,
-    started_at: String,
-    last_at: String,
-    /// Its last event.
-    last_seq: u64,
-    /// The place of that event in the whole log.
-    last_position: u64,
-    forked_from: Option<Moment>,
-    branch_of: Option<BranchOf>,
-    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
-    damaged: bool,
-    /// Where it was asked for.
-    usage: Option<Usage>,
-    /// The node it is in, where usage was asked for.
-    node: Option<String>,
-    /// The calls of the thread that wait for a concurrency permit now, where one thread was asked for.
-    calls_waiting: Option<Vec<WaitingCall>>,
-    /// Why the thread cannot be read, where usage was asked for.
-    #[schema(value_type = Option<Object>)]
-    problem: Option<Value>,
-}
+use crate::views::{BranchOf, Moment, Thread};
 
 /// A page of threads.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Threads {
-    threads: Vec<Thread>,
+    pub(crate) threads: Vec<Thread>,
     /// The `cursor` of the next page; null on the last.
-    next: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub(crate) next: Option<ThreadId>,
 }
 
 /// What a thread used.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Usage {
     /// Of prompts; null where it is not known.
@@ -96,7 +41,7 @@ pub(crate) struct Usage {
 }
 
 /// What a thread has come to.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Outcome {
     thread_id: String,
@@ -115,15 +60,16 @@ pub(crate) struct Outcome {
 }
 
 /// A thread that is gone.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deleted {
-    thread_id: String,
-    status: String,
+    #[schema(value_type = String)]
+    pub(crate) thread_id: ThreadId,
+    pub(crate) status: &'static str,
 }
 
 /// What went.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Collected {
     /// The threads as they were, in the order in which they went; each with the number of its `branches`, which went with
@@ -141,15 +87,15 @@ pub(crate) struct Collected {
 }
 
 /// What became of the index.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Compacted {
-    index_bytes_before: u64,
-    index_bytes: u64,
+    pub(crate) index_bytes_before: u64,
+    pub(crate) index_bytes: u64,
 }
 
 /// What an import did.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Imported {
     /// Threads that were written.
@@ -161,7 +107,7 @@ pub(crate) struct Imported {
 }
 
 /// A thread, and what came of it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kin {
     thread_id: String,

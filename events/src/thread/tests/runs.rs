@@ -232,6 +232,36 @@ nodes:
 }
 
 #[test]
+fn an_open_node_of_a_branch_is_cancelled_when_its_fork_has_ended() {
+    let mut family = Family::new(
+        "
+version: '1'
+name: fork
+nodes:
+  - id: both
+    parallel:
+      branches:
+        left: {nodes: [{id: l, llm: {provider: mock, model: m, user_prompt: hi}}]}
+        right: {nodes: [{id: r, llm: {provider: mock, model: m, user_prompt: hi}}]}
+",
+        "",
+    );
+    // The branch records its end after its parent, so this is what is known of it when the parent ends.
+    let branch = runs_of(family.of("1"));
+    family.tick_after_ms("0", 40);
+    family.with("0", |branch| branch.model_fails(ErrorKind::InvalidRequest));
+    let root = runs_of(family.root());
+    let (fork, node) = (root.results().next().unwrap(), branch.results().next().unwrap());
+    let at = |time| {
+        let around = fork.outcome_at(time, RunOutcome::Open);
+        (around, node.outcome_at(time, around))
+    };
+    assert_eq!(at(fork.began), (RunOutcome::Open, RunOutcome::Open));
+    assert_eq!(root.outcome, RunOutcome::Failed);
+    assert_eq!(at(root.last_at), (RunOutcome::Failed, RunOutcome::Cancelled));
+}
+
+#[test]
 fn results_have_a_json_form() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.says("hi");
