@@ -22,11 +22,11 @@ const show = (timeline) => timeline.bars.map((bar) => `${'  '.repeat(bar.depth)}
 
 test('calls that run beside each other are bars beside each other', () => {
   const timeline = folded(
-    [0, 'THREAD_STARTED'], [0, 'NODE_STARTED', { node: 'a', attempt: 1 }], [0, 'LLM_EXECUTION_REQUEST', { model: { model: 'm' } }],
-    [1, 'LLM_CALL_REQUESTED', { iteration: 1 }], [20, 'LLM_CALL_COMPLETED', { call: 3, usage: { total_tokens: 9 } }],
+    [0, 'THREAD_STARTED'], [0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }], [0, 'LLM_EXECUTION_REQUEST', { model: { model: 'm' } }],
+    [1, 'LLM_CALL_REQUESTED', { iteration: 1 }], [20, 'LLM_CALL_COMPLETED', { call_id: 3, usage: { total_tokens: 9 } }],
     [20, 'TOOL_EXECUTION_REQUEST', { name: 'x', arguments: {} }], [20, 'TOOL_EXECUTION_REQUEST', { name: 'y', arguments: {} }],
-    [25, 'TOOL_CALL_RETRIED', { call: 6, attempt: 2 }], [40, 'TOOL_EXECUTION_COMPLETED', { call: 5 }],
-    [50, 'TOOL_EXECUTION_FAILED', { call: 6, error: { message: 'no' } }], [51, 'NODE_COMPLETED', { node: 'a' }], [52, 'THREAD_COMPLETED', { node: 'a' }],
+    [25, 'TOOL_CALL_RETRIED', { call_id: 6, attempt: 2 }], [40, 'TOOL_EXECUTION_COMPLETED', { call_id: 5 }],
+    [50, 'TOOL_EXECUTION_FAILED', { call_id: 6, error: { message: 'no' } }], [51, 'NODE_COMPLETED', { node_id: 'a' }], [52, 'THREAD_COMPLETED', { node_id: 'a' }],
   );
   assert.deepEqual(show(timeline), ['node a 0-51 done', '  llm m 1-20 done', '  tool x 20-40 done', '  tool y 20-50 failed']);
   assert.deepEqual(timeline.bars[3].marks.map((mark) => mark.text), ['attempt 2']);
@@ -34,7 +34,7 @@ test('calls that run beside each other are bars beside each other', () => {
 });
 
 test('a question and a pause are waits, open until they end', () => {
-  const timeline = folded([0, 'NODE_STARTED', { node: 'a', attempt: 1 }], [1, 'USER_INTERACTION_REQUESTED', { prompt: 'Well?' }], [5, 'THREAD_PAUSED', {}]);
+  const timeline = folded([0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }], [1, 'USER_INTERACTION_REQUESTED', { prompt: 'Well?' }], [5, 'THREAD_PAUSED', {}]);
   assert.deepEqual(show(timeline), ['node a 0- open', '  wait Well? 1- open', '  wait paused 5- open']);
   timeline.add({ seq: 3, type: 'THREAD_CANCELLED', data: {}, time: new Date(BEGIN + 9).toISOString() });
   assert.deepEqual(timeline.bars.map((bar) => bar.status), ['cancelled', 'cancelled', 'cancelled']);
@@ -42,24 +42,24 @@ test('a question and a pause are waits, open until they end', () => {
 
 test('rounds of a loop stand inside of it, and branches have the names of their fork', () => {
   const timeline = folded(
-    [0, 'LOOP_STARTED', { node: 'l' }], [0, 'LOOP_ITERATION_STARTED', { node: 'l', index: 0 }], [1, 'NODE_STARTED', { node: 'f', attempt: 1 }],
+    [0, 'LOOP_STARTED', { node_id: 'l' }], [0, 'LOOP_ITERATION_STARTED', { node_id: 'l', index: 0 }], [1, 'NODE_STARTED', { node_id: 'f', attempt: 1 }],
     [1, 'FORK_STARTED', { branches: { named: [{ name: 'left' }, { name: 'right' }] } }], [2, 'BRANCH_STARTED', { index: 1, child: 'c' }],
-    [4, 'BRANCH_ENDED', { index: 1, child: 'c', error: { message: 'no' } }], [5, 'NODE_COMPLETED', { node: 'f' }],
-    [6, 'LOOP_ITERATION_STARTED', { node: 'l', index: 1 }], [7, 'LOOP_ENDED', { node: 'l' }],
+    [4, 'BRANCH_ENDED', { index: 1, child: 'c', error: { message: 'no' } }], [5, 'NODE_COMPLETED', { node_id: 'f' }],
+    [6, 'LOOP_ITERATION_STARTED', { node_id: 'l', index: 1 }], [7, 'LOOP_ENDED', { node_id: 'l' }],
   );
   assert.deepEqual(show(timeline), ['loop loop l 0-7 done', '  loop round 1 0-6 done', '    node f 1-5 done', '      branch right 2-4 failed', '  loop round 2 6-7 done']);
   assert.equal(timeline.bars[3].fork, 3);
 });
 
 test('an event that is given twice counts once', () => {
-  const timeline = folded([0, 'NODE_STARTED', { node: 'a', attempt: 1 }], [5, 'NODE_COMPLETED', { node: 'a' }]);
-  timeline.add({ seq: 0, type: 'NODE_STARTED', data: { node: 'a', attempt: 1 }, time: new Date(BEGIN).toISOString() });
+  const timeline = folded([0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }], [5, 'NODE_COMPLETED', { node_id: 'a' }]);
+  timeline.add({ seq: 0, type: 'NODE_STARTED', data: { node_id: 'a', attempt: 1 }, time: new Date(BEGIN).toISOString() });
   assert.deepEqual(show(timeline), ['node a 0-5 done']);
 });
 
 test('every event that is asked for changes a bar or is known not to', () => {
   for (const type of TYPES) {
-    const data = { node: 'n', error: { message: 'm' }, model: {}, branches: { named: [] }, condition: 'c', detail: 'd', label: 'l', arguments: {}, name: 'n', child: 'c', call: 0, index: 0 };
+    const data = { node_id: 'n', error: { message: 'm' }, model: {}, branches: { named: [] }, condition: 'c', detail: 'd', label: 'l', arguments: {}, name: 'n', child: 'c', call_id: 0, results: {}, index: 0 };
     assert.doesNotThrow(() => folded([0, type, data]), type);
   }
 });

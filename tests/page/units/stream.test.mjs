@@ -28,18 +28,18 @@ test('a block that holds only an id moves the place to go on from', () => {
 });
 
 test('a cloud event has the shape of an event of a page', () => {
-  const event = logged({ type: 'rethread.NODE_STARTED.v1', position: '00000000000000000042', sequence: '00000000000000000007', threadid: 't', time: 'now', data: { node: 'a' } });
-  assert.deepEqual({ ...event, hash: null, trace_id: null }, { position: 42, thread_id: 't', seq: 7, time: 'now', type: 'NODE_STARTED', cause: null, hash: null, trace_id: null, data: { node: 'a' } });
+  const event = logged({ type: 'rethread.NODE_STARTED.v1', position: '00000000000000000042', sequence: '00000000000000000007', threadid: 't', time: 'now', data: { node_id: 'a' } });
+  assert.deepEqual({ ...event, hash: null, trace_id: null }, { position: 42, thread_id: 't', seq: 7, time: 'now', type: 'NODE_STARTED', cause: null, hash: null, trace_id: null, data: { node_id: 'a' } });
 });
 
-const chunk = (index, text, more = {}) => ({ type: 'LLM_EXECUTION_PROGRESS', seq: 0, data: { call: 5, attempt: 1, index, text, ...more } });
+const chunk = (index, text, more = {}) => ({ type: 'LLM_EXECUTION_PROGRESS', seq: 0, data: { call_id: 5, attempt: 1, index, text, ...more } });
 
 test('a streamed text grows chunk by chunk, each once', () => {
   const streamed = new Streamed();
   streamed.add({ type: 'LLM_CALL_REQUESTED', seq: 5, data: {} });
   for (const event of [chunk(0, 'Hel'), chunk(1, 'lo'), chunk(1, 'lo'), chunk(0, 'Hel')]) streamed.add(event);
   assert.equal(streamed.calls.get(5).text, 'Hello');
-  streamed.add({ type: 'LLM_CALL_COMPLETED', seq: 9, data: { call: 5 } });
+  streamed.add({ type: 'LLM_CALL_COMPLETED', seq: 9, data: { call_id: 5 } });
   assert.equal(streamed.calls.size, 0);
 });
 
@@ -49,7 +49,7 @@ test('what a failed attempt said is void', () => {
   streamed.add(chunk(0, 'wrong'));
   streamed.add(chunk(1, 'again', { restarted: true }));
   assert.equal(streamed.calls.get(5).text, 'again');
-  streamed.add({ type: 'LLM_CALL_RETRIED', seq: 8, data: { call: 5, attempt: 2 } });
+  streamed.add({ type: 'LLM_CALL_RETRIED', seq: 8, data: { call_id: 5, attempt: 2 } });
   streamed.add(chunk(2, 'late'));
   streamed.add(chunk(0, 'new', { attempt: 2 }));
   assert.equal(streamed.calls.get(5).text, 'new');
