@@ -185,10 +185,10 @@ pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<Thread
             break;
         }
     }
-    if let Some(point) = info.fork_of {
-        if let Some(Event::ThreadForked(event)) = event(store, thread, point.seq.next())?.map(|first| first.event) {
-            found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
-        }
+    if let Some(point) = info.fork_of
+        && let Some(Event::ThreadForked(event)) = event(store, thread, point.seq.next())?.map(|first| first.event)
+    {
+        found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
     }
     Ok(found)
 }
