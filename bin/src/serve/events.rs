@@ -256,13 +256,15 @@ async fn thread_page(
     Ok((found, last.map(|(_, seq)| seq.next()).filter(|next| *next < end)))
 }
 
-/// The wanted ones of these events, up to a number, and the place of the last one that was looked at, where there may be
-/// more. Blocks.
+/// Wanted events, and the place of the last one that was looked at, where there may be more.
+type Found = (Vec<RecordedEvent>, Option<(Position, Seq)>);
+
+/// The wanted ones of these events, up to a number. Blocks.
 fn found(
     records: RecordIter<'_>,
     limit: usize,
     mut wants: impl FnMut(&RecordedEvent) -> bool,
-) -> Result<(Vec<RecordedEvent>, Option<(Position, Seq)>), RuntimeError> {
+) -> Result<Found, RuntimeError> {
     let mut found = Vec::new();
     for (n_before, record) in records.enumerate() {
         let event = RecordedEvent::decode(record?)?;
