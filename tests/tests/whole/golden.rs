@@ -346,7 +346,12 @@ fn check(version: &str, log: &str, added: &[&str]) {
         copy_as_killed(&folder(version).join(log), copy.path()).unwrap();
         let world = open(copy.path()).await;
         let golden = |file: &str| fs::read_to_string(folder(version).join(file)).unwrap();
-        let then: Vec<_> = read(&golden("events.jsonl")).into_iter().map(upcast).collect();
+        let exported = read(&golden("events.jsonl"));
+        for (record, exported) in world.store.read_all(Position(0), usize::MAX).unwrap().iter().zip(&exported) {
+            let imported = rethread::RecordedEvent::from_json(exported).unwrap();
+            assert_eq!((imported.version, &imported.payload), (record.version, &record.payload), "{exported}");
+        }
+        let then: Vec<_> = exported.into_iter().map(upcast).collect();
         assert_unchanged("events.jsonl", &events(&world).await, &then, &[]);
         assert_unchanged("states.jsonl", &states(&world).await, &read(&golden("states.jsonl")), added);
 

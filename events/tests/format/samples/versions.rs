@@ -1,0 +1,110 @@
+//! The samples in the shapes that later versions gave them.
+
+use rethread_events::event::*;
+use rethread_events::message::UsageSource;
+use rethread_events::principal::Principal;
+use serde_json::json;
+
+use super::{caught_error, error, events, tool_call_ref, variables};
+
+/// The events of version 2, with every field that version 1 did not have filled in.
+pub(crate) fn version_2() -> Vec<Event> {
+    changed(|event| {
+        match event {
+            Event::ThreadStarted(event) => {
+                event.budget = event.budget.take().map(|it| BudgetLimits { on_unpriced: OnUnpriced::Refuse, ..it });
+            }
+            Event::LimitRaised(event) => event.allow_unpriced = true,
+            Event::ThreadForked(event) => event.globals = variables(),
+            Event::RouteTaken(event) => event.error = Some(caught_error()),
+            Event::ConditionEvaluationCompleted(event) => event.usage_source = UsageSource::Counted,
+            Event::BranchEnded(event) => event.n_unpriced = 3,
+            Event::SubWorkflowStarted(event) => event.context = Some(NodeContext::From(vec!["ask".into()])),
+            Event::ForkStarted(event) => (event.quorum, event.into) = (Some(true), Some("sums".into())),
+            Event::LoopStarted(event) => event.into = Some("sums".into()),
+            Event::LlmExecutionRequest(event) => event.context = NodeContext::Fresh,
+            Event::LlmCallCompleted(event) => {
+                (event.usage_source, event.unusable) = (UsageSource::Counted, Some(error()));
+            }
+            Event::ContextSummaryCompleted(event) => event.usage_source = UsageSource::Counted,
+            Event::ToolExecutionFailed(event) => event.not_started = Some(true),
+            Event::UserInteractionRequested(event) => {
+                event.answer = Some(AnswerType::Choice { choices: vec!["now".into(), "later".into()] });
+            }
+            _ => return false,
+        }
+        true
+    })
+}
+
+/// A sample of each event that records who did it, which it did not before.
+pub(crate) fn version_3() -> Vec<Event> {
+    let mut principals = vec![
+        Principal::Embedded,
+        Principal::Handler,
+        Principal::Terminal,
+        Principal::Command,
+        Principal::Anonymous,
+        Principal::token("0f1e2d3c4b5a", Some("the page")),
+        Principal::named("Ada"),
+    ];
+    changed(|event| {
+        let by = match event {
+            Event::ThreadForked(event) => &mut event.by,
+            Event::ThreadPaused(event) => &mut event.by,
+            Event::ThreadResumed(event) => &mut event.by,
+            Event::ThreadCancelled(event) => &mut event.by,
+            Event::VariablesUpdated(event) => &mut event.by,
+            Event::MessageAdded(event) => &mut event.by,
+            Event::UserInteractionResponded(event) => &mut event.by,
+            _ => return false,
+        };
+        *by = principals.pop();
+        true
+    })
+}
+
+/// The events of which it is recorded since the third change who gave the input.
+pub(crate) fn version_4() -> Vec<Event> {
+    changed(|event| {
+        let by = match event {
+            Event::LimitRaised(event) => &mut event.by,
+            Event::CheckpointCreated(event) => &mut event.by,
+            Event::UserInteractionFailed(event) => &mut event.by,
+            _ => return false,
+        };
+        *by = Some(Principal::named("Ada"));
+        true
+    })
+}
+
+/// The events whose fields have the documented names since the fifth change, with the ids that it added.
+pub(crate) fn version_5() -> Vec<Event> {
+    let older = [version_4(), version_3(), version_2(), events()].concat();
+    let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
+    let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
+    EVENT_TYPES
+        .iter()
+        .map(|kind| (kind, newest(*kind).data().unwrap()))
+        .filter(|(_, data)| data.as_object().unwrap().keys().any(is_renamed))
+        .map(|(kind, mut data)| {
+            for (name, value) in [
+                ("node_id", json!("ask")),
+                ("interaction_id", json!(5)),
+                ("context_call_id", json!(5)),
+                ("tool_calls", json!([tool_call_ref()])),
+            ] {
+                if data.get(name).is_some() {
+                    data[name] = value;
+                }
+            }
+            Event::from_data(kind.name, data).unwrap()
+        })
+        .collect()
+}
+
+/// The samples that `change` changes.
+fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
+    let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));
+    changed.collect()
+}
