@@ -126,10 +126,13 @@ impl Handler<NextStep> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: NextStep, ctx: &mut Context<Self>) {
-        if let Phase::Live(live) = &mut self.phase {
-            live.step_is_asked_for = false;
-        }
-        self.tick(ctx);
+        let step = |actor: &mut Self, ctx: &mut Context<Self>| {
+            if let Phase::Live(live) = &mut actor.phase {
+                live.step_is_asked_for = false;
+            }
+            actor.tick(ctx);
+        };
+        self.when_here(step, ctx);
     }
 }
 
@@ -153,7 +156,7 @@ impl Handler<Halt> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Halt, ctx: &mut Context<Self>) {
-        ctx.run_later(message.grace, |actor, ctx| match &mut actor.phase {
+        let late = |actor: &mut Self, ctx: &mut Context<Self>| match &mut actor.phase {
             Phase::Live(live) => {
                 live.running.clear();
                 actor.rest(ctx);
@@ -161,7 +164,8 @@ impl Handler<Halt> for ThreadActor {
             // There is no room for what it keeps: it is lost, as in a crash.
             Phase::Away(_) => actor.leave(ctx),
             Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
-        });
+        };
+        ctx.run_later(message.grace, move |actor, ctx| actor.when_here(late, ctx));
         self.halting = true;
         match &self.phase {
             Phase::Live(_) => self.rest(ctx),

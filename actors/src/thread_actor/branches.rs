@@ -93,12 +93,15 @@ impl ThreadActor {
             let life = self.life;
             // The actor handles its mailbox first: what these branches reported before they replied is known then.
             ctx.spawn(all.into_actor(self).map(move |(), actor, ctx| {
-                if let Phase::Live(live) = &mut actor.phase
-                    && actor.life == life
-                {
-                    live.n_pause_changes -= 1;
-                    actor.rest(ctx);
-                }
+                let changed = move |actor: &mut Self, ctx: &mut Context<Self>| {
+                    if let Phase::Live(live) = &mut actor.phase
+                        && actor.life == life
+                    {
+                        live.n_pause_changes -= 1;
+                        actor.rest(ctx);
+                    }
+                };
+                actor.when_here(changed, ctx);
             }));
         }
     }

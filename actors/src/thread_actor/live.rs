@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use actix::SpawnHandle;
+use actix::{Context, SpawnHandle};
 use futures_util::future::{BoxFuture, Shared};
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::{Input, Thread};
 
+use super::ThreadActor;
 use super::messages::Begin;
 use super::pending_inputs::{Kept, Said, Waiting};
 use crate::clock;
@@ -95,7 +96,12 @@ pub(super) struct Elsewhere {
     pub(super) live: Box<Live>,
     /// The inputs of the next steps, and whether they come from the thread's own work.
     pub(super) next: VecDeque<(Waiting, bool)>,
+    /// What came back meanwhile, see [`ThreadActor::when_here`].
+    pub(super) postponed: Vec<Postponed>,
 }
+
+/// What runs when the machine is back.
+pub(super) type Postponed = Box<dyn FnOnce(&mut ThreadActor, &mut Context<ThreadActor>) + Send>;
 
 /// The most bytes that a step on the event loop may read.
 pub(super) const STEP_READS_MAX: usize = 64 << 10;

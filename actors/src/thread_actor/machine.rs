@@ -39,7 +39,7 @@ impl ThreadActor {
         let without_state = Thread::resume(State::new(self.id), live.thread.workflow().clone());
         let mut thread = std::mem::replace(&mut live.thread, without_state);
         let running = std::mem::take(&mut live.running);
-        self.phase = Phase::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new() }));
+        self.phase = Phase::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new(), postponed: Vec::new() }));
         let work = move || {
             let around = Env { now: clock, tools: &*services, models: &*services, permits: &running };
             let taken = take(&mut thread, &around);
@@ -47,7 +47,7 @@ impl ThreadActor {
         };
         let done = actix_rt::task::spawn_blocking(work);
         ctx.wait(done.into_actor(self).map(move |done, actor, ctx| {
-            let Elsewhere { mut live, next } = match std::mem::replace(&mut actor.phase, Phase::Gone) {
+            let Elsewhere { mut live, next, postponed } = match std::mem::replace(&mut actor.phase, Phase::Gone) {
                 Phase::Elsewhere(elsewhere) => *elsewhere,
                 phase => {
                     actor.phase = phase;
@@ -65,7 +65,23 @@ impl ThreadActor {
             for (waiting, is_work) in next {
                 actor.step(waiting, is_work, ctx);
             }
+            for run in postponed {
+                actor.when_here(run, ctx);
+            }
             actor.pump(ctx);
         }));
+    }
+
+    /// Runs `run` now, or when the machine is back from the blocking thread. For the actor's own futures, timers and
+    /// notifications: actix polls them once after a message whose handler begins to wait, and they would find no machine.
+    pub(super) fn when_here(
+        &mut self,
+        run: impl FnOnce(&mut Self, &mut Context<Self>) + Send + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        match &mut self.phase {
+            Phase::Elsewhere(elsewhere) => elsewhere.postponed.push(Box::new(run)),
+            Phase::Beginning(_) | Phase::Away(_) | Phase::Live(_) | Phase::Gone => run(self, ctx),
+        }
     }
 }

@@ -85,7 +85,7 @@ impl ThreadActor {
             ctx.cancel_future(alarm);
         }
         let wait = timers::until(next, live.now());
-        live.alarm = Some((next, ctx.run_later(wait, Self::rings)));
+        live.alarm = Some((next, ctx.run_later(wait, |actor, ctx| actor.when_here(Self::rings, ctx))));
     }
 
     fn rings(&mut self, ctx: &mut Context<Self>) {

@@ -177,18 +177,21 @@ impl ThreadActor {
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { end, replies, said });
         let (answer, life) = (self.services.store.append(append), self.life);
-        ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| match answer {
-            Ok(_) if actor.life != life => actor.services.counters.appended(&tally),
-            Err(_) if actor.life != life => {}
-            Ok(appended) => {
-                actor.services.crashes.completed(step);
-                actor.services.counters.appended(&tally);
-                // First: a thread that has ended leaves with what follows.
-                actor.branches_follow(follows, ctx);
-                actor.tell_tools(told);
-                actor.appended(end, &appended, expected, &opened, ctx);
-            }
-            Err(error) => actor.refused(end, error.into(), ctx),
+        ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
+            let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
+                Ok(_) if actor.life != life => actor.services.counters.appended(&tally),
+                Err(_) if actor.life != life => {}
+                Ok(appended) => {
+                    actor.services.crashes.completed(step);
+                    actor.services.counters.appended(&tally);
+                    // First: a thread that has ended leaves with what follows.
+                    actor.branches_follow(follows, ctx);
+                    actor.tell_tools(told);
+                    actor.appended(end, &appended, expected, &opened, ctx);
+                }
+                Err(error) => actor.refused(end, error.into(), ctx),
+            };
+            actor.when_here(answered, ctx);
         }));
         self.notify_running();
     }
