@@ -256,8 +256,8 @@ impl Sealer {
         }
     }
 
-    /// Writes to sled. Deletes on a full disk spend the reserve. Tries again while the disk is full or the folder of the log is not at its path; once more, and no
-    /// more, when the log is closing.
+    /// Writes to sled. Deletes on a full disk spend the reserve. Tries again while the disk is full or the folder of the
+    /// log is not at its path; once more, and no more, when the log is closing.
     fn write(
         &self,
         reader: &Reader,
@@ -266,7 +266,10 @@ impl Sealer {
     ) -> Result<(), StoreError> {
         let mut is_last = false;
         loop {
-            let error = match reader.packs.files().check_in_place().and_then(|()| write()) {
+            let files = reader.packs.files();
+            let done = files.check_in_place().and_then(|()| write());
+            // A folder that is moved or removed while it is written may show itself as another error first.
+            let error = match done.or_else(|error| files.check_in_place().and(Err(error))) {
                 Err(error) if error.is_temporary() && !is_last => error,
                 done => {
                     self.state.lock().obstacle = None;
