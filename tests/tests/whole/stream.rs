@@ -165,14 +165,15 @@ fn a_stream_ends_when_the_runtime_shuts_down() {
         let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
         let thread = world.start(&waits, "go").await;
         world.tally.called("wait_look", 1).await;
-        let listening = thread.events(Seq(0)).collect::<Vec<_>>();
-        let whole_log = world.runtime.events(Position(0), &[]).unwrap().collect::<Vec<_>>();
+        let (mut of_thread, mut of_log) = (thread.events(Seq(0)), world.runtime.events(Position(0), &[]).unwrap());
+        assert_eq!(of_thread.next().await.unwrap().unwrap().name(), "THREAD_STARTED");
+        assert_eq!(of_log.next().await.unwrap().unwrap().name(), "THREAD_STARTED");
         let stopping = async {
             world.tally.gate().open();
             world.runtime.shutdown().await.unwrap();
         };
-        let (of_thread, of_log, ()) = futures::join!(listening, whole_log, stopping);
-        assert!(!of_thread.is_empty());
-        assert!(of_log.iter().all(Result::is_ok));
+        let (of_thread, of_log, ()) =
+            futures::join!(of_thread.collect::<Vec<_>>(), of_log.collect::<Vec<_>>(), stopping);
+        assert!(of_thread.iter().chain(&of_log).all(Result::is_ok));
     });
 }
