@@ -1,5 +1,6 @@
 //! A thread and its branches as a whole: at a moment, for a fork, for a delete.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rethread_events::event::{Event, ReplacedBranch};
@@ -14,6 +15,7 @@ use crate::error::RuntimeError;
 use crate::fork::fits;
 use crate::load::{self, Loaded};
 use crate::recorded::{RecordedEvent, event};
+use crate::summary;
 
 /// How many forks are listed at a time.
 const PAGE: usize = 1_024;
@@ -269,4 +271,29 @@ pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>
         }
     }
     Ok(found)
+}
+
+/// A thread and all branches that it and they ever had and that have begun, sorted. Blocks; reads one event of each and
+/// of each fork of them.
+///
+/// # Errors
+/// `NoThread` if the thread is not in the log. A branch that is deleted meanwhile is left out.
+pub(crate) fn members(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+    let (mut found, mut todo) = (BTreeSet::from([thread]), vec![thread]);
+    while let Some(member) = todo.pop() {
+        let children = match children(store, member) {
+            Err(RuntimeError::NoThread(_)) if member != thread => continue,
+            children => children?,
+        };
+        for child in children {
+            let owner = match load::stream(store, child) {
+                Err(RuntimeError::NoThread(_)) => None,
+                info => summary::branch_of(store, &info?)?,
+            };
+            if owner.is_some_and(|(owner, _)| owner == member) && found.insert(child) {
+                todo.push(child);
+            }
+        }
+    }
+    Ok(found.into_iter().collect())
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use rethread_events::event::CallEvent;
 use rethread_events::ids::CallId;
 use rethread_events::thread::Input;
 use serde::Serialize;
@@ -22,8 +21,18 @@ pub(crate) fn call_of(input: &Input) -> Option<CallId> {
 pub(crate) fn key_of(input: &Input) -> Option<Key> {
     match input {
         Input::By { input, .. } => key_of(input),
-        Input::Reported { attempt, event } => Some((event.call_id(), *attempt)),
-        Input::ToolAsks { call, attempt, .. } => Some((*call, *attempt)),
+        Input::ModelAnswered { call, attempt, .. }
+        | Input::ModelFailed { call, attempt, .. }
+        | Input::ModelTryFailed { call, attempt, .. }
+        | Input::ModelProgress { call, attempt, .. }
+        | Input::ToolAnswered { call, attempt, .. }
+        | Input::ToolFailed { call, attempt, .. }
+        | Input::ContextProcessed { call, attempt, .. }
+        | Input::ContextProcessingFailed { call, attempt, .. }
+        | Input::StrategyDecided { call, attempt, .. }
+        | Input::StrategyFailed { call, attempt, .. }
+        | Input::ToolAsks { call, attempt, .. }
+        | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
@@ -44,14 +53,12 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
 
 /// Whether nothing more comes from the work that said this.
 pub(crate) fn is_last(input: &Input) -> bool {
-    !matches!(input.given(), Input::Reported { event, .. } if event.is_progress())
+    !is_aside(input) && !matches!(input.given(), Input::ModelProgress { .. })
 }
 
 /// Whether the answer is whole without it.
 pub(crate) fn is_aside(input: &Input) -> bool {
-    let is_aside =
-        |event: &CallEvent| matches!(event, CallEvent::ToolExecutionProgress(_) | CallEvent::LlmTryFailed(_));
-    matches!(input.given(), Input::Reported { event, .. } if is_aside(event))
+    matches!(input.given(), Input::ToolProgress { .. } | Input::ModelTryFailed { .. })
 }
 
 /// How much memory an input takes, roughly.
@@ -59,7 +66,19 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
     INPUT_BYTES
         + match input {
             Input::By { input, .. } => bytes_of(input),
-            Input::Reported { event, .. } => json_bytes(event),
+            Input::ModelAnswered { answer, .. } => json_bytes(&answer.message),
+            Input::ModelFailed { error, .. }
+            | Input::ModelTryFailed { error, .. }
+            | Input::ContextProcessingFailed { error, .. }
+            | Input::StrategyFailed { error, .. }
+            | Input::ToolFailed { error, .. } => json_bytes(error),
+            Input::ContextProcessed { processed, .. } => {
+                json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
+            }
+            Input::StrategyDecided { next, .. } => json_bytes(next),
+            Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
+            Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
+            Input::ToolProgress { message, .. } => message.len(),
             Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),

@@ -90,6 +90,7 @@ mod tool_asks;
 mod tool_executor;
 #[cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 mod tool_services;
+mod usage_pages;
 mod verify;
 mod workflows;
 
@@ -105,7 +106,7 @@ pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHan
 pub use limits::Limits;
 pub use metrics::Metrics;
 pub use mode::Mode;
-pub use monitor::{LlmCall, Moment, Monitor, MonitorStats, Purpose, TokenUsage, ToolCall};
+pub use monitor::{LlmCall, Moment, Monitor, MonitorStats, TokenUsage, ToolCall};
 pub use outcome::Outcome;
 pub use permit_waits::WaitingCall;
 pub use processor::ProcessorContext;
@@ -120,6 +121,7 @@ pub use summary::ThreadSummary;
 pub use thread_handle::ThreadHandle;
 pub use thread_list::ThreadFilter;
 pub use thread_page::{BranchFilter, ThreadPage, ThreadQuery};
+pub use usage_pages::{UsagePage, UsageQuery};
 pub use workflows::WorkflowVersions;
 
 pub use rethread_events::codec::OrderedMap;
@@ -135,6 +137,7 @@ pub use rethread_events::runs::{self, NodeResult, Runs};
 pub use rethread_events::thread::rerun::{Divergence, Rerunned};
 pub use rethread_events::thread::{Processed, Rejected, State, Status, Turn};
 pub use rethread_events::tool::{PersonRole, Recovery};
+pub use rethread_events::usage::{self, CallUsage, Purpose, UsageSums};
 pub use rethread_events::workflow::parse as parse_workflow;
 pub use rethread_events::workflow::{AgentBuilder, Faults, LlmNode, ToolNode, Workflow, nanousd};
 pub use rethread_llm as llm;

@@ -12,6 +12,7 @@ use rethread_events::event::{
 };
 use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
 use rethread_events::message::Usage;
+use rethread_events::usage::Purpose;
 use rethread_store::{Filter, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -136,17 +137,6 @@ pub struct TokenUsage<'a> {
     pub usage: &'a Usage,
     /// Cost in billionths of a US dollar, where the price is known.
     pub cost_nanousd: Option<u64>,
-}
-
-/// What a model was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// The next step of an agent loop.
-    Answer,
-    /// A verdict on a condition.
-    Verdict,
-    /// A summary.
-    Summary,
 }
 
 /// How far a monitor is.

@@ -1,6 +1,6 @@
 //! `explain`: what happened, where the time and the money went, and why it failed.
 
-mod lines;
+pub(crate) mod lines;
 mod spending;
 pub(crate) mod tree;
 mod why;

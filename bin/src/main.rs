@@ -49,6 +49,7 @@ mod token;
 mod tools;
 mod toolset;
 mod tree;
+mod usage;
 mod views;
 
 use std::process::ExitCode;
@@ -99,6 +100,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Explain what a thread did, where time and money went, and why it failed
     Explain(explain::ExplainArgs),
+    /// Sum up what calls of models and tools used
+    Usage(usage::UsageArgs),
     /// Show the changes between two moments of one thread or of two
     Diff(diff::DiffArgs),
     /// Find the first event after which an expression is true
@@ -212,6 +215,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Tail(args) => events::of_log(open, args).await,
         Command::Replay(args) => replay::replay(open, args).await,
         Command::Explain(args) => explain::explain(open, args).await,
+        Command::Usage(args) => usage::usage(open, args).await,
         Command::Diff(args) => diff::diff(open, args).await,
         Command::Bisect(args) => bisect::bisect(open, args).await,
         Command::Rerun(args) => rerun::rerun(open, args).await,

@@ -32,8 +32,8 @@ const HELD_MAX: Duration = Duration::from_secs(40);
 /// How often it looks.
 const HELD_POLL: Duration = Duration::from_millis(20);
 /// Commands that only read: they hold a log for a moment, and begin anew when the process that they read through ends.
-pub(crate) const READING: [&str; 10] =
-    ["threads", "show", "events", "tail", "replay", "explain", "diff", "bisect", "tree", "inbox"];
+pub(crate) const READING: [&str; 11] =
+    ["threads", "show", "events", "tail", "replay", "explain", "usage", "diff", "bisect", "tree", "inbox"];
 /// How long a command that is to write waits for those.
 const READERS_MAX: Duration = Duration::from_secs(5);
 

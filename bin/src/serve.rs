@@ -33,6 +33,7 @@ mod session;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;
+mod usage;
 mod wanted;
 pub(crate) mod webhook;
 mod workflows;

@@ -3,9 +3,11 @@
 mod interaction;
 mod thread;
 mod tool;
+mod usage;
 
 pub(crate) use interaction::Interaction;
 #[cfg(feature = "server")]
 pub(crate) use thread::{BranchOf, Moment, WaitingCall};
 pub(crate) use thread::{Member, Thread};
 pub(crate) use tool::Tool;
+pub(crate) use usage::{By, Call, ModelSum, ToolSum, Usages};

@@ -14,4 +14,5 @@ pub mod runs;
 pub mod schema;
 pub mod thread;
 pub mod tool;
+pub mod usage;
 pub mod workflow;

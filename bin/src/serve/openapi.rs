@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, rerun,
-    schemas, session, surroundings, threads, workflows,
+    schemas, session, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -37,7 +37,7 @@ use super::{
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
         moments::state, moments::family, moments::runs, moments::checkpoints, graph::graph,
-        explain::explain, explain::tree,
+        explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,
         fork::fork, rerun::rerun,

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, openapi,
-    page, rerun, session, surroundings, threads, workflows,
+    page, rerun, session, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -62,6 +62,7 @@ routes! {
     get "/v1/threads/{thread}/checkpoints" Read moments::checkpoints;
     get "/v1/threads/{thread}/graph" Read graph::graph;
     get "/v1/threads/{thread}/explain" Read explain::explain;
+    get "/v1/threads/{thread}/usage" Read usage::of_thread;
     get "/v1/threads/{thread}/tree" Read explain::tree;
     get "/v1/threads/{thread}/events" Read events::of_thread;
     get "/v1/threads/{thread}/interactions" Read interactions::of_thread;
@@ -77,6 +78,7 @@ routes! {
     post "/v1/interactions/{interaction}/respond" Operate interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate interactions::cancel;
     get "/v1/events" Read events::of_log;
+    get "/v1/usage" Read usage::of_log;
     get "/v1/tools" Read surroundings::tools;
     get "/v1/profiles" Read surroundings::profiles;
     get "/v1/info" Read surroundings::info;

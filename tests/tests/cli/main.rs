@@ -8,6 +8,7 @@ use rethread_tests::binary::Scene;
 use serde_json::Value;
 
 mod approvals;
+mod calls;
 mod control;
 mod debugging;
 mod equipment;

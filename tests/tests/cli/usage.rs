@@ -126,6 +126,7 @@ fn the_help_lists_the_commands() {
         tail         Print the events of the whole log
         replay       Show the state of a thread at an event, a checkpoint or a time
         explain      Explain what a thread did, where time and money went, and why it failed
+        usage        Sum up what calls of models and tools used
         diff         Show the changes between two moments of one thread or of two
         bisect       Find the first event after which an expression is true
         rerun        Run a thread again with its recorded answers, and find the first difference

@@ -334,3 +334,35 @@ fn a_workflow_is_found_by_whatever_name_it_has() {
     place.get("/v1/workflows/a%252Bb").problem(404, "no-workflow");
     place.get("/v1/workflows/50%").problem(404, "no-workflow");
 }
+
+#[test]
+fn usage_comes_in_pages_that_add_up() {
+    let place = Place::new();
+    let threads: Vec<_> = (0..3).map(|_| place.start(QUICK)).collect();
+    for thread in &threads {
+        place.at_rest(thread);
+    }
+    let all = place.get("/v1/usage").is(200).value();
+    assert_eq!((&all["models"][0]["calls"], &all["next"]), (&json!(3), &Value::Null));
+    let pages = |path: &str| {
+        let (mut calls, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = place.get(&format!("{path}?by=call&limit=1{after}")).is(200).value();
+            calls.extend(page["calls"].as_array().unwrap().iter().cloned());
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => return calls,
+            }
+        }
+    };
+    let calls = pages("/v1/usage");
+    let whole = place.get("/v1/usage?by=call").is(200).value();
+    assert_eq!((calls.len(), Value::Array(calls)), (3, whole["calls"].clone()));
+    let of_thread = format!("/v1/threads/{}/usage", threads[1]);
+    let calls = pages(&of_thread);
+    assert_eq!((calls.len(), calls[0]["thread_id"].as_str()), (1, Some(&*threads[1])));
+    for bad in ["by=node", "after=x", "limit=0", "since=now"] {
+        place.get(&format!("{of_thread}?{bad}")).problem(400, "invalid-request");
+        place.get(&format!("/v1/usage?{bad}")).problem(400, "invalid-request");
+    }
+}

@@ -151,6 +151,8 @@ fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
         ("/v1/threads/{thread}/checkpoints", &thread),
         ("/v1/threads/{thread}/graph", &thread),
         ("/v1/threads/{thread}/explain", &thread),
+        ("/v1/threads/{thread}/usage", &thread),
+        ("/v1/usage", ""),
         ("/v1/threads/{thread}/tree", &thread),
         ("/v1/threads/{thread}/events", &thread),
         ("/v1/threads/{thread}/interactions", &thread),

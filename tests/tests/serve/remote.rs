@@ -40,6 +40,8 @@ fn every_looking_command_says_the_same_of_a_log_that_a_server_holds() {
         &["tail", "--from", "0", "--jsonl"],
         &["replay", thread, "--to", "greeted", "--json"],
         &["explain", thread, "--json"],
+        &["usage", thread, "--json"],
+        &["usage", "--by", "call", "--json"],
         &["diff", &format!("{thread}@2"), &format!("{thread}@greeted"), "--json-patch"],
         &["tree", thread, "--json"],
         &["verify", "--json"],

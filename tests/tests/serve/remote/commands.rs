@@ -42,6 +42,8 @@ const LINES: &[Line] = &[
     alike("replay {thread} --to greeted --json", (0, "Hello, Ada!")),
     alike("replay {thread} --step", (2, "walks on a terminal")),
     alike("explain {quick} --all", (0, "completed in")),
+    alike("usage {quick} --json", (0, "\"models\":[{")),
+    alike("usage --by call", (0, "greet")),
     alike("diff {thread}@2 @greeted --json-patch", (0, "\"op\"")),
     alike("bisect {quick} --when status~==~'completed'", (0, "THREAD_COMPLETED")),
     alike("rerun {quick}", (0, "the same")),

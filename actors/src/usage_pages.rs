@@ -1,0 +1,225 @@
+//! What the calls of a thread, of a family or of the whole log used, page by page.
+
+use std::collections::BTreeMap;
+
+use rethread_events::event::event_type_named;
+use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time};
+use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, ModelName, UsageFold};
+use rethread_store::{Kind, Record, StoreError};
+
+use crate::error::RuntimeError;
+use crate::family;
+use crate::load;
+use crate::recorded::RecordedEvent;
+use crate::runtime::Runtime;
+use crate::services::Services;
+use crate::thread_handle::ThreadHandle;
+
+/// At most so many records are read for one page, whatever they hold.
+const LOOKED_AT_MAX: usize = 50_000;
+/// The most calls of a page.
+const CALLS_MAX: usize = 5_000;
+
+/// Which calls a page holds. `P` is a place: of the whole log a [`Position`], of threads a thread and a seq of it.
+#[derive(Debug, Clone)]
+pub struct UsageQuery<P> {
+    /// Only calls that ended after this event: where the page before ended.
+    pub after: Option<P>,
+    /// Only calls that ended at this time or later, by the clock of the process that recorded it.
+    pub since: Option<Time>,
+    /// At most so many calls; at least 1, at most 5 000.
+    pub limit: usize,
+}
+
+impl<P> Default for UsageQuery<P> {
+    fn default() -> Self {
+        Self { after: None, since: None, limit: CALLS_MAX }
+    }
+}
+
+/// A page of calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsagePage<P> {
+    /// Calls of models and tools that ended, in the order in which they are recorded. A page may have fewer than it may
+    /// hold, or none, although more follow, because at most 50 000 events are read for it.
+    pub calls: Vec<CallUsage>,
+    /// Where the next page begins; `None` if this is the last.
+    pub next: Option<P>,
+}
+
+impl Runtime {
+    /// The calls of all threads, in the order in which they ended. Each counts once: a fork does not repeat what it
+    /// inherits. Reads the events of the log from `after` on, and of a call that was requested before them its own.
+    pub async fn usage(&self, query: UsageQuery<Position>) -> Result<UsagePage<Position>, RuntimeError> {
+        let services = self.services().clone();
+        self.blocking(move || of_log(&services, &query)).await?
+    }
+}
+
+impl ThreadHandle {
+    /// The calls of the thread, without those that it inherits and without those of its branches. Reads its events from
+    /// `after` on.
+    ///
+    /// # Errors
+    /// `NoThread`, or when the log cannot be read.
+    pub async fn usage(&self, query: UsageQuery<(ThreadId, Seq)>) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+        let (services, id) = (self.runtime().services().clone(), self.id());
+        self.runtime().blocking(move || of_threads(&services, &[id], &query)).await?
+    }
+
+    /// The same with the calls of all branches that it and they ever had, thread by thread in the order of their ids.
+    /// Reads one event of each
+    /// of them beside.
+    ///
+    /// # Errors
+    /// `NoThread`, or when the log cannot be read.
+    pub async fn family_usage(
+        &self,
+        query: UsageQuery<(ThreadId, Seq)>,
+    ) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+        let (services, id) = (self.runtime().services().clone(), self.id());
+        let read = move || {
+            let members = family::members(&*services.store, id)?;
+            of_threads(&services, &members, &query)
+        };
+        self.runtime().blocking(read).await?
+    }
+}
+
+fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage<Position>, RuntimeError> {
+    let end = services.store.next_position();
+    let from = query.after.map_or(Position(0), Position::next);
+    let mut reader = Reader::new(services, query);
+    for record in services.store.log(from..end) {
+        let record = record?;
+        let position = record.position;
+        reader.take(record)?;
+        if reader.is_full() {
+            return Ok(UsagePage { calls: reader.calls, next: Some(position).filter(|last| last.next() < end) });
+        }
+    }
+    Ok(UsagePage { calls: reader.calls, next: None })
+}
+
+/// The calls of these threads, which are sorted.
+fn of_threads(
+    services: &Services,
+    threads: &[ThreadId],
+    query: &UsageQuery<(ThreadId, Seq)>,
+) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+    let mut reader = Reader::new(services, query);
+    let store = &*services.store;
+    for (n_before, &thread) in threads.iter().enumerate() {
+        let info = match load::stream(store, thread) {
+            // A branch that was deleted meanwhile, with its family.
+            Err(RuntimeError::NoThread(_)) if threads.len() > 1 => continue,
+            info => info?,
+        };
+        let mut from = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+        match query.after {
+            Some((before, _)) if thread < before => continue,
+            Some((before, seq)) if thread == before => from = from.max(seq.next()),
+            _ => {}
+        }
+        for record in store.records(thread, from..info.last_seq.next()) {
+            let record = record?;
+            let seq = record.seq;
+            reader.take(record)?;
+            if reader.is_full() {
+                let is_last = seq == info.last_seq && n_before + 1 == threads.len();
+                return Ok(UsagePage { calls: reader.calls, next: (!is_last).then_some((thread, seq)) });
+            }
+        }
+    }
+    Ok(UsagePage { calls: reader.calls, next: None })
+}
+
+/// Reads records in order and gathers the calls that they end.
+struct Reader<'a> {
+    services: &'a Services,
+    kinds: Vec<Kind>,
+    since: Option<Time>,
+    limit: usize,
+    n_looked_at: usize,
+    fold: UsageFold,
+    profiles: BTreeMap<Hash, Option<ModelName>>,
+    calls: Vec<CallUsage>,
+}
+
+impl<'a> Reader<'a> {
+    fn new<P>(services: &'a Services, query: &UsageQuery<P>) -> Self {
+        let kinds = EVENTS.iter().filter_map(|name| event_type_named(name)).map(|event| Kind(event.code)).collect();
+        Self {
+            services,
+            kinds,
+            since: query.since,
+            limit: query.limit.clamp(1, CALLS_MAX),
+            n_looked_at: 0,
+            fold: UsageFold::default(),
+            profiles: BTreeMap::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.calls.len() >= self.limit || self.n_looked_at >= LOOKED_AT_MAX
+    }
+
+    fn take(&mut self, record: Record) -> Result<(), RuntimeError> {
+        self.n_looked_at += 1;
+        if !self.kinds.contains(&record.kind) {
+            return Ok(());
+        }
+        let (thread, seq, at) = (record.thread, record.seq, record.recorded_at);
+        let event = RecordedEvent::decode(record)?.event;
+        let mut call = match self.fold.apply(thread, seq, at, &event) {
+            _ if self.since.is_some_and(|since| at < since) => return Ok(()),
+            None => return Ok(()),
+            Some(Ended::Call(call)) => *call,
+            Some(Ended::BeganBefore(call)) => self.from_its_request(thread, call, seq)?,
+        };
+        let recorded = match &call.callee {
+            Callee::Model(model) => model.recorded,
+            Callee::Tool(_) => None,
+        };
+        call.name_model(recorded.map(|hash| self.profile(hash)).transpose()?.flatten());
+        self.calls.push(call);
+        Ok(())
+    }
+
+    /// A call that was requested before the first record that was read.
+    fn from_its_request(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, RuntimeError> {
+        let mut fold = UsageFold::default();
+        for record in self.services.store.records(thread, call.0..last.next()) {
+            let record = record?;
+            if !self.kinds.contains(&record.kind) {
+                continue;
+            }
+            let RecordedEvent { record, event } = RecordedEvent::decode(record)?;
+            if let Some(Ended::Call(ended)) = fold.apply(thread, record.seq, record.recorded_at, &event)
+                && ended.call == call
+            {
+                return Ok(*ended);
+            }
+        }
+        Err(RuntimeError::NoSeq { thread, seq: call.0, last })
+    }
+
+    /// The model of a recorded profile; none where the profile is not in the log.
+    fn profile(&mut self, hash: Hash) -> Result<Option<ModelName>, RuntimeError> {
+        if let Some(name) = self.profiles.get(&hash) {
+            return Ok(name.clone());
+        }
+        let name = match self.services.definitions.profile(hash) {
+            Ok(profile) => Some(ModelName {
+                profile: profile.name,
+                provider: profile.fallback.is_empty().then(|| profile.provider.name().to_owned()),
+                model: Some(profile.model),
+            }),
+            Err(RuntimeError::Store(StoreError::NotFound { .. })) => None,
+            Err(error) => return Err(error),
+        };
+        self.profiles.insert(hash, name.clone());
+        Ok(name)
+    }
+}

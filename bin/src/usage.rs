@@ -1,0 +1,205 @@
+//! `usage`: what calls of models and tools used.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use jiff::Timestamp;
+use rethread::usage::{CallUsage, UsageSums};
+use rethread::{Position, Runtime, Time, UsageQuery};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::explain::lines::short;
+use crate::moment::time_of;
+use crate::open::{self, OpenArgs};
+use crate::output;
+use crate::threads::dollars;
+use crate::views::{By, Call, ModelSum, ToolSum, Usages};
+
+/// Sum up what calls of models and tools used: calls, failures, retries, time, tokens and cost. Only calls that ended
+/// count. What is not known is not counted as zero: a sum that misses something says how many calls it misses.
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// The thread: its id, a part of its id, or `last`; the whole log if no thread is named
+    thread: Option<String>,
+    /// List sums by model, sums by tool, or every call (default: sums by model and by tool)
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<By>,
+    /// Leave out the branches of the thread
+    #[arg(long, requires = "thread")]
+    no_branches: bool,
+    /// Count only calls that ended at this time or later, such as 2026-01-31T12:00:00Z or `2 days ago`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    since: Option<Time>,
+    /// Count only calls that ended after this position of the log
+    #[arg(long, value_name = "POSITION", conflicts_with = "thread")]
+    after: Option<u64>,
+    /// Print one JSON object; with --by call, one for each call, on a line of its own
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    time_of(text, Timestamp::now()).ok_or_else(|| "expected a time such as 2026-01-31T12:00:00Z or `2 days ago`".into())
+}
+
+pub(crate) async fn usage(open: &OpenArgs, args: UsageArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let done = read(&runtime, &args).await;
+    open::close(runtime).await?;
+    let sums = done?;
+    if args.by == Some(By::Call) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let view = By::sums(args.by, &sums);
+    if args.json {
+        output::print_json(&json!(view))?;
+    } else {
+        print_sums(open, &view)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads all pages; prints the calls of each, or adds them up.
+async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<UsageSums, Failure> {
+    let mut sums = UsageSums::default();
+    let mut take = |calls: &[CallUsage]| {
+        if args.by == Some(By::Call) {
+            return calls.iter().try_for_each(|call| print_call(&Call::from(call), args.json));
+        }
+        calls.iter().for_each(|call| sums.add(call));
+        Ok(())
+    };
+    if let Some(name) = &args.thread {
+        let thread = open::find(runtime, name).await?;
+        let mut query = UsageQuery { since: args.since, ..UsageQuery::default() };
+        loop {
+            let page = match args.no_branches {
+                true => thread.usage(query.clone()).await?,
+                false => thread.family_usage(query.clone()).await?,
+            };
+            take(&page.calls)?;
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(sums);
+            }
+        }
+    }
+    let mut query = UsageQuery { since: args.since, after: args.after.map(Position), ..UsageQuery::default() };
+    loop {
+        let page = runtime.usage(query.clone()).await?;
+        take(&page.calls)?;
+        query.after = page.next;
+        if query.after.is_none() {
+            return Ok(sums);
+        }
+    }
+}
+
+fn print_call(call: &Call, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::print_line(&json!(call));
+    }
+    let name = call.tool.as_ref().map(ToString::to_string).or_else(|| call.model.clone());
+    let mut line = format!(
+        "{} {:>5} {:>8}  {} {}",
+        call.thread_id,
+        call.call_id,
+        short(call.duration_ms),
+        call.node_id.as_ref().map_or("?", |node| node.as_str()),
+        name.as_deref().unwrap_or("unknown model"),
+    );
+    if let Some(usage) = &call.usage {
+        let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        line.push_str(&format!(", {} tokens in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)));
+        line.push_str(&format!(", {}", call.cost_nanousd.map_or_else(|| "cost unknown".to_owned(), dollars)));
+    }
+    if call.cached == Some(true) {
+        line.push_str(", cached");
+    }
+    if call.retries > 0 {
+        line.push_str(&format!(", {}", output::count(call.retries, "retry", "retries")));
+    }
+    if let Some(error) = call.error {
+        line.push_str(&format!(", {error}"));
+    }
+    output::print(output::tame(&line, 400))
+}
+
+fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
+    let models = view.models.as_deref().filter(|models| !models.is_empty());
+    let tools = view.tools.as_deref().filter(|tools| !tools.is_empty());
+    if models.is_none() && tools.is_none() && open.talks() {
+        output::say("no calls");
+    }
+    if let Some(models) = models {
+        let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "OUT", "COST"];
+        output::print(table(&head, models.iter().map(model_row)))?;
+    }
+    if let Some(tools) = tools {
+        if models.is_some() {
+            output::print("")?;
+        }
+        let head = ["TOOL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST"];
+        output::print(table(&head, tools.iter().map(tool_row)))?;
+    }
+    Ok(())
+}
+
+fn model_row(sum: &ModelSum) -> Vec<String> {
+    let name = match (&sum.profile, &sum.provider, &sum.model) {
+        (Some(profile), _, _) => profile.clone(),
+        (None, Some(provider), Some(model)) => format!("{provider}/{model}"),
+        (None, None, Some(model)) => model.clone(),
+        (None, _, None) => "unknown".to_owned(),
+    };
+    // What is missing from a sum stands beside it.
+    let without = |text: String, n: u64| match n {
+        0 => text,
+        n if n == sum.calls => "unknown".to_owned(),
+        n => format!("{text} + {n} unknown"),
+    };
+    let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown);
+    vec![
+        output::tame(&name, 60),
+        sum.calls.to_string(),
+        ended(sum.failed, sum.cancelled),
+        sum.retries.to_string(),
+        short(sum.total_ms),
+        sum.mean_ms.map_or_else(String::new, short),
+        short(sum.max_ms),
+        tokens(sum.usage.input_tokens),
+        tokens(sum.usage.output_tokens),
+        without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced),
+    ]
+}
+
+fn tool_row(sum: &ToolSum) -> Vec<String> {
+    vec![
+        output::tame(sum.tool.as_str(), 60),
+        sum.calls.to_string(),
+        ended(sum.failed, sum.cancelled),
+        sum.retries.to_string(),
+        short(sum.total_ms),
+        sum.mean_ms.map_or_else(String::new, short),
+        short(sum.max_ms),
+    ]
+}
+
+fn ended(n_failed: u64, n_cancelled: u64) -> String {
+    match n_cancelled {
+        0 => n_failed.to_string(),
+        n => format!("{n_failed} + {n} cancelled"),
+    }
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string().lines().map(str::trim).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,253 @@
+//! From events to calls.
+
+use std::collections::BTreeMap;
+
+use super::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
+use crate::event::{Event, ModelChoice};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
+use crate::message::Usage;
+
+/// The names of the events that the fold reads; it passes over all others.
+pub const EVENTS: [&str; 13] = [
+    "LLM_CALL_REQUESTED",
+    "LLM_CALL_RETRIED",
+    "LLM_TRY_FAILED",
+    "LLM_CALL_COMPLETED",
+    "LLM_CALL_FAILED",
+    "CONDITION_EVALUATION_REQUESTED",
+    "CONDITION_EVALUATION_COMPLETED",
+    "CONTEXT_SUMMARY_REQUESTED",
+    "CONTEXT_SUMMARY_COMPLETED",
+    "TOOL_EXECUTION_REQUEST",
+    "TOOL_CALL_RETRIED",
+    "TOOL_EXECUTION_COMPLETED",
+    "TOOL_EXECUTION_FAILED",
+];
+
+/// Folds events, of one thread or of several in any order of threads, into the calls that end. Holds the calls that are
+/// open.
+#[derive(Debug, Clone, Default)]
+pub struct UsageFold {
+    open: BTreeMap<(ThreadId, CallId), OpenCall>,
+}
+
+/// What an event ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ended {
+    /// A call.
+    Call(Box<CallUsage>),
+    /// A call that was requested before the first event of the fold: fold the events of the thread from this one on.
+    BeganBefore(CallId),
+}
+
+#[derive(Debug, Clone)]
+struct OpenCall {
+    requested_at: Time,
+    attempt: u32,
+    n_failed_tries: u32,
+    callee: Callee,
+}
+
+/// How a call ended.
+struct End {
+    call: CallId,
+    node: Option<NodeId>,
+    error: Option<ErrorKind>,
+    duration_ms: Option<u64>,
+}
+
+impl UsageFold {
+    /// Adds the next event of a thread, which was recorded at that time. Returns the call that it ended.
+    pub fn apply(&mut self, thread: ThreadId, seq: Seq, at: Time, event: &Event) -> Option<Ended> {
+        let failed = |error: &ExecutionError| Some(error.kind);
+        match event {
+            Event::LlmCallRequested(e) => self.ask(thread, seq, at, Purpose::Answer, None, e.model_profile),
+            Event::ConditionEvaluationRequested(e) => {
+                self.ask(thread, seq, at, Purpose::Verdict, Some(&e.model), e.model_profile);
+            }
+            Event::ContextSummaryRequested(e) => {
+                self.ask(thread, seq, at, Purpose::Summary, Some(&e.model), e.model_profile);
+            }
+            Event::LlmCallRetried(e) => {
+                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
+                    open.attempt = e.attempt;
+                    if let Callee::Model(model) = &mut open.callee {
+                        model.recorded = e.model_profile;
+                    }
+                }
+            }
+            Event::LlmTryFailed(e) => {
+                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
+                    open.n_failed_tries += 1;
+                }
+            }
+            Event::LlmCallCompleted(e) => {
+                let end =
+                    End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
+                return Some(self.end(thread, seq, at, end, |model| {
+                    model.answered_by.clone_from(&e.model);
+                    model.cached = e.cached;
+                    model.finish_reason = Some(e.finish_reason);
+                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.usage_source = Some(e.usage_source);
+                }));
+            }
+            Event::LlmCallFailed(e) => {
+                let end = End { call: e.call_id, node: e.node_id.clone(), error: failed(&e.error), duration_ms: None };
+                return Some(self.end(thread, seq, at, end, |_| {}));
+            }
+            Event::ConditionEvaluationCompleted(e) => {
+                let error = e.error.as_ref().and_then(failed);
+                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
+                return Some(self.end(thread, seq, at, end, |model| {
+                    model.answered_by.clone_from(&e.model);
+                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.usage_source = error.is_none().then_some(e.usage_source);
+                }));
+            }
+            Event::ContextSummaryCompleted(e) => {
+                let error = e.error.as_ref().and_then(failed);
+                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms: Some(e.duration_ms) };
+                return Some(self.end(thread, seq, at, end, |model| {
+                    model.answered_by.clone_from(&e.model);
+                    (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.usage_source = error.is_none().then_some(e.usage_source);
+                }));
+            }
+            Event::ToolExecutionRequest(e) => self.begin(thread, seq, at, Callee::Tool(e.name.clone())),
+            Event::ToolCallRetried(e) => {
+                if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
+                    open.attempt = e.attempt;
+                }
+            }
+            Event::ToolExecutionCompleted(e) => {
+                let end =
+                    End { call: e.call_id, node: e.node_id.clone(), error: None, duration_ms: Some(e.duration_ms) };
+                return Some(self.end(thread, seq, at, end, |_| {}));
+            }
+            Event::ToolExecutionFailed(e) => {
+                let (error, duration_ms) = (failed(&e.error), Some(e.duration_ms));
+                let end = End { call: e.call_id, node: e.node_id.clone(), error, duration_ms };
+                return Some(self.end(thread, seq, at, end, |_| {}));
+            }
+            Event::ThreadStarted(_)
+            | Event::ThreadForked(_)
+            | Event::ThreadPaused(_)
+            | Event::ThreadResumed(_)
+            | Event::ThreadRecovered(_)
+            | Event::ThreadCancelled(_)
+            | Event::ThreadCompleted(_)
+            | Event::ThreadFailed(_)
+            | Event::CheckpointCreated(_)
+            | Event::VariablesUpdated(_)
+            | Event::MessageAdded(_)
+            | Event::Warning(_)
+            | Event::NodeStarted(_)
+            | Event::NodeCompleted(_)
+            | Event::NodeFailed(_)
+            | Event::RouteTaken(_)
+            | Event::LlmExecutionRequest(_)
+            | Event::LlmExecutionProgress(_)
+            | Event::LlmExecutionCompleted(_)
+            | Event::LlmExecutionFailed(_)
+            | Event::ToolExecutionProgress(_)
+            | Event::UserInteractionRequested(_)
+            | Event::UserInteractionResponded(_)
+            | Event::UserInteractionProcessed(_)
+            | Event::UserInteractionFailed(_)
+            | Event::ForkStarted(_)
+            | Event::BranchStarted(_)
+            | Event::BranchEnded(_)
+            | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
+            | Event::LoopIterationStarted(_)
+            | Event::LoopEnded(_)
+            | Event::SubWorkflowStarted(_)
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextProcessingRequested(_)
+            | Event::ContextProcessingRetried(_)
+            | Event::ContextProcessed(_)
+            | Event::ContextProcessingFailed(_)
+            | Event::ContextSummarized(_)
+            | Event::BudgetExceeded(_)
+            | Event::LimitRaised(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
+            | Event::StrategyDecisionRequested(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecided(_)
+            | Event::StrategyDecisionFailed(_) => {}
+        }
+        None
+    }
+
+    fn ask(
+        &mut self,
+        thread: ThreadId,
+        seq: Seq,
+        at: Time,
+        purpose: Purpose,
+        choice: Option<&ModelChoice>,
+        recorded: Option<Hash>,
+    ) {
+        let name = choice.map(|choice| ModelName {
+            profile: choice.profile.as_ref().map(ToString::to_string),
+            provider: choice.provider.clone(),
+            model: choice.model.clone(),
+        });
+        let model = ModelUsage {
+            purpose,
+            name: name.unwrap_or_default(),
+            recorded,
+            answered_by: None,
+            usage: Usage::default(),
+            usage_source: None,
+            cost_nanousd: None,
+            cached: false,
+            finish_reason: None,
+        };
+        self.begin(thread, seq, at, Callee::Model(Box::new(model)));
+    }
+
+    fn begin(&mut self, thread: ThreadId, seq: Seq, requested_at: Time, callee: Callee) {
+        let open = OpenCall { requested_at, attempt: 1, n_failed_tries: 0, callee };
+        self.open.insert((thread, CallId(seq)), open);
+    }
+
+    fn end(
+        &mut self,
+        thread: ThreadId,
+        last_seq: Seq,
+        ended_at: Time,
+        end: End,
+        answer: impl FnOnce(&mut ModelUsage),
+    ) -> Ended {
+        let End { call, node, error, duration_ms } = end;
+        let Some(open) = self.open.remove(&(thread, call)) else { return Ended::BeganBefore(call) };
+        let OpenCall { requested_at, attempt, n_failed_tries, mut callee } = open;
+        if let Callee::Model(model) = &mut callee {
+            answer(model);
+        }
+        Ended::Call(Box::new(CallUsage {
+            thread,
+            node,
+            call,
+            last_seq,
+            requested_at,
+            ended_at,
+            attempt,
+            n_retries: attempt.saturating_sub(1).saturating_add(n_failed_tries),
+            duration_ms: duration_ms.unwrap_or_else(|| ended_at.ms_since(requested_at)),
+            error,
+            callee,
+        }))
+    }
+}

@@ -1,0 +1,123 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::event::{Event, event_type_named};
+
+const THREAD: ThreadId = ThreadId::from_bytes([7; 16]);
+
+/// Events of a thread, each with its milliseconds.
+fn fold(events: &[(u64, u64, &str, Value)]) -> Vec<Ended> {
+    let mut fold = UsageFold::default();
+    let apply = |(seq, ms, name, data): &(u64, u64, &str, Value)| {
+        let event = Event::from_data(name, data.clone()).unwrap();
+        fold.apply(THREAD, Seq(*seq), Time::from_unix_us(ms * 1_000), &event)
+    };
+    events.iter().filter_map(apply).collect()
+}
+
+fn calls(events: &[(u64, u64, &str, Value)]) -> Vec<CallUsage> {
+    let call = |ended| match ended {
+        Ended::Call(call) => *call,
+        Ended::BeganBefore(call) => panic!("call {call} began before"),
+    };
+    fold(events).into_iter().map(call).collect()
+}
+
+fn error(kind: &str) -> Value {
+    json!({ "kind": kind, "message": "no", "retryable": false })
+}
+
+fn request() -> Value {
+    json!({ "node_id": "n", "iteration": 1, "aside": null, "model_profile": null })
+}
+
+fn answer(call: u64, usage: &Value, cost_nanousd: Option<u64>) -> Value {
+    json!({
+        "node_id": "n", "call_id": call, "message": { "role": "assistant", "content": [] }, "finish_reason": "stop",
+        "usage": usage, "cost_nanousd": cost_nanousd, "prices": null, "model": "m-1", "response_id": null,
+        "cached": false, "duration_ms": 40,
+    })
+}
+
+fn tool(name: &str) -> Value {
+    let options = json!({ "timeout_ms": 1000, "retries": 1, "retry_delay_ms": 0 });
+    json!({
+        "node_id": "n", "tool_call_id": null, "name": name, "arguments": {}, "recovery": "safe", "options": options,
+    })
+}
+
+#[test]
+fn every_name_that_the_fold_reads_is_one_of_an_event() {
+    for name in EVENTS {
+        assert!(event_type_named(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_call_counts_its_attempts_and_the_tries_of_its_client() {
+    let tried = json!({ "node_id": "n", "call_id": 3, "try_number": 1, "error": error("server"), "wait_ms": 10 });
+    let again = json!({ "node_id": "n", "call_id": 3, "attempt": 2, "model_profile": null });
+    let known = json!({ "input_tokens": 5, "output_tokens": 2, "total_tokens": 7 });
+    let calls = calls(&[
+        (3, 100, "LLM_CALL_REQUESTED", request()),
+        (4, 110, "LLM_TRY_FAILED", tried),
+        (5, 200, "LLM_CALL_RETRIED", again),
+        (6, 300, "LLM_CALL_COMPLETED", answer(3, &known, Some(12))),
+    ]);
+    let [call] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((call.attempt, call.n_retries, call.duration_ms, call.last_seq), (2, 2, 40, Seq(6)));
+    assert_eq!(call.node.as_ref().map(|node| node.as_str()), Some("n"));
+    let Callee::Model(model) = &call.callee else { panic!("{call:?}") };
+    assert_eq!((model.cost_nanousd, model.is_usage_unknown()), (Some(12), false));
+}
+
+#[test]
+fn what_is_not_known_is_counted_beside_the_sum() {
+    let failed = json!({ "node_id": "n", "call_id": 5, "error": error("server") });
+    let known = json!({ "input_tokens": 5, "output_tokens": 2 });
+    let half = json!({ "input_tokens": 7, "output_tokens": null });
+    let mut sums = UsageSums::default();
+    for mut call in calls(&[
+        (1, 0, "LLM_CALL_REQUESTED", request()),
+        (2, 90, "LLM_CALL_COMPLETED", answer(1, &known, Some(12))),
+        (3, 90, "LLM_CALL_REQUESTED", request()),
+        (4, 95, "LLM_CALL_COMPLETED", answer(3, &half, None)),
+        (5, 100, "LLM_CALL_REQUESTED", request()),
+        (6, 170, "LLM_CALL_FAILED", failed),
+    ]) {
+        call.name_model(Some(ModelName { model: Some("m".into()), ..ModelName::default() }));
+        sums.add(&call);
+    }
+    let [sum] = &sums.models.values().collect::<Vec<_>>()[..] else { panic!("{sums:?}") };
+    assert_eq!((sum.calls.n, sum.calls.n_failed, sum.calls.total_ms, sum.calls.max_ms), (3, 1, 150, 70));
+    assert_eq!((sum.usage.input_tokens, sum.usage.output_tokens, sum.n_usage_unknown), (Some(12), Some(2), 2));
+    assert_eq!((sum.cost_nanousd, sum.n_unpriced, sum.calls.mean_ms()), (Some(12), 2, Some(50)));
+}
+
+#[test]
+fn tools_are_summed_by_name_and_what_is_cancelled_did_not_fail() {
+    let again = json!({ "node_id": "n", "call_id": 1, "attempt": 2, "not_before": "2026-01-01T00:00:00Z", "error": error("failed") });
+    let done = json!({ "node_id": "n", "call_id": 1, "tool_call_id": null, "content": [], "value": null, "duration_ms": 30, "full_output": null });
+    let cancelled =
+        json!({ "node_id": "n", "call_id": 4, "tool_call_id": null, "error": error("cancelled"), "duration_ms": 10 });
+    let mut sums = UsageSums::default();
+    let events = [
+        (1, 0, "TOOL_EXECUTION_REQUEST", tool("look")),
+        (2, 10, "TOOL_CALL_RETRIED", again),
+        (3, 50, "TOOL_EXECUTION_COMPLETED", done),
+        (4, 50, "TOOL_EXECUTION_REQUEST", tool("look")),
+        (5, 60, "TOOL_EXECUTION_FAILED", cancelled),
+        (6, 70, "TOOL_EXECUTION_REQUEST", tool("open")),
+    ];
+    calls(&events).iter().for_each(|call| sums.add(call));
+    assert_eq!(sums.tools.len(), 1, "an open call does not count: {sums:?}");
+    let sum = sums.tools.values().next().unwrap();
+    let expected = CallSums { n: 2, n_failed: 0, n_cancelled: 1, n_retries: 1, total_ms: 40, max_ms: 30 };
+    assert_eq!((*sum, sum.mean_ms()), (expected, Some(20)));
+}
+
+#[test]
+fn the_end_of_a_call_that_was_not_seen_to_begin_names_the_call() {
+    let ended = fold(&[(6, 0, "LLM_CALL_COMPLETED", answer(3, &json!({}), None))]);
+    assert_eq!(ended, [Ended::BeganBefore(CallId(Seq(3)))]);
+}
