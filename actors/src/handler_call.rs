@@ -38,9 +38,9 @@ pub(crate) fn put(
             }
         };
         // An answer that cannot be used must not leave the question to a handler that thinks it is done.
-        if let Err(RuntimeError::Rejected { source, .. }) = port.report_checked(answered).await {
+        if let Err(RuntimeError::Rejected { source, .. }) = port.tell_checked(answered).await {
             let (reason, detail) = (InteractionFailure::InvalidInput, source.to_string());
-            port.report(Input::InteractionFailed { interaction, reason, detail });
+            port.tell(Input::InteractionFailed { interaction, reason, detail });
         }
     });
 }

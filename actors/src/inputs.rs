@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rethread_events::event::CallEvent;
 use rethread_events::ids::CallId;
 use rethread_events::thread::Input;
 use serde::Serialize;
@@ -21,18 +22,8 @@ pub(crate) fn call_of(input: &Input) -> Option<CallId> {
 pub(crate) fn key_of(input: &Input) -> Option<Key> {
     match input {
         Input::By { input, .. } => key_of(input),
-        Input::ModelAnswered { call, attempt, .. }
-        | Input::ModelFailed { call, attempt, .. }
-        | Input::ModelTryFailed { call, attempt, .. }
-        | Input::ModelProgress { call, attempt, .. }
-        | Input::ToolAnswered { call, attempt, .. }
-        | Input::ToolFailed { call, attempt, .. }
-        | Input::ContextProcessed { call, attempt, .. }
-        | Input::ContextProcessingFailed { call, attempt, .. }
-        | Input::StrategyDecided { call, attempt, .. }
-        | Input::StrategyFailed { call, attempt, .. }
-        | Input::ToolAsks { call, attempt, .. }
-        | Input::ToolProgress { call, attempt, .. } => Some((*call, *attempt)),
+        Input::Reported { attempt, event } => Some((event.call_id(), *attempt)),
+        Input::ToolAsks { call, attempt, .. } => Some((*call, *attempt)),
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
@@ -53,12 +44,14 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
 
 /// Whether nothing more comes from the work that said this.
 pub(crate) fn is_last(input: &Input) -> bool {
-    !is_aside(input) && !matches!(input.given(), Input::ModelProgress { .. })
+    !matches!(input.given(), Input::Reported { event, .. } if event.is_progress())
 }
 
 /// Whether the answer is whole without it.
 pub(crate) fn is_aside(input: &Input) -> bool {
-    matches!(input.given(), Input::ToolProgress { .. } | Input::ModelTryFailed { .. })
+    let is_aside =
+        |event: &CallEvent| matches!(event, CallEvent::ToolExecutionProgress(_) | CallEvent::LlmTryFailed(_));
+    matches!(input.given(), Input::Reported { event, .. } if is_aside(event))
 }
 
 /// How much memory an input takes, roughly.
@@ -66,19 +59,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
     INPUT_BYTES
         + match input {
             Input::By { input, .. } => bytes_of(input),
-            Input::ModelAnswered { answer, .. } => json_bytes(&answer.message),
-            Input::ModelFailed { error, .. }
-            | Input::ModelTryFailed { error, .. }
-            | Input::ContextProcessingFailed { error, .. }
-            | Input::StrategyFailed { error, .. }
-            | Input::ToolFailed { error, .. } => json_bytes(error),
-            Input::ContextProcessed { processed, .. } => {
-                json_bytes(&processed.messages) + json_bytes(&processed.variables) + json_bytes(&processed.output)
-            }
-            Input::StrategyDecided { next, .. } => json_bytes(next),
-            Input::ModelProgress { text, reasoning, .. } => text.len() + reasoning.len(),
-            Input::ToolAnswered { content, value, .. } => json_bytes(content) + json_bytes(value),
-            Input::ToolProgress { message, .. } => message.len(),
+            Input::Reported { event, .. } => json_bytes(event),
             Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use parking_lot::Mutex;
+use rethread_events::event::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{ThreadId, Time};
-use rethread_events::thread::{Input, ModelAnswer, ModelCall, ModelRequest, PermitObserver as _};
+use rethread_events::thread::{ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
 use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
 use tokio::sync::{Notify, SemaphorePermit};
@@ -27,12 +28,15 @@ use crate::spans::{CallSpan, json_of};
 /// Pieces of a streamed answer are gathered for so long before they become an event.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// Calls a model once. The answer goes to the port, unless the call was cancelled.
+/// Calls a model once: LLM_EXECUTION_REQUEST with the messages of this call. LLM_CALL_COMPLETED or LLM_CALL_FAILED goes
+/// to the port, unless the call was cancelled.
 pub(crate) struct CallModel {
     pub(crate) port: Port,
     pub(crate) thread: ThreadId,
-    pub(crate) call: ModelCall,
+    /// The recorded request, and what this call sends beside it.
     pub(crate) request: ModelRequest,
+    /// When the thread gives this attempt up.
+    pub(crate) deadline: Option<Time>,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
 }
@@ -74,20 +78,19 @@ fn until(deadline: Option<Time>) -> Option<tokio::time::Instant> {
 }
 
 async fn run(services: Arc<Services>, message: CallModel) {
-    let CallModel { port, thread, call: ModelCall { deadline, .. }, request, waits, span } = message;
+    let CallModel { port, thread, request, deadline, waits, span } = message;
     span.asks(|| json_of(&request.messages));
     let began = Instant::now();
     let asked = ask(&services, thread, &port, deadline, &waits, &request);
     let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
-    let (call, attempt) = (port.call, port.attempt);
-    port.report(match answered {
+    match answered {
         Ok(mut answer) => {
             answer.duration_ms = millis(began.elapsed());
-            Input::ModelAnswered { call, attempt, answer }
+            port.report(answer);
         }
-        Err(error) => Input::ModelFailed { call, attempt, error },
-    });
+        Err(error) => port.report(LlmCallFailed { node_id: None, call_id: port.call, error }),
+    }
 }
 
 async fn ask(
@@ -97,7 +100,7 @@ async fn ask(
     deadline: Option<Time>,
     waits: &PermitWaits,
     wanted: &ModelRequest,
-) -> Result<ModelAnswer, ExecutionError> {
+) -> Result<LlmCallCompleted, ExecutionError> {
     let tools = services.offered_to(wanted).await?;
     let (client, mut request) = services.models.prepare(wanted, tools)?;
     let _permit = permit(services, waits).await?;
@@ -117,7 +120,7 @@ async fn ask(
                 // A client of the application may report no figures; those of profiles are complete.
                 let counter = Arc::new(Counter::for_model(&request.model));
                 let answer = tokens::complete(counter, &request, answer.map_err(execution_error)?).await;
-                return Ok(model_answer(answer));
+                return Ok(model_answer(port.call, answer));
             }
         }
     }
@@ -156,7 +159,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &
         };
         if let Some(pieces) = gathered.take() {
             // Waits when the thread is behind, and so does the provider's stream.
-            port.report_and_wait(pieces.report(port, index)).await;
+            port.report_and_wait(pieces.progress(port, index)).await;
             index += 1;
         }
         if let Some(answer) = answered {
@@ -165,7 +168,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &
         tokio::select! {
             answer = &mut answer => {
                 if let Some(pieces) = gathered.take() {
-                    port.report_and_wait(pieces.report(port, index)).await;
+                    port.report_and_wait(pieces.progress(port, index)).await;
                 }
                 return answer;
             }
@@ -189,9 +192,10 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn report(self, port: &Port, index: u64) -> Input {
+    fn progress(self, port: &Port, index: u64) -> LlmExecutionProgress {
         let Self { text, reasoning, restarted } = self;
-        Input::ModelProgress { call: port.call, attempt: port.attempt, index, text, reasoning, restarted }
+        let (node_id, call_id, attempt) = (None, port.call, port.attempt);
+        LlmExecutionProgress { node_id, call_id, attempt, index, text, reasoning, restarted }
     }
 }
 
@@ -225,9 +229,9 @@ impl Listener for Gatherer {
     fn tried(&mut self, event: TryEvent) {
         // The last try's error comes with the answer.
         if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
-            self.port.report(Input::ModelTryFailed {
-                call: self.port.call,
-                attempt: self.port.attempt,
+            self.port.report(LlmTryFailed {
+                node_id: None,
+                call_id: self.port.call,
                 try_number: event.attempt,
                 error: execution_error(error),
                 wait_ms,

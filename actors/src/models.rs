@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rethread_events::event::ModelChoice;
+use rethread_events::event::{LlmCallCompleted, ModelChoice};
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::Hash;
+use rethread_events::ids::{CallId, Hash};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{AnswerForm, ModelAnswer, ModelRequest};
+use rethread_events::thread::{AnswerForm, ModelRequest};
 use rethread_events::workflow::NamedModel;
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
@@ -131,16 +131,17 @@ impl Models {
     /// What a person brought, as the answer of the model.
     pub(crate) fn read(
         &self,
+        call: CallId,
         wanted: &ModelRequest,
         tools: Arc<[ToolSpec]>,
         brought: &Json,
-    ) -> Result<ModelAnswer, String> {
+    ) -> Result<LlmCallCompleted, String> {
         let text = brought.0.as_str().map_or_else(|| brought.0.to_string(), str::to_owned);
         let response = relay::read(&text, &self.relayed(wanted, tools)).map_err(|error| error.to_string())?;
         let mut response = response;
         let request = self.relayed(wanted, Arc::default());
         response.complete_usage(&Counter::for_model(&request.model), &request);
-        Ok(model_answer(response))
+        Ok(model_answer(call, response))
     }
 
     /// Whether the price of a model that a workflow names is known. What an application's own client costs is not.
@@ -225,9 +226,11 @@ fn response_format(form: &AnswerForm) -> ResponseFormat {
 }
 
 /// The answer as the machine takes it. Whoever measured the time fills it in.
-pub(crate) fn model_answer(response: Response) -> ModelAnswer {
+pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallCompleted {
     let (usage, usage_source) = response.figures();
-    ModelAnswer {
+    LlmCallCompleted {
+        node_id: None,
+        call_id,
         message: Arc::new(response.message),
         finish_reason: response.finish_reason,
         usage,
@@ -238,5 +241,6 @@ pub(crate) fn model_answer(response: Response) -> ModelAnswer {
         response_id: response.response_id,
         cached: response.cached,
         duration_ms: 0,
+        unusable: None,
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod tests;
 
 use actix::{Message, Recipient};
+use rethread_events::event::CallEvent;
 use rethread_events::ids::{CallId, Position};
 use rethread_events::thread::Input;
 use tokio::sync::oneshot;
@@ -44,23 +45,28 @@ impl Port {
     }
 
     /// Reports, however full the mailbox of the thread is.
-    pub(crate) fn report(&self, input: Input) {
-        self.to.do_send(self.about(input, None));
+    pub(crate) fn report(&self, event: impl Into<CallEvent>) {
+        self.tell(Input::reported(self.attempt, event));
     }
 
     /// Reports, and returns when the thread has handled it.
-    pub(crate) async fn report_and_wait(&self, input: Input) {
+    pub(crate) async fn report_and_wait(&self, event: impl Into<CallEvent>) {
         // A thread that is gone wants no report.
-        let _ = self.to.send(self.about(input, None)).await;
+        let _ = self.to.send(self.about(Input::reported(self.attempt, event), None)).await;
     }
 
     /// Reports unless the mailbox of the thread is full.
-    pub(crate) fn report_if_room(&self, input: Input) {
-        let _ = self.to.try_send(self.about(input, None));
+    pub(crate) fn report_if_room(&self, event: impl Into<CallEvent>) {
+        let _ = self.to.try_send(self.about(Input::reported(self.attempt, event), None));
     }
 
-    /// Reports, and returns why the thread rejected it, if it did.
-    pub(crate) async fn report_checked(&self, input: Input) -> Result<(), RuntimeError> {
+    /// Gives the thread an input about a question, however full its mailbox is.
+    pub(crate) fn tell(&self, input: Input) {
+        self.to.do_send(self.about(input, None));
+    }
+
+    /// As [`Port::tell`]. Returns why the thread rejected the input, if it did.
+    pub(crate) async fn tell_checked(&self, input: Input) -> Result<(), RuntimeError> {
         let (reply, rejected) = oneshot::channel();
         self.to.do_send(self.about(input, Some(reply)));
         rejected.await.unwrap_or(Ok(None)).map(drop)

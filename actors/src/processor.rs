@@ -11,11 +11,12 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
+use rethread_events::event::{ContextProcessed, ContextProcessingFailed};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{NodeId, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
-use rethread_events::thread::{Input, Processed, ProcessorRun, State, is_built_in_processor};
+use rethread_events::thread::{Processed, ProcessorRun, State, is_built_in_processor};
 use tokio_util::sync::CancellationToken;
 
 use crate::application_call::ApplicationCall;
@@ -88,11 +89,13 @@ impl Processors {
             let Some(answer) = call.run(step, work).await else { return };
             let ApplicationCall { port, span, .. } = call;
             span.ends(&answer, |processed| json_of(&processed.output));
-            let (call, attempt) = (port.call, port.attempt);
-            port.report(match answer {
-                Ok(processed) => Input::ContextProcessed { call, attempt, processed },
-                Err(error) => Input::ContextProcessingFailed { call, attempt, error },
-            });
+            let (node_id, call_id) = (None, port.call);
+            match answer {
+                Ok(Processed { messages, variables, output }) => {
+                    port.report(ContextProcessed { node_id, call_id, messages, variables, output });
+                }
+                Err(error) => port.report(ContextProcessingFailed { node_id, call_id, error }),
+            }
         });
     }
 }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
-use rethread_events::event::{LlmExecutionRequest, LoopStrategy, StrategyDecision};
+use rethread_events::event::{
+    LlmExecutionRequest, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
+};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{NodeId, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
-use rethread_events::thread::{Input, State, StrategyRun, Turn, Work};
+use rethread_events::thread::{State, StrategyRun, Turn, Work};
 use tokio_util::sync::CancellationToken;
 
 use crate::application_call::ApplicationCall;
@@ -175,11 +177,11 @@ impl Strategies {
             let Some(decision) = call.run(step, work).await else { return };
             let ApplicationCall { port, span, .. } = call;
             span.ends(&decision, json_of);
-            let (call, attempt) = (port.call, port.attempt);
-            port.report(match decision {
-                Ok(next) => Input::StrategyDecided { call, attempt, next },
-                Err(error) => Input::StrategyFailed { call, attempt, error },
-            });
+            let (node_id, call_id) = (None, port.call);
+            match decision {
+                Ok(next) => port.report(StrategyDecided { node_id, call_id, next }),
+                Err(error) => port.report(StrategyDecisionFailed { node_id, call_id, error }),
+            }
         });
     }
 }

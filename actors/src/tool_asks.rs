@@ -73,6 +73,6 @@ struct Withdraw {
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        self.port.report(Input::CancelInteraction { interaction: self.interaction });
+        self.port.tell(Input::CancelInteraction { interaction: self.interaction });
     }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
+use rethread_events::event::{
+    ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress, ToolExecutionRequest,
+};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
-use rethread_events::thread::{Input, ToolRun};
 use rethread_tools::{Progress, ToolContext};
 use tracing::Instrument as _;
 
@@ -23,13 +25,16 @@ use crate::services::Services;
 use crate::spans::CallSpan;
 use crate::tool_asks::{AskForTool, ToolAsks};
 
-/// Runs a tool once. The answer goes to the port, unless the call was cancelled.
+/// Runs a tool once: TOOL_EXECUTION_REQUEST as the log has it. TOOL_EXECUTION_COMPLETED or TOOL_EXECUTION_FAILED goes to
+/// the port, unless the call was cancelled.
 pub(crate) struct CallTool {
     pub(crate) port: Port,
     /// Where the tool asks people.
     pub(crate) asks: Recipient<AskForTool>,
     pub(crate) thread: ThreadId,
-    pub(crate) run: ToolRun,
+    pub(crate) request: ToolExecutionRequest,
+    /// The idempotency key of the call.
+    pub(crate) key: String,
     pub(crate) workspace: Option<String>,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
@@ -54,19 +59,22 @@ impl Handler<CallTool> for ToolExecutor {
         let services = self.services.clone();
         // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { port, asks, thread, run, workspace, waits, span } = message;
-            span.asks(|| run.arguments.0.to_string());
+            let CallTool { port, asks, thread, request, key, workspace, waits, span } = message;
+            span.asks(|| request.arguments.0.to_string());
             let _open = services.counters.tool_call();
             let began_at = Instant::now();
-            let cx = context(&services, &port, asks, thread, &run, workspace.as_deref());
-            let step = Step::tool(thread, &run);
+            let step = Step::tool(thread, port.call, &request);
+            let ToolExecutionRequest { tool_call_id, name, arguments, options, .. } = request;
+            let timeout = Duration::from_millis(options.timeout_ms);
+            let cx = context(&services, &port, asks, thread, workspace.as_deref());
+            let cx = cx.map(|cx| cx.key(key).timeout(timeout));
             let work = Arc::new(services.crashes.begins(step.clone()));
             let cx = cx.map(|cx| {
                 cx.on_blocking_work(work).permits(waits, Duration::from_millis(services.limits.call_wait_max_ms))
             });
             let (begun, answer) = match cx {
                 Ok(cx) => {
-                    let called = services.tools.call(run.name.as_str(), run.arguments.clone().into_value(), cx.clone());
+                    let called = services.tools.call(name.as_str(), arguments.into_value(), cx.clone());
                     let called = contained(called).instrument(span.span());
                     let answer = services.crashes.clone().polled(step, called).await.unwrap_or_else(Err);
                     (cx.has_begun(), answer)
@@ -77,17 +85,36 @@ impl Handler<CallTool> for ToolExecutor {
                 return;
             }
             span.ends(&answer, |output| output.text.clone());
-            let (call, attempt) = (run.call, run.attempt);
+            let (node_id, call_id) = (None, port.call);
             let duration_ms = millis(began_at.elapsed());
-            port.report(match answer {
+            match answer {
                 Ok(mut output) => {
                     // Before anybody is told: the event names what is in the log.
-                    let full = services.outputs.keep(thread, &mut output, &port.cancel).await;
-                    let value = output.value.clone();
-                    Input::ToolAnswered { call, attempt, content: output.into_content(), value, full, duration_ms }
+                    let full_output = services.outputs.keep(thread, &mut output, &port.cancel).await;
+                    let value = output.value.take();
+                    let content = output.into_content();
+                    port.report(ToolExecutionCompleted {
+                        node_id,
+                        call_id,
+                        tool_call_id,
+                        content,
+                        value,
+                        duration_ms,
+                        full_output,
+                    });
                 }
-                Err(error) => Input::ToolFailed { begun, call, attempt, error, duration_ms },
-            });
+                Err(error) => {
+                    let not_started = Some(!begun);
+                    port.report(ToolExecutionFailed {
+                        node_id,
+                        call_id,
+                        tool_call_id,
+                        error,
+                        duration_ms,
+                        not_started,
+                    });
+                }
+            }
         });
     }
 }
@@ -97,7 +124,6 @@ fn context(
     port: &Port,
     asks: Recipient<AskForTool>,
     thread: ThreadId,
-    run: &ToolRun,
     workspace: Option<&str>,
 ) -> Result<ToolContext, ExecutionError> {
     let workspace =
@@ -105,14 +131,12 @@ fn context(
     let reports = port.clone();
     let progress = Progress::new(move |message| {
         // Progress is worth no waiting.
-        let (call, attempt) = (reports.call, reports.attempt);
-        reports.report_if_room(Input::ToolProgress { call, attempt, message });
+        let (node_id, call_id, attempt) = (None, reports.call, reports.attempt);
+        reports.report_if_room(ToolExecutionProgress { node_id, call_id, attempt, message });
     });
     Ok(ToolContext::new(workspace)
-        .key(run.key(thread))
-        .attempt(run.attempt)
+        .attempt(port.attempt)
         .progress(progress)
-        .timeout(Duration::from_millis(run.options.timeout_ms))
         .owner(thread.to_string())
         .outputs(Arc::new(ThreadOutputs { outputs: services.outputs.clone(), thread }))
         .ask(Arc::new(ToolAsks { port: port.clone(), asks }))

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rethread_events::event::Event;
-use rethread_events::ids::{Hash, ThreadId, Time, ToolName};
+use rethread_events::event::{Event, LlmCallCompleted, ToolExecutionCompleted};
+use rethread_events::ids::{CallId, Hash, ThreadId, Time, ToolName};
 use rethread_events::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
-use rethread_events::thread::{Effect, Env, Input, ModelAnswer, NoPeople, NoWaits, State, Thread, ToolFacts, Tools};
+use rethread_events::thread::{Effect, Env, Input, NoPeople, NoWaits, State, Thread, ToolFacts, Tools};
 use rethread_events::tool::{PersonRole, Recovery};
 use rethread_events::workflow;
 
@@ -57,17 +57,20 @@ nodes:
     while let Some(effect) = thread.effects().into_iter().next() {
         let input = match effect {
             Effect::CallModel(open) => {
-                let answer = answer(thread.state().totals().n_llm_calls);
-                Input::ModelAnswered { call: open.call, attempt: open.attempt, answer }
+                Input::reported(open.attempt, answer(open.call, thread.state().totals().n_llm_calls))
             }
-            Effect::CallTool(run) => Input::ToolAnswered {
-                call: run.call,
-                attempt: run.attempt,
-                content: vec![Part::text("line 1 of the file\nline 2 of the file\n")],
-                value: None,
-                full: None,
-                duration_ms: 1,
-            },
+            Effect::CallTool(run) => {
+                let answer = ToolExecutionCompleted {
+                    node_id: None,
+                    call_id: run.call,
+                    tool_call_id: None,
+                    content: vec![Part::text("line 1 of the file\nline 2 of the file\n")],
+                    value: None,
+                    duration_ms: 1,
+                    full_output: None,
+                };
+                Input::reported(run.attempt, answer)
+            }
             Effect::RunProcessor(_) | Effect::AskStrategy(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());
@@ -75,7 +78,7 @@ nodes:
     events.iter().map(store).collect()
 }
 
-fn answer(turn: u64) -> ModelAnswer {
+fn answer(call_id: CallId, turn: u64) -> LlmCallCompleted {
     let (part, finish_reason) = if turn < TURNS {
         let call = ToolCall {
             id: format!("call_{turn}"),
@@ -88,7 +91,9 @@ fn answer(turn: u64) -> ModelAnswer {
     } else {
         (Part::text("It is 42."), FinishReason::Stop)
     };
-    ModelAnswer {
+    LlmCallCompleted {
+        node_id: None,
+        call_id,
         message: Arc::new(Message { role: Role::Assistant, content: vec![part] }),
         finish_reason,
         usage: Usage { input_tokens: Some(1_000), output_tokens: Some(20), ..Usage::default() },
@@ -99,6 +104,7 @@ fn answer(turn: u64) -> ModelAnswer {
         cached: false,
         duration_ms: 1,
         usage_source: rethread_events::message::UsageSource::Provider,
+        unusable: None,
     }
 }
 

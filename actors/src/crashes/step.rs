@@ -1,7 +1,8 @@
 //! What is under way.
 
+use rethread_events::event::{CallEvent, ToolExecutionRequest};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
-use rethread_events::thread::{Input, State, ToolRun};
+use rethread_events::thread::{Input, State};
 use rethread_events::tool::Recovery;
 
 use crate::inputs::call_of;
@@ -96,12 +97,12 @@ impl Step {
     }
 
     /// A call that is made once at most has another id the next time.
-    pub(crate) fn tool(thread: ThreadId, run: &ToolRun) -> Self {
-        let what = match run.recovery {
-            Recovery::AtMostOnce => format!("tool `{}`", run.name),
-            Recovery::Safe | Recovery::Idempotent => format!("tool `{}`, call {}", run.name, run.call),
+    pub(crate) fn tool(thread: ThreadId, call: CallId, request: &ToolExecutionRequest) -> Self {
+        let what = match request.recovery {
+            Recovery::AtMostOnce => format!("tool `{}`", request.name),
+            Recovery::Safe | Recovery::Idempotent => format!("tool `{}`, call {call}", request.name),
         };
-        Self::call(thread, run.call, what)
+        Self::call(thread, call, what)
     }
 
     /// The machine is told something. Calls keep their ids when they are made again.
@@ -157,14 +158,22 @@ fn last(state: &State) -> u64 {
     state.last_seq().map_or(0, |seq| seq.0)
 }
 
+const fn name_of_report(event: &CallEvent) -> &'static str {
+    match event {
+        CallEvent::LlmCallCompleted(_) | CallEvent::LlmCallFailed(_) => "the answer",
+        CallEvent::ToolExecutionCompleted(_) | CallEvent::ToolExecutionFailed(_) => "the result",
+        CallEvent::ContextProcessed(_) | CallEvent::ContextProcessingFailed(_) => "the conversation",
+        CallEvent::StrategyDecided(_) | CallEvent::StrategyDecisionFailed(_) => "the decision",
+        CallEvent::LlmTryFailed(_) | CallEvent::LlmExecutionProgress(_) | CallEvent::ToolExecutionProgress(_) => {
+            "the progress"
+        }
+    }
+}
+
 fn name_of(input: &Input) -> &'static str {
     match input.given() {
-        Input::ModelAnswered { .. } | Input::ModelFailed { .. } => "the answer",
-        Input::ToolAnswered { .. } | Input::ToolFailed { .. } => "the result",
-        Input::ContextProcessed { .. } | Input::ContextProcessingFailed { .. } => "the conversation",
-        Input::StrategyDecided { .. } | Input::StrategyFailed { .. } => "the decision",
+        Input::Reported { event, .. } => name_of_report(event),
         Input::Respond { .. } | Input::CancelInteraction { .. } | Input::InteractionFailed { .. } => "the response",
-        Input::ModelTryFailed { .. } | Input::ModelProgress { .. } | Input::ToolProgress { .. } => "the progress",
         Input::ToolAsks { .. } => "the question",
         Input::BranchEnded { .. } => "the end of a branch",
         Input::Recover => "the recovery",

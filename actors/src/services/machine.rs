@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rethread_events::event::{ModelChoice, OperationType};
+use rethread_events::event::{LlmCallCompleted, ModelChoice, OperationType};
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{Hash, ToolName};
+use rethread_events::ids::{CallId, Hash, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{self, Interaction, ModelAnswer, ModelRequest, State, ToolFacts, Tools};
+use rethread_events::thread::{self, Interaction, ModelRequest, State, ToolFacts, Tools};
 use rethread_tools::Catalogue;
 
 use super::Services;
@@ -53,9 +53,9 @@ impl thread::Models for Services {
         self.models.is_person(model)
     }
 
-    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
+    fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String> {
         let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
-        self.models.read(request, tools, brought)
+        self.models.read(call, request, tools, brought)
     }
 
     fn profile(&self, model: &ModelChoice) -> Option<Hash> {

@@ -58,12 +58,13 @@ impl Begins<'_> {
                     return false;
                 };
                 let span = span("model", &services.models.name_of(&request.execution.model));
-                slot.llm.do_send(CallModel { port: port(), thread, call, request, waits, span });
+                slot.llm.do_send(CallModel { port: port(), thread, request, deadline: call.deadline, waits, span });
             }
             Effect::CallTool(run) => {
                 let workspace = state.workspace().map(str::to_owned);
                 let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
-                slot.tools.do_send(CallTool { port: port(), asks, thread, run, workspace, waits, span });
+                let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
+                slot.tools.do_send(CallTool { port: port(), asks, thread, request, key, workspace, waits, span });
             }
             Effect::RunBranch(_) => return false,
             Effect::AskPerson(ask) => {

@@ -1,6 +1,6 @@
-use rethread_events::event::ToolCallOptions;
-use rethread_events::ids::{CallId, Seq, Time};
-use rethread_events::thread::KeyOf;
+use rethread_events::event::{CallEvent, ToolCallOptions};
+use rethread_events::ids::{CallId, Seq};
+use rethread_events::thread::Input;
 use rethread_events::tool::Recovery;
 use rethread_tools::{Registry, Tool};
 use tokio_util::sync::CancellationToken;
@@ -16,29 +16,20 @@ const CALL: CallId = CallId(Seq(7));
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-/// The first attempt at call 7 of this tool.
-fn run_of(name: &str) -> ToolRun {
-    ToolRun {
-        call: CALL,
+/// The request of this tool.
+fn request_of(name: &str) -> ToolExecutionRequest {
+    ToolExecutionRequest {
+        node_id: None,
         tool_call_id: None,
         name: name.into(),
         arguments: serde_json::json!({}).into(),
-        edited: false,
         recovery: Recovery::Safe,
         options: ToolCallOptions { timeout_ms: 10_000, retries: 0, retry_delay_ms: 0 },
-        attempt: 1,
-        n_failed: 0,
-        requested_at: Time::default(),
-        not_before: Time::default(),
-        deadline: Time::default(),
-        in_doubt: false,
-        key_of: KeyOf { origin: None, call: CALL },
-        asks: Vec::new(),
     }
 }
 
 /// What an executor reports of a call of `name`, where it alone runs; nothing when `cancel` cancels the call.
-fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> Vec<Input> {
+fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> Vec<CallEvent> {
     actix_rt::System::new().block_on(async move {
         let tools = Registry::new();
         tools.register(tool).unwrap();
@@ -49,11 +40,13 @@ fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> 
         let place = WaitPlace { among: services.counters.waiting.clone(), attempt: (THREAD, CALL, 1), is_tool: true };
         let waits = PermitWaits::new(place, || {});
         let span = Spans::begin(THREAD, false).call((CALL, 1), "tool", name);
-        executor.do_send(CallTool { port, asks, thread: THREAD, run: run_of(name), workspace: None, waits, span });
+        let (request, key) = (request_of(name), CALL.key(THREAD));
+        executor.do_send(CallTool { port, asks, thread: THREAD, request, key, workspace: None, waits, span });
         let mut reported = Vec::new();
         // Ends when the call is over: it held the last port.
         while let Some(report) = reports.recv().await {
-            reported.push(report);
+            let Input::Reported { attempt: 1, event } = report else { panic!("{report:?}") };
+            reported.push(event);
         }
         reported
     })
@@ -65,8 +58,9 @@ fn tool_answers_to_its_port() {
         Ok(format!("{} {}", cx.key, cx.attempt))
     });
     let reported = reported(tool, "greet", |_| {});
-    let [Input::ToolAnswered { call: CALL, attempt: 1, content, .. }] = &reported[..] else { panic!("{reported:?}") };
-    assert_eq!(content[0].as_text(), Some(&*format!("{} 1", CALL.key(THREAD))));
+    let [CallEvent::ToolExecutionCompleted(answer)] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!(answer.call_id, CALL);
+    assert_eq!(answer.content[0].as_text(), Some(&*format!("{} 1", CALL.key(THREAD))));
 }
 
 #[test]
@@ -76,16 +70,16 @@ fn panic_of_a_tool_is_its_failure() {
         Ok(String::new())
     });
     let reported = reported(tool, "breaks", |_| {});
-    let [Input::ToolFailed { begun: true, error, .. }] = &reported[..] else { panic!("{reported:?}") };
-    assert_eq!(error.kind, ErrorKind::Panicked);
+    let [CallEvent::ToolExecutionFailed(failed)] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::Panicked, Some(false)));
 }
 
 #[test]
 fn unknown_tool_fails_before_it_begins() {
     let tool = Tool::from_fn("other", "Another.", |_: Nothing, _: ToolContext| async move { Ok(String::new()) });
     let reported = reported(tool, "missing", |_| {});
-    let [Input::ToolFailed { begun: false, error, .. }] = &reported[..] else { panic!("{reported:?}") };
-    assert_eq!(error.kind, ErrorKind::UnknownTool);
+    let [CallEvent::ToolExecutionFailed(failed)] = &reported[..] else { panic!("{reported:?}") };
+    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::UnknownTool, Some(true)));
 }
 
 #[test]

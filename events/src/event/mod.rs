@@ -1,6 +1,7 @@
 //! The event vocabulary. Each event has a documented name, a stored code and a version, all in the one table at
 //! the end of this file; `docs/EVENTS.md` is compared with it by a test.
 
+mod call;
 mod graph;
 mod interaction;
 mod llm;
@@ -11,6 +12,7 @@ mod strategy;
 mod thread;
 mod tool;
 
+pub use call::CallEvent;
 pub use graph::*;
 pub use interaction::*;
 pub use llm::*;

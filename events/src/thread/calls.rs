@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 use super::agent_loop::TransitionError;
 use super::state::Interaction;
 use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionFailed, ToolExecutionRequest};
-use crate::ids::{CallId, ThreadId, Time, ToolName};
+use crate::ids::{CallId, NodeId, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::tool::Recovery;
 
@@ -95,6 +95,12 @@ impl ToolRun {
     pub(super) fn wrote(&self, failed: Option<&ToolExecutionFailed>) -> bool {
         let did_nothing = |e: &ToolExecutionFailed| e.not_started.unwrap_or(!e.error.kind.leaves_doubt());
         self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(did_nothing))
+    }
+
+    /// The event that asked for the call, as the log has it; `node` is the one that runs.
+    pub fn into_request(self, node: Option<NodeId>) -> ToolExecutionRequest {
+        let Self { tool_call_id, name, arguments, recovery, options, .. } = self;
+        ToolExecutionRequest { node_id: node, tool_call_id, name, arguments, recovery, options }
     }
 
     pub(super) fn new(call: CallId, at: Time, request: &ToolExecutionRequest) -> Self {

@@ -1,10 +1,10 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::branches::out_of_time;
-use super::decide::{behind_questions, tool_failed};
 use super::frames::close_frames;
 use super::processors::is_built_in;
 use super::questions::{closed, informing};
+use super::reports::{behind_questions, tool_failed};
 use super::state::{Interaction, NodeRun, Phase, State, Work};
 use super::{Effect, Env, FoldError, Permits, RECOVERIES_MAX, Thread, judging, summaries};
 use crate::event::{
@@ -294,7 +294,15 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
                 error.message += ": it may or may not have taken effect, and it was not run again";
             }
             let duration_ms = now.ms_since(tool.requested_at);
-            behind_questions(&effect, tool_failed(&effect, tool.call, error, false, duration_ms, now))
+            let failed = ToolExecutionFailed {
+                node_id: None,
+                call_id: tool.call,
+                tool_call_id: None,
+                error,
+                duration_ms,
+                not_started: Some(false),
+            };
+            behind_questions(&effect, tool_failed(&effect, failed, now))
         }
         Effect::RunProcessor(run) => {
             close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)

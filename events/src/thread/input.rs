@@ -1,102 +1,25 @@
 //! What the machine can be told.
 
-use std::sync::Arc;
-
 use crate::codec::OrderedMap;
-use crate::event::{InteractionFailure, LimitRaised, StrategyDecision};
+use crate::event::{CallEvent, InteractionFailure, LimitRaised};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, NodeId, ThreadId};
+use crate::ids::{CallId, NodeId, ThreadId};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
+use crate::message::Message;
 use crate::principal::Principal;
 
-use super::{BranchOutcome, Processed, Status};
+use super::{BranchOutcome, Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// A model answered.
-    ModelAnswered {
-        /// The call.
-        call: CallId,
+    /// An executor reports about an attempt at a call: how it ended, or how far it is. What no open call wants changes
+    /// nothing.
+    Reported {
         /// The attempt.
         attempt: u32,
-        /// The answer.
-        answer: ModelAnswer,
-    },
-    /// A model will not answer.
-    ModelFailed {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Why.
-        error: ExecutionError,
-    },
-    /// One try inside a model call failed; the client goes on.
-    ModelTryFailed {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Which try, from 1.
-        try_number: u32,
-        /// Why.
-        error: ExecutionError,
-        /// How long the client waits.
-        wait_ms: u64,
-    },
-    /// A piece of a streamed answer.
-    ModelProgress {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// The number of the piece, from 0.
-        index: u64,
-        /// More text.
-        text: String,
-        /// More reasoning.
-        reasoning: String,
-        /// Whether the answer starts over.
-        restarted: bool,
-    },
-    /// A tool answered.
-    ToolAnswered {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// What it answered.
-        content: Vec<Part>,
-        /// The same as a value.
-        value: Option<Json>,
-        /// Where the whole text is kept, when the content has only its head and tail.
-        full: Option<Hash>,
-        /// How long it took.
-        duration_ms: u64,
-    },
-    /// A tool will not answer.
-    ToolFailed {
-        /// Whether the tool began. One that did has done something unless it says otherwise.
-        begun: bool,
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Why.
-        error: ExecutionError,
-        /// How long it took.
-        duration_ms: u64,
-    },
-    /// A tool says how far it is.
-    ToolProgress {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// What it says.
-        message: String,
+        /// The event that the thread records.
+        event: CallEvent,
     },
     /// A tool that runs asks a person. Rejected when it does not run any more, or has too many questions open.
     ToolAsks {
@@ -106,42 +29,6 @@ pub enum Input {
         attempt: u32,
         /// What it asks.
         question: ToolQuestion,
-    },
-    /// A context processor answered.
-    ContextProcessed {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// What it made. A conversation that no model would accept, or a range that is not there, makes the call fail.
-        processed: Processed,
-    },
-    /// A context processor will not answer.
-    ContextProcessingFailed {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Why.
-        error: ExecutionError,
-    },
-    /// The application's strategy says what comes next in the agent loop. What cannot be done makes the loop fail.
-    StrategyDecided {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// What.
-        next: StrategyDecision,
-    },
-    /// The application's strategy will not decide.
-    StrategyFailed {
-        /// The call.
-        call: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Why.
-        error: ExecutionError,
     },
     /// An input and who gave it, which is recorded in the events that it leads to at once.
     By {
@@ -220,6 +107,11 @@ pub enum Input {
 }
 
 impl Input {
+    /// The report of an executor about this attempt at a call.
+    pub fn reported(attempt: u32, event: impl Into<CallEvent>) -> Self {
+        Self::Reported { attempt, event: event.into() }
+    }
+
     /// The input with who gave it.
     #[must_use]
     pub fn by(self, principal: Option<Principal>) -> Self {
@@ -249,31 +141,6 @@ pub struct ToolQuestion {
     pub schema: Option<Json>,
     /// A page that the person is asked to open.
     pub url: Option<String>,
-}
-
-/// The answer of a model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelAnswer {
-    /// The message.
-    pub message: Arc<Message>,
-    /// Why it stopped.
-    pub finish_reason: FinishReason,
-    /// Tokens.
-    pub usage: Usage,
-    /// Cost in billionths of a US dollar.
-    pub cost_nanousd: Option<u64>,
-    /// The prices that say so.
-    pub prices: Option<UnitPrices>,
-    /// The model, as the provider names it.
-    pub model: Option<String>,
-    /// The provider's id of the answer.
-    pub response_id: Option<String>,
-    /// Whether it came from the cache of answers.
-    pub cached: bool,
-    /// How long it took.
-    pub duration_ms: u64,
-    /// Who counted the tokens.
-    pub usage_source: UsageSource,
 }
 
 /// Why an input was not taken. Nothing changed.

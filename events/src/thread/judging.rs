@@ -16,11 +16,10 @@ use super::Env;
 use super::calls::ModelCall;
 use super::check;
 use super::effects::ModelRequest;
-use super::input::ModelAnswer;
 use super::state::{Phase, State};
 use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmExecutionRequest, ModelChoice, Warning,
-    WarningCode,
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, LlmExecutionRequest,
+    ModelChoice, Warning, WarningCode,
 };
 use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -169,9 +168,9 @@ pub(super) fn of_call(state: &State, call: CallId) -> Option<&Judging> {
 }
 
 /// The events that an answer to the open call leads to.
-pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now: Time) -> Vec<Event> {
+pub(super) fn answered(judging: &Judging, answer: LlmCallCompleted, now: Time) -> Vec<Event> {
     if let Err(error) = check::answer(&answer.message) {
-        return failed(judging, call, error, now);
+        return failed(judging, answer.call_id, error, now);
     }
     let text = answer.message.joined_text();
     let error = match answer.finish_reason {
@@ -186,7 +185,7 @@ pub(super) fn answered(judging: &Judging, call: CallId, answer: ModelAnswer, now
     };
     let completed = ConditionEvaluationCompleted {
         node_id: None,
-        call_id: call,
+        call_id: answer.call_id,
         verdict: if error.is_none() { verdict_of(&text) } else { None },
         answer: text.chars().take(ANSWER_CHARS_MAX).collect(),
         error,

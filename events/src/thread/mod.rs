@@ -29,6 +29,7 @@ mod path;
 mod permits;
 mod processors;
 mod questions;
+mod reports;
 pub mod rerun;
 mod sizes;
 mod state;
@@ -45,10 +46,11 @@ use std::sync::Arc;
 
 use crate::codec::OrderedMap;
 use crate::event::{
-    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
+    BranchOf, Event, ForkChanges, LlmCallCompleted, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused,
+    ThreadStarted,
 };
 use crate::fault::ExecutionError;
-use crate::ids::{Hash, Seq, ThreadId, Time, ToolName};
+use crate::ids::{CallId, Hash, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::principal::Principal;
 use crate::tool::{PersonRole, Recovery};
@@ -61,7 +63,7 @@ pub use calls::{KeyOf, ModelCall, ToolRun};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-pub use input::{Input, ModelAnswer, Rejected, ToolQuestion};
+pub use input::{Input, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
@@ -149,12 +151,12 @@ pub trait Models {
     /// Whether a person stands for this model: its calls are questions.
     fn is_person(&self, model: &ModelChoice) -> bool;
 
-    /// What a person brought, as the answer of the model that was called so. Called again when it takes effect, and
-    /// must give the same then.
+    /// What a person brought, as the answer of the model that was called so in this call. Called again when it takes
+    /// effect, and must give the same then.
     ///
     /// # Errors
     /// What is wrong with it, for the person: the question stays open for a better one.
-    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String>;
+    fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String>;
 
     /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
     /// again later, whatever the configuration says by then.
@@ -184,7 +186,7 @@ impl Models for NoPeople {
         false
     }
 
-    fn read(&self, _request: &ModelRequest, _brought: &Json) -> Result<ModelAnswer, String> {
+    fn read(&self, _call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
         Err("nobody here can read the answer of a person as that of a model".into())
     }
 }

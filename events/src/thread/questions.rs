@@ -9,10 +9,10 @@ use super::apply::answer_hash;
 use super::input::Rejected;
 use super::nodes::{evaluate_answer, interaction_error};
 use super::state::{Interaction, InteractionStage, State, Work};
-use super::{Env, ModelAnswer, check};
+use super::{Env, check, reports};
 use crate::event::{
-    Decision, Event, InteractionFailure, InteractionResults, LlmCallFailed, OperationType, UserInteractionFailed,
-    UserInteractionProcessed, UserInteractionResponded,
+    Decision, Event, InteractionFailure, InteractionResults, LlmCallCompleted, LlmCallFailed, OperationType,
+    UserInteractionFailed, UserInteractionProcessed, UserInteractionResponded,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
@@ -126,7 +126,7 @@ fn process(
         OperationType::ApproveTool => Some(decision::read(input)?),
         OperationType::AnswerTool => Some(Decision::Answer { content: input.clone() }),
         OperationType::RelayModel => {
-            brought(state, input, around)?;
+            brought(state, ask.llm_call.ok_or("no model call is open")?, input, around)?;
             None
         }
         OperationType::InformTool => Some(informing::read(ask, input)?),
@@ -140,9 +140,9 @@ fn process(
 }
 
 /// What a person brought in the place of a model.
-fn brought(state: &State, input: &Json, around: &Env<'_>) -> Result<ModelAnswer, String> {
+fn brought(state: &State, call: CallId, input: &Json, around: &Env<'_>) -> Result<LlmCallCompleted, String> {
     let request = state.model_request().ok_or("no model call is open")?;
-    let answer = around.models.read(&request, input)?;
+    let answer = around.models.read(call, &request, input)?;
     check::answer(&answer.message).map_err(|error| error.message)?;
     Ok(answer)
 }
@@ -153,10 +153,10 @@ fn relayed(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Ev
     let InteractionStage::Processed { input } = &ask.stage else {
         return None;
     };
-    Some(match brought(state, input, around) {
+    Some(match brought(state, call.call, input, around) {
         Ok(answer) => {
             let duration_ms = around.now.ms_since(call.requested_at);
-            super::decide::model_completed(call.call, ModelAnswer { duration_ms, ..answer })
+            reports::model_completed(LlmCallCompleted { duration_ms, ..answer })
         }
         Err(why) => {
             let error = ExecutionError::new(ErrorKind::MalformedResponse, why);

@@ -15,14 +15,13 @@ use bincode::{Decode, Encode};
 use super::agent_loop::{AgentLoop, Stage};
 use super::calls::ModelCall;
 use super::conversation::Entry;
-use super::input::ModelAnswer;
 use super::judging::of_profile;
 use super::processors::{Processed, ProcessorRun, whole};
 use super::state::State;
 use super::{Env, check};
 use crate::event::{
-    ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmExecutionRequest,
-    ModelChoice,
+    ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
+    LlmExecutionRequest, ModelChoice,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
@@ -314,7 +313,7 @@ pub(super) fn of_call(state: &State, call: CallId) -> Option<&ModelCall> {
 }
 
 /// The event that the answer to the open call leads to.
-pub(super) fn answered(open: &ModelCall, answer: ModelAnswer, now: Time) -> Event {
+pub(super) fn answered(open: &ModelCall, answer: LlmCallCompleted, now: Time) -> Event {
     let text = answer.message.joined_text();
     let no_text = || ExecutionError::new(ErrorKind::MalformedResponse, "the model wrote no summary");
     let error = match (check::answer(&answer.message), answer.finish_reason) {

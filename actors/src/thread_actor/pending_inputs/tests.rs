@@ -1,5 +1,6 @@
 //! What is kept, and what is given up first.
 
+use rethread_events::event::{LlmExecutionProgress, ToolExecutionCompleted, ToolExecutionProgress};
 use rethread_events::ids::CallId;
 use rethread_events::message::Part;
 use tokio_util::sync::CancellationToken;
@@ -12,19 +13,29 @@ const LATER: CallId = CallId(Seq(9));
 
 fn answer(call: CallId, text: &str) -> Said {
     let content = vec![Part::text(text)];
-    let input = Input::ToolAnswered { call, attempt: 1, content, value: None, full: None, duration_ms: 0 };
-    Said { input, place: None }
+    let answer = ToolExecutionCompleted {
+        node_id: None,
+        call_id: call,
+        tool_call_id: None,
+        content,
+        value: None,
+        duration_ms: 0,
+        full_output: None,
+    };
+    Said { input: Input::reported(1, answer), place: None }
 }
 
 fn progress(call: CallId) -> Said {
     let message = "half of it".into();
-    Said { input: Input::ToolProgress { call, attempt: 1, message }, place: None }
+    let progress = ToolExecutionProgress { node_id: None, call_id: call, attempt: 1, message };
+    Said { input: Input::reported(1, progress), place: None }
 }
 
 fn piece(call: CallId) -> Said {
     let (text, reasoning) = ("and so on".into(), String::new());
-    let input = Input::ModelProgress { call, attempt: 1, index: 0, text, reasoning, restarted: false };
-    Said { input, place: None }
+    let (call_id, attempt, index, restarted) = (call, 1, 0, false);
+    let piece = LlmExecutionProgress { node_id: None, call_id, attempt, index, text, reasoning, restarted };
+    Said { input: Input::reported(attempt, piece), place: None }
 }
 
 /// Two calls that are running, and the tokens that call them off.

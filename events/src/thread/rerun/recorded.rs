@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::event::{
-    Event, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner, SubWorkflowFailed,
-    ThreadFailed, ToolExecutionRequest,
+    Event, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner,
+    SubWorkflowFailed, ThreadFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{Hash, NodeId, Time, ToolName};
+use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::json::Json;
 use crate::thread::judging::PERSON_JUDGES;
-use crate::thread::{ModelAnswer, ModelRequest, Models, State, ToolFacts, Tools};
+use crate::thread::{ModelRequest, Models, State, ToolFacts, Tools};
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{LlmNode, Node, NodeKind, Strategy, StrategyModel, Workflow};
 
@@ -233,22 +233,11 @@ impl Models for Recorded<'_> {
         }
     }
 
-    fn read(&self, _request: &ModelRequest, _brought: &Json) -> Result<ModelAnswer, String> {
+    fn read(&self, call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
         for (_, event) in &self.events[self.here.min(self.events.len())..] {
             match event {
                 Event::LlmCallCompleted(e) => {
-                    return Ok(ModelAnswer {
-                        message: e.message.clone(),
-                        finish_reason: e.finish_reason,
-                        usage: e.usage,
-                        cost_nanousd: e.cost_nanousd,
-                        prices: e.prices,
-                        model: e.model.clone(),
-                        response_id: e.response_id.clone(),
-                        cached: e.cached,
-                        duration_ms: e.duration_ms,
-                        usage_source: e.usage_source,
-                    });
+                    return Ok(LlmCallCompleted { call_id: call, ..e.clone() });
                 }
                 Event::LlmCallFailed(e) => return Err(e.error.message.clone()),
                 _ => {}

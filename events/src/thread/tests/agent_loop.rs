@@ -180,7 +180,7 @@ fn a_refusal_fails_the_node_with_what_the_model_said() {
     let (call, attempt) = bench.open();
     let mut answer = bench::answer(call, "", &[], FinishReason::Refusal);
     Arc::make_mut(&mut answer.message).content = vec![Part::Refusal { text: "no".into() }];
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
     let error = bench.state().error().unwrap();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Denied, "the model refused: no"));
     assert_eq!(bench.state().totals().usage.input_tokens, Some(10), "it is paid for");
@@ -209,7 +209,7 @@ fn an_answer_that_ended_before_any_text_fails_the_node() {
     ] {
         let mut bench = Bench::new(ONE_LLM, "hello");
         let (call, attempt) = bench.open();
-        bench.give(Input::ModelAnswered { call, attempt, answer: bench::answer(call, text, &[], finish_reason) });
+        bench.give(Input::reported(attempt, bench::answer(call, text, &[], finish_reason)));
         assert_eq!(bench.state().error().map(|error| error.kind), kind, "{finish_reason:?} {text:?}");
     }
 }
@@ -219,7 +219,7 @@ fn an_answer_of_an_older_version_is_taken_as_it_was() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     let (call, attempt) = bench.open();
     let answer = bench::answer(call, "I will not.", &[], FinishReason::Refusal);
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
     let (_, stored) = bench.log.iter().find(|(_, event)| matches!(event, Event::LlmCallCompleted(_))).unwrap();
     let kind = stored.event_type();
     assert!(kind.version > 1);
@@ -245,7 +245,7 @@ fn an_answer_that_could_not_be_stored_or_sent_back_is_a_failed_call() {
     let mut errors = String::new();
     for answer in answers {
         let mut bench = bench.clone();
-        bench.give(Input::ModelAnswered { call, attempt, answer });
+        bench.give(Input::reported(attempt, answer));
         let Some(Event::LlmCallFailed(e)) = bench.log.iter().map(|(_, event)| event).nth(4) else {
             panic!("{}", bench.out)
         };

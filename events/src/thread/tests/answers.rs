@@ -1,6 +1,7 @@
 //! Answers that come late, twice, or to nobody.
 
 use super::*;
+use crate::event::{LlmExecutionProgress, LlmTryFailed};
 
 #[test]
 fn a_repeated_answer_of_a_model_changes_nothing() {
@@ -8,8 +9,8 @@ fn a_repeated_answer_of_a_model_changes_nothing() {
     let (call, attempt) = bench.open();
     bench.asks(&["read"]);
     let answer = bench::answer(call, "again", &["send"], FinishReason::ToolCalls);
-    bench.give(Input::ModelAnswered { call, attempt, answer });
-    bench.give(Input::ModelFailed { call, attempt, error: ExecutionError::new(ErrorKind::Server, "late") });
+    bench.give(Input::reported(attempt, answer));
+    bench.give(bench::model_failed(call, attempt, ExecutionError::new(ErrorKind::Server, "late")));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1
@@ -30,13 +31,7 @@ fn a_repeated_tool_result_changes_nothing() {
     let (call, _) = bench.open();
     bench.tool_says("42");
     bench.tool_answers(call, "43");
-    bench.give(Input::ToolFailed {
-        begun: true,
-        call,
-        attempt: 1,
-        error: ExecutionError::new(ErrorKind::Failed, "x"),
-        duration_ms: 0,
-    });
+    bench.give(bench::tool_failed(call, 1, true, ExecutionError::new(ErrorKind::Failed, "x")));
     bench.tool_says("44");
     bench.note_conversation();
     bench.check(expect![[r#"
@@ -104,11 +99,11 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     let (model, attempt) = bench.open();
     bench.tool_answers(model, "I am no model");
-    bench.give(Input::ToolProgress { call: model, attempt, message: "no".into() });
+    bench.give(bench::tool_progress(model, attempt, "no"));
     bench.asks(&["read"]);
     let (tool, attempt) = bench.open();
     let answer = bench::answer(tool, "I am no tool", &[], FinishReason::Stop);
-    bench.give(Input::ModelAnswered { call: tool, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1
@@ -125,7 +120,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
     let (question, attempt) = bench.open();
     bench.tool_answers(question, "I am no person");
     let error = ExecutionError::new(ErrorKind::Failed, "nor I");
-    bench.give(Input::ModelFailed { call: question, attempt, error });
+    bench.give(bench::model_failed(question, attempt, error));
     bench.give(Input::Respond { interaction: CallId(Seq(1)), data: Json::null() });
     bench.check(expect![[r#"
           0 THREAD_STARTED
@@ -145,7 +140,7 @@ fn an_attempt_that_was_given_up_is_not_heard() {
     let (call, attempt) = bench.open();
     bench.tick_after_ms(12_000);
     let content = vec![Part::text("late")];
-    bench.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 0 });
+    bench.give(bench::tool_answered(call, attempt, content, None));
     bench.tool_says("in time");
     bench.check(expect![[r#"
           0 THREAD_STARTED
@@ -167,24 +162,22 @@ fn an_attempt_that_was_given_up_is_not_heard() {
 fn progress_is_recorded_while_its_call_is_open_and_not_after() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     let (call, attempt) = bench.open();
-    let piece = |index| Input::ModelProgress {
-        call,
-        attempt,
-        index,
-        text: "h".into(),
-        reasoning: String::new(),
-        restarted: false,
+    let (node_id, call_id, restarted) = (None, call, false);
+    let piece = |index| {
+        let (text, reasoning) = ("h".into(), String::new());
+        let piece = LlmExecutionProgress { node_id: None, call_id, attempt, index, text, reasoning, restarted };
+        Input::reported(attempt, piece)
     };
     bench.give(piece(0));
     let error = ExecutionError::retryable(ErrorKind::RateLimit, "slow down");
-    bench.give(Input::ModelTryFailed { call, attempt, try_number: 1, error, wait_ms: 10 });
+    bench.give(Input::reported(attempt, LlmTryFailed { node_id, call_id, try_number: 1, error, wait_ms: 10 }));
     bench.asks(&["read"]);
     bench.give(piece(1));
     let (tool, attempt) = bench.open();
-    bench.give(Input::ToolProgress { call: tool, attempt, message: "half".into() });
-    bench.give(Input::ToolProgress { call: tool, attempt: 2, message: "of another attempt".into() });
+    bench.give(bench::tool_progress(tool, attempt, "half"));
+    bench.give(bench::tool_progress(tool, 2, "of another attempt"));
     bench.tool_says("42");
-    bench.give(Input::ToolProgress { call: tool, attempt, message: "late".into() });
+    bench.give(bench::tool_progress(tool, attempt, "late"));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1

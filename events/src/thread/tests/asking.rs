@@ -18,7 +18,7 @@ fn model_asks(bench: &mut Bench, arguments: serde_json::Value) {
     let mut answer = bench::answer(call, "", &["ask"], FinishReason::ToolCalls);
     let Part::ToolCall(tool) = &mut Arc::make_mut(&mut answer.message).content[0] else { panic!() };
     tool.arguments = arguments.into();
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
 }
 
 #[test]

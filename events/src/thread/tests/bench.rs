@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::event::{Aside, LlmCallRequested, ModelChoice, StrategyDecision};
+use crate::event::{
+    Aside, ContextProcessed, ContextProcessingFailed, LlmCallCompleted, LlmCallFailed, LlmCallRequested, ModelChoice,
+    StrategyDecided, StrategyDecision, StrategyDecisionFailed, ToolExecutionCompleted, ToolExecutionFailed,
+    ToolExecutionProgress,
+};
 use crate::tool::PersonRole;
 
 /// A tool per name: `read` is safe, `put` idempotent, `send` at most once. Two more are offered only by name: `wipe`,
@@ -38,13 +42,15 @@ impl Models for Toolbox {
         model.provider.as_deref() == Some("human") || model.profile.as_ref().is_some_and(|it| it.as_str() == "human")
     }
 
-    fn read(&self, request: &ModelRequest, brought: &Json) -> Result<ModelAnswer, String> {
+    fn read(&self, call_id: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String> {
         let call = CallId(Seq(u64::from(request.iteration)));
         match &*brought.0 {
-            serde_json::Value::String(text) => Ok(answer(call, text, &[], FinishReason::Stop)),
+            serde_json::Value::String(text) => {
+                Ok(LlmCallCompleted { call_id, ..answer(call, text, &[], FinishReason::Stop) })
+            }
             serde_json::Value::Array(tools) if !tools.is_empty() => {
                 let tools: Vec<_> = tools.iter().filter_map(|tool| tool.as_str()).collect();
-                Ok(answer(call, "", &tools, FinishReason::ToolCalls))
+                Ok(LlmCallCompleted { call_id, ..answer(call, "", &tools, FinishReason::ToolCalls) })
             }
             _ => Err("neither a text nor a list of tools".into()),
         }
@@ -155,13 +161,13 @@ impl Bench {
     pub(super) fn answers(&mut self, text: &str, tools: &[&str], finish_reason: FinishReason) {
         let (call, attempt) = self.open();
         let answer = answer(call, text, tools, finish_reason);
-        self.give(Input::ModelAnswered { call, attempt, answer });
+        self.give(Input::reported(attempt, answer));
     }
 
     pub(super) fn model_fails(&mut self, kind: ErrorKind) {
         let (call, attempt) = self.open();
         let error = ExecutionError::new(kind, "the provider is down");
-        self.give(Input::ModelFailed { call, attempt, error });
+        self.give(model_failed(call, attempt, error));
     }
 
     /// The first open tool answers.
@@ -173,20 +179,13 @@ impl Bench {
     pub(super) fn tool_answers(&mut self, call: CallId, text: &str) {
         let open = self.thread.effects();
         let attempt = open.iter().find(|effect| effect.key().0 == call).map_or(1, |effect| effect.key().1);
-        self.give(Input::ToolAnswered {
-            call,
-            attempt,
-            content: vec![Part::text(text)],
-            value: None,
-            full: None,
-            duration_ms: 0,
-        });
+        self.give(tool_answered(call, attempt, vec![Part::text(text)], None));
     }
 
     pub(super) fn tool_fails(&mut self, kind: ErrorKind, retryable: bool) {
         let (call, attempt) = self.open();
         let error = ExecutionError { retryable, ..ExecutionError::new(kind, "it broke") };
-        self.give(Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 0 });
+        self.give(tool_failed(call, attempt, true, error));
     }
 
     /// The person answers this question.
@@ -197,20 +196,20 @@ impl Bench {
     /// The open context processor answers.
     pub(super) fn processor_answers(&mut self, processed: Processed) {
         let (call, attempt) = self.open();
-        self.give(Input::ContextProcessed { call, attempt, processed });
+        self.give(self::processed(call, attempt, processed));
     }
 
     /// The application's strategy decides.
     pub(super) fn decides(&mut self, next: StrategyDecision) {
         let (call, attempt) = self.open();
-        self.give(Input::StrategyDecided { call, attempt, next });
+        self.give(decided(call, attempt, next));
     }
 
     /// One of several models that are asked answers, by its place among the open calls.
     pub(super) fn nth_says(&mut self, n: usize, text: &str) {
         let (call, attempt) = self.thread.effects()[n].key();
         let answer = answer(call, text, &[], FinishReason::Stop);
-        self.give(Input::ModelAnswered { call, attempt, answer });
+        self.give(Input::reported(attempt, answer));
     }
 
     /// Everything that is seen from here, by name.
@@ -293,7 +292,7 @@ fn offset(time: Time) -> String {
     format!("+{}", time.ms_since(START))
 }
 
-pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: FinishReason) -> ModelAnswer {
+pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: FinishReason) -> LlmCallCompleted {
     let text = (!text.is_empty()).then(|| Part::text(text));
     let calls = tools.iter().enumerate().map(|(i, name)| {
         Part::ToolCall(ToolCall {
@@ -304,7 +303,9 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
             signature: None,
         })
     });
-    ModelAnswer {
+    LlmCallCompleted {
+        node_id: None,
+        call_id: call,
         message: Arc::new(Message { role: Role::Assistant, content: text.into_iter().chain(calls).collect() }),
         finish_reason,
         usage: Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() },
@@ -315,7 +316,46 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         cached: false,
         duration_ms: 0,
         usage_source: crate::message::UsageSource::Provider,
+        unusable: None,
     }
+}
+
+pub(super) fn model_failed(call_id: CallId, attempt: u32, error: ExecutionError) -> Input {
+    Input::reported(attempt, LlmCallFailed { node_id: None, call_id, error })
+}
+
+pub(super) fn tool_answered(call_id: CallId, attempt: u32, content: Vec<Part>, value: Option<Json>) -> Input {
+    let (node_id, tool_call_id, duration_ms, full_output) = (None, None, 0, None);
+    let answer = ToolExecutionCompleted { node_id, call_id, tool_call_id, content, value, duration_ms, full_output };
+    Input::reported(attempt, answer)
+}
+
+pub(super) fn tool_failed(call_id: CallId, attempt: u32, begun: bool, error: ExecutionError) -> Input {
+    let (node_id, tool_call_id, duration_ms, not_started) = (None, None, 0, Some(!begun));
+    let failed = ToolExecutionFailed { node_id, call_id, tool_call_id, error, duration_ms, not_started };
+    Input::reported(attempt, failed)
+}
+
+pub(super) fn tool_progress(call_id: CallId, attempt: u32, message: &str) -> Input {
+    let message = message.into();
+    Input::reported(attempt, ToolExecutionProgress { node_id: None, call_id, attempt, message })
+}
+
+pub(super) fn processed(call_id: CallId, attempt: u32, processed: Processed) -> Input {
+    let Processed { messages, variables, output } = processed;
+    Input::reported(attempt, ContextProcessed { node_id: None, call_id, messages, variables, output })
+}
+
+pub(super) fn processing_failed(call_id: CallId, attempt: u32, error: ExecutionError) -> Input {
+    Input::reported(attempt, ContextProcessingFailed { node_id: None, call_id, error })
+}
+
+pub(super) fn decided(call_id: CallId, attempt: u32, next: StrategyDecision) -> Input {
+    Input::reported(attempt, StrategyDecided { node_id: None, call_id, next })
+}
+
+pub(super) fn decision_failed(call_id: CallId, attempt: u32, error: ExecutionError) -> Input {
+    Input::reported(attempt, StrategyDecisionFailed { node_id: None, call_id, error })
 }
 
 /// A message on one line.

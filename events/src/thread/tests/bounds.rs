@@ -94,8 +94,8 @@ fn round_for(bench: &mut Bench, cost_nanousd: Option<u64>) {
 fn model_asks_for(bench: &mut Bench, cost_nanousd: Option<u64>) {
     let (call, attempt) = bench.open();
     let answer = bench::answer(call, "", &["read"], FinishReason::ToolCalls);
-    let answer = ModelAnswer { cost_nanousd, model: Some("large".into()), ..answer };
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    let answer = LlmCallCompleted { cost_nanousd, model: Some("large".into()), ..answer };
+    bench.give(Input::reported(attempt, answer));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn tokens_without_end_spend_a_budget_and_break_nothing() {
     let (call, attempt) = bench.open();
     let mut answer = bench::answer(call, "one", &[], FinishReason::Stop);
     answer.usage.input_tokens = Some(u64::MAX);
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
     assert_eq!(bench.state().status(), Status::Paused, "{}", bench.out);
     assert_eq!(bench.state().totals().tokens(), u64::MAX);
     laws::hold(&bench);

@@ -296,7 +296,7 @@ fn a_strategy_fails_the_node_by_decision_by_error_and_by_taking_too_long() {
     let mut bench = Bench::new(OWN, "go");
     let (call, attempt) = bench.open();
     let error = ExecutionError::new(ErrorKind::Panicked, "it panicked");
-    bench.give(Input::StrategyFailed { call, attempt, error });
+    bench.give(bench::decision_failed(call, attempt, error));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=work attempt=1
@@ -329,9 +329,9 @@ fn a_lost_decision_is_asked_for_again_and_a_late_one_changes_nothing() {
     let mut bench = Bench::new(OWN, "go");
     bench.give(Input::Recover);
     let (call, _) = bench.open();
-    bench.give(Input::StrategyDecided { call, attempt: 1, next: answer("early") });
+    bench.give(bench::decided(call, 1, answer("early")));
     bench.decides(answer("in time"));
-    bench.give(Input::StrategyDecided { call, attempt: 2, next: answer("late") });
+    bench.give(bench::decided(call, 2, answer("late")));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=work attempt=1

@@ -216,7 +216,7 @@ fn a_definition_without_the_node_that_runs_fails_when_it_is_needed() {
         .unwrap();
         if let Some(Effect::CallModel(open)) = thread.effects().first() {
             let answer = bench::answer(open.call, "hi", &[], FinishReason::Stop);
-            let input = Input::ModelAnswered { call: open.call, attempt: open.attempt, answer };
+            let input = Input::reported(open.attempt, answer);
             thread.step(input, &bench.around()).unwrap();
             assert_eq!(thread.state().output(), Some(&Json::from("hi")));
         } else {

@@ -137,7 +137,7 @@ fn the_first_branch_wins_and_the_loser_is_cancelled_with_all_its_calls() {
     family.note("the answer of the loser comes too late");
     family.with("0", |bench| {
         let answer = bench::answer(CallId(Seq(6)), "L", &[], FinishReason::Stop);
-        bench.give(Input::ModelAnswered { call: CallId(Seq(6)), attempt: 1, answer });
+        bench.give(Input::reported(1, answer));
     });
     family.check(expect![[r#"
         -     0 THREAD_STARTED

@@ -182,7 +182,7 @@ fn an_open_judgement_is_asked_again_after_a_crash() {
     // What was added meanwhile changes nothing about the question.
     bench.give(Input::AddMessage(Message::text(Role::User, "by the way")));
     assert_eq!(bench.state().model_request().unwrap().messages.len(), 4);
-    bench.give(Input::ModelFailed { call, attempt, error: ExecutionError::new(ErrorKind::Server, "late") });
+    bench.give(bench::model_failed(call, attempt, ExecutionError::new(ErrorKind::Server, "late")));
     bench.says("yes");
     bench.check(expect![[r#"
           8 THREAD_RECOVERED calls=[7]

@@ -27,6 +27,7 @@ pub(super) fn hold(bench: &Bench) {
         if i % stride == 0 || i + 1 == bench.log.len() {
             owes_or_waits(bench, &state);
             snapshots_come_back(&state);
+            executors_receive_recorded_requests(bench, &state);
             if let Some(inherited) = state.clone().inherited_by(fork) {
                 assert_eq!(inherited, of_fork, "a fork that inherits all this has another state");
             }
@@ -71,6 +72,15 @@ fn owes_or_waits(bench: &Bench, state: &State) {
 fn snapshots_come_back(state: &State) {
     let bytes = crate::codec::encode(state).unwrap();
     assert_eq!(&crate::codec::decode::<State>(&bytes).unwrap(), state);
+}
+
+fn executors_receive_recorded_requests(bench: &Bench, state: &State) {
+    for effect in state.effects() {
+        if let Effect::CallTool(run) = effect {
+            let (_, recorded) = &bench.log[usize::try_from(run.call.0.0).unwrap()];
+            assert_eq!(recorded, &Event::from(run.into_request(state.node_name().cloned())));
+        }
+    }
 }
 
 /// An agent loop does not end with an answer while the user has said more and it may call the model again.

@@ -130,7 +130,7 @@ fn the_output_of_a_tool_that_is_nested_too_deep_is_a_failure() {
     let mut bench = Bench::new(tool_node::PUT, "me");
     let (call, attempt) = bench.open();
     let value = Some(nested(101).into());
-    bench.give(Input::ToolAnswered { call, attempt, content: Vec::new(), value, full: None, duration_ms: 0 });
+    bench.give(bench::tool_answered(call, attempt, Vec::new(), value));
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=write attempt=1

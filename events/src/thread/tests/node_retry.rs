@@ -133,7 +133,7 @@ fn is_repeated_after(tool: &str, kind: ErrorKind, retryable: bool, begun: bool) 
         bench.now = bench.now.max(run.not_before);
         let error = ExecutionError { retryable, ..ExecutionError::new(kind, "it broke") };
         let (call, attempt) = (run.call, run.attempt);
-        bench.give(Input::ToolFailed { begun, call, attempt, error, duration_ms: 0 });
+        bench.give(bench::tool_failed(call, attempt, begun, error));
     }
     bench.model_fails(ErrorKind::Server);
     let status = bench.state().status();
@@ -352,7 +352,7 @@ fn chance_takes_its_part_of_the_wait_and_is_the_same_in_every_replay() {
         for _ in 0..50 {
             let (call, attempt) = thread.effects()[0].key();
             let error = ExecutionError::new(ErrorKind::Server, "down");
-            let events = thread.step(Input::ModelFailed { call, attempt, error }, &around).unwrap();
+            let events = thread.step(bench::model_failed(call, attempt, error), &around).unwrap();
             let retry_at = events.iter().find_map(|event| match event {
                 Event::NodeFailed(e) => e.retry_at,
                 _ => None,

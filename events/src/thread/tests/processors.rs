@@ -195,7 +195,7 @@ fn a_processor_whose_answer_was_lost_is_asked_again_with_the_same_messages() {
     let mut bench = own();
     bench.now = bench.now.plus_ms(100_000);
     bench.give(Input::Recover);
-    let late = Input::ContextProcessed { call: bench.open().0, attempt: 1, processed: Processed::default() };
+    let late = bench::processed(bench.open().0, 1, Processed::default());
     bench.give(late);
     bench.tick_after_ms(59_999);
     bench.tick_after_ms(1);
@@ -226,7 +226,7 @@ fn a_processor_that_fails_is_asked_again_as_its_node_says() {
     bench.out.clear();
     let (call, attempt) = bench.open();
     let error = ExecutionError::new(ErrorKind::Failed, "it broke");
-    bench.give(Input::ContextProcessingFailed { call, attempt, error });
+    bench.give(bench::processing_failed(call, attempt, error));
     bench.processor_answers(Processed::default());
     bench.check(expect![[r#"
           9 CONTEXT_PROCESSING_FAILED call=8 failed

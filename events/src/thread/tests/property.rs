@@ -205,12 +205,12 @@ impl Bench {
                         _ => ["so", "yes", "no"][which % 3],
                     };
                     let answer = bench::answer(open.call, text, &tools, reason);
-                    self.give(Input::ModelAnswered { call: open.call, attempt: open.attempt, answer });
+                    self.give(Input::reported(open.attempt, answer));
                 }
                 Some(Effect::CallTool(run)) => {
                     let content = vec![Part::text("done")];
                     let (call, attempt) = (run.call, run.attempt);
-                    self.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 1 });
+                    self.give(bench::tool_answered(call, attempt, content, None));
                 }
                 Some(Effect::RunProcessor(run)) => {
                     let (call, attempt) = (run.call, run.attempt);
@@ -218,12 +218,12 @@ impl Bench {
                     // Sometimes all of it, sometimes a part that may cut a call off from its result.
                     let messages = vec![ContextItem::Kept { from: 0, to: to.saturating_sub(*n_tools as u64) }];
                     let processed = Processed { messages, ..Processed::default() };
-                    self.give(Input::ContextProcessed { call, attempt, processed });
+                    self.give(bench::processed(call, attempt, processed));
                 }
                 Some(Effect::AskStrategy(run)) => {
                     let (call, attempt) = (run.call, run.attempt);
                     let next = self.some_decision(*n_tools, *reason);
-                    self.give(Input::StrategyDecided { call, attempt, next });
+                    self.give(bench::decided(call, attempt, next));
                 }
                 // A branch that exists only in what is said about it.
                 Some(Effect::RunBranch(run)) if !in_family => {
@@ -238,19 +238,19 @@ impl Bench {
                 let error = ExecutionError { retryable: *retryable, ..ExecutionError::new(KINDS[*kind], "it broke") };
                 match chosen(*which) {
                     Some(Effect::CallModel(open)) => {
-                        self.give(Input::ModelFailed { call: open.call, attempt: open.attempt, error });
+                        self.give(bench::model_failed(open.call, open.attempt, error));
                     }
                     Some(Effect::CallTool(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
-                        self.give(Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 1 });
+                        self.give(bench::tool_failed(call, attempt, true, error));
                     }
                     Some(Effect::RunProcessor(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
-                        self.give(Input::ContextProcessingFailed { call, attempt, error });
+                        self.give(bench::processing_failed(call, attempt, error));
                     }
                     Some(Effect::AskStrategy(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
-                        self.give(Input::StrategyFailed { call, attempt, error });
+                        self.give(bench::decision_failed(call, attempt, error));
                     }
                     Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
                 }
@@ -259,15 +259,14 @@ impl Bench {
                 let (call, attempt) = (CallId(Seq(*call)), *attempt);
                 self.give(if *as_model {
                     let answer = bench::answer(call, "stray", &["send"], FinishReason::ToolCalls);
-                    Input::ModelAnswered { call, attempt, answer }
+                    Input::reported(attempt, answer)
                 } else {
                     let error = ExecutionError::retryable(ErrorKind::Failed, "stray");
-                    Input::ToolFailed { begun: true, call, attempt, error, duration_ms: 0 }
+                    bench::tool_failed(call, attempt, true, error)
                 });
             }
             Act::Progress { call, attempt } => {
-                let message = "on the way".into();
-                self.give(Input::ToolProgress { call: CallId(Seq(*call)), attempt: *attempt, message });
+                self.give(bench::tool_progress(CallId(Seq(*call)), *attempt, "on the way"));
             }
             Act::ToolAsks { which, attempt } => {
                 let tools: Vec<_> = open.iter().filter(|effect| matches!(effect, Effect::CallTool(_))).collect();

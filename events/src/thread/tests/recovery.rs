@@ -280,7 +280,7 @@ fn an_answer_of_the_attempt_before_the_crash_is_stale() {
     let (call, attempt) = bench.open();
     bench.give(Input::Recover);
     let answer = bench::answer(call, "too late", &[], FinishReason::Stop);
-    bench.give(Input::ModelAnswered { call, attempt, answer });
+    bench.give(Input::reported(attempt, answer));
     bench.says("in time");
     bench.check(expect![[r#"
           0 THREAD_STARTED

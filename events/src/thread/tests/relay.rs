@@ -91,11 +91,7 @@ fn a_restart_is_no_new_attempt() {
     let mut bench = Bench::new(HUMAN, "hello");
     bench.give(Input::Recover);
     let (question, attempt) = bench.open();
-    bench.give(Input::ModelFailed {
-        call: CallId(Seq(3)),
-        attempt: 1,
-        error: ExecutionError::new(ErrorKind::Failed, "no"),
-    });
+    bench.give(bench::model_failed(CallId(Seq(3)), 1, ExecutionError::new(ErrorKind::Failed, "no")));
     assert_eq!((question, attempt), (CallId(Seq(4)), 1));
     for answer in ["hello", "hello", "bye"] {
         bench.person_answers(question, json!(answer));

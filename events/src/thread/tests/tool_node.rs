@@ -43,14 +43,7 @@ fn the_answer_is_the_output_with_its_type() {
     let mut bench = Bench::new(PUT, "me");
     let (call, attempt) = bench.open();
     let value = Some(serde_json::json!({"rows": 3}).into());
-    bench.give(Input::ToolAnswered {
-        call,
-        attempt,
-        content: vec![Part::text("3 rows")],
-        value,
-        full: None,
-        duration_ms: 5,
-    });
+    bench.give(bench::tool_answered(call, attempt, vec![Part::text("3 rows")], value));
     let shown = format!("{:?}", bench.state().output());
     bench.note(shown);
     bench.check(expect![[r#"
@@ -157,7 +150,7 @@ nodes:
     let mut bench = Bench::new(yaml, "hello");
     let (call, attempt) = bench.open();
     let (content, value) = (vec![Part::text("null")], Some(Json::null()));
-    bench.give(Input::ToolAnswered { call, attempt, content, value, full: None, duration_ms: 0 });
+    bench.give(bench::tool_answered(call, attempt, content, value));
     assert_eq!(bench.state().output(), Some(&Json::from("null")));
     laws::hold(&bench);
 }

@@ -177,7 +177,7 @@ fn a_tool_that_answers_with_a_tool_call_has_failed() {
     let nested =
         crate::message::ToolResult { tool_call_id: "c3_0".into(), name: None, content: Vec::new(), is_error: false };
     let content = vec![Part::ToolResult(nested)];
-    bench.give(Input::ToolAnswered { call, attempt, content, value: None, full: None, duration_ms: 0 });
+    bench.give(bench::tool_answered(call, attempt, content, None));
     bench.note_conversation();
     bench.check(expect![[r#"
           0 THREAD_STARTED
