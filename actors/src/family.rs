@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_events::thread::{Effect, ForkState, Rejected, State, Status};
+use rethread_events::thread::{Effect, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::{Store, StoreError, StreamInfo};
 
@@ -57,7 +57,7 @@ fn collect(
     path: &mut Vec<u32>,
     replaced: &mut Vec<Replacement>,
 ) -> Result<(), RuntimeError> {
-    for run in state.fan().into_iter().flat_map(ForkState::running) {
+    for run in state.running_branches() {
         path.push(run.index);
         let seq = last_before(store, run.child, cut)?;
         let by = ReplacedBranch { path: path.clone(), child: clock::new_thread_id(), seq };
@@ -137,7 +137,7 @@ pub(crate) fn family_at(
     let mut states = vec![loaded.state];
     while let Some(state) = states.pop() {
         let Some(fan) = state.fan() else { continue };
-        for run in fan.running() {
+        for run in state.running_branches() {
             let seq = last_before(store, run.child, cut)?;
             let (owner, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
             family.push(FamilyMember { thread: run.child, owner, name, seq });
@@ -233,12 +233,14 @@ pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInf
     }
     // One that cannot be read is shown for what its last event says; reading it tells the rest.
     let Ok(loaded) = fold() else { return Ok(own) };
-    let Some(fan) = loaded.state.fan() else { return Ok(own) };
+    if loaded.state.fan().is_none() {
+        return Ok(own);
+    }
     if loaded.state.effects().iter().any(|effect| !matches!(effect, Effect::RunBranch(_))) {
         return Ok(own);
     }
     let mut rest = None;
-    for run in fan.running() {
+    for run in loaded.state.running_branches() {
         let branch = match store.stream(run.child) {
             Ok(branch) => status(store, crashes, &branch)?,
             Err(StoreError::NotFound { .. }) => return Ok(own),

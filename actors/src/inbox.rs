@@ -111,7 +111,7 @@ impl ThreadHandle {
                     Err(RuntimeError::NoThread(_)) if thread != id => continue,
                     Err(error) => return Err(error),
                 };
-                threads.extend(state.fan().into_iter().flat_map(|fan| fan.running()).map(|branch| branch.child));
+                threads.extend(state.running_branches().map(|branch| branch.child));
                 found.extend(open(&registry, &state, clock::now()));
             }
             found.sort_by_key(OpenInteraction::order);

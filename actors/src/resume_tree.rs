@@ -2,7 +2,6 @@
 
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::ThreadId;
-use rethread_events::thread::ForkState;
 
 use crate::error::RuntimeError;
 use crate::load;
@@ -49,7 +48,7 @@ fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, Runtim
             // Its branches are paused and go on with it.
             found.push(member);
         } else {
-            todo.extend(state.fan().into_iter().flat_map(ForkState::running).map(|run| run.child));
+            todo.extend(state.running_branches().map(|run| run.child));
         }
     }
     Ok(found)

@@ -59,9 +59,9 @@ impl Family {
                 Err(RuntimeError::NoThread(_)) if !label_of_owner.is_empty() => None,
                 Err(error) => return Err(error),
             };
-            if let Some(fan) = state.as_ref().and_then(|state| state.fan()) {
+            if let Some((state, fan)) = state.as_ref().and_then(|state| Some((state, state.fan()?))) {
                 let names = Names::of(&fan.plan.branches);
-                for run in fan.running() {
+                for run in state.running_branches() {
                     todo.push((run.child, label(&label_of_owner, &names.name(run.index))));
                 }
                 family.plans.insert(thread, names);

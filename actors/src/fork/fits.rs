@@ -2,7 +2,7 @@
 
 use rethread_events::event::{Branches, OperationType};
 use rethread_events::ids::NodeId;
-use rethread_events::thread::{ForkState, Frame, LoopFrame, Phase, State, SubFrame, Work};
+use rethread_events::thread::{ForkState, Frame, LoopFrame, OpenCall, Phase, State, SubFrame, Work};
 use rethread_events::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 
 /// What to do about a node that is missing or different.
@@ -14,7 +14,7 @@ pub(crate) fn check(state: &State, workflow: &Workflow) -> Result<(), Faults> {
     if !state.is_ended() {
         check_branch(state, workflow, &mut faults);
         if let Some(graph) = check_frames(state, workflow, &mut faults) {
-            check_phase(state.phase(), graph, &mut faults);
+            check_phase(state, graph, &mut faults);
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
@@ -94,15 +94,15 @@ fn check_sub_workflow<'w>(
     inner
 }
 
-fn check_phase(phase: &Phase, graph: &Graph, faults: &mut Vec<Fault>) {
-    match phase {
+fn check_phase(state: &State, graph: &Graph, faults: &mut Vec<Fault>) {
+    match state.phase() {
         Phase::New | Phase::Ended(_) => {}
         Phase::Entering { node, .. } => check_node("is about to enter", node, None, graph, faults),
         Phase::Leaving { node } => check_node("leaves", node, None, graph, faults),
         Phase::Failing { node, .. } => check_node("failed at", node, None, graph, faults),
         Phase::Judging(judging) => check_node("leaves", &judging.node, None, graph, faults),
         Phase::InNode(run) => {
-            check_node("is at", &run.node, kind_at_work(&run.work), graph, faults);
+            check_node("is at", &run.node, kind_at_work(state), graph, faults);
             if let Work::Branches(fan) = &run.work {
                 check_fan(fan, graph, faults);
             }
@@ -111,19 +111,19 @@ fn check_phase(phase: &Phase, graph: &Graph, faults: &mut Vec<Fault>) {
 }
 
 /// The kind of node that does such work; any kind may begin or end.
-fn kind_at_work(work: &Work) -> Option<&'static str> {
-    match work {
+fn kind_at_work(state: &State) -> Option<&'static str> {
+    match &state.node_run()?.work {
         Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
         Work::Llm(_) => Some("llm"),
         Work::Tool(_) | Work::Approved(_) => Some("tool"),
-        Work::Asking(ask) => Some(match ask.operation_type {
+        Work::Asking(_) => Some(match state.open_calls().iter().find_map(OpenCall::question)?.operation_type {
             // A tool that a person answers, in a node of its own.
             OperationType::ApproveTool | OperationType::InformTool | OperationType::AnswerTool => "tool",
             OperationType::UpdateVariables | OperationType::AddMessage | OperationType::RelayModel => {
                 "user_interaction"
             }
         }),
-        Work::Processing(_) => Some("context_processor"),
+        Work::Processing { .. } => Some("context_processor"),
         Work::Branches(_) => Some("fork"),
     }
 }

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{Effect, ForkState, Input};
+use rethread_events::thread::{Effect, Input};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
@@ -44,19 +44,19 @@ impl ThreadActor {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let fan = live.thread.state().fan();
-        let fork = fan.map(|fan| fan.planned_at);
+        let state = live.thread.state();
+        let fork = state.fan().map(|fan| fan.planned_at);
         if fork != live.fork {
             live.fork = fork;
             live.branches.clear();
             live.resting.clear();
         }
-        let Some(fan) = fan else {
+        if fork.is_none() {
             return;
-        };
-        if live.branches.len() > fan.running().count() {
-            live.branches.retain(|index| fan.run(*index).is_some());
-            live.resting.retain(|index| fan.run(*index).is_some());
+        }
+        if live.branches.len() > state.running_branches().count() {
+            live.branches.retain(|index| state.branch_run(*index).is_some());
+            live.resting.retain(|index| state.branch_run(*index).is_some());
         }
         for effect in effects {
             if let Effect::RunBranch(run) = effect
@@ -78,7 +78,7 @@ impl ThreadActor {
         let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
         if let Some(paused) = follows.paused {
-            let running = live.thread.state().fan().into_iter().flat_map(ForkState::running);
+            let running = live.thread.state().running_branches();
             follow.extend(running.map(|run| branches::pause(registry.clone(), run.child, paused).boxed()));
         }
         if follow.is_empty() {
@@ -137,7 +137,7 @@ impl ThreadActor {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        if live.branches.remove(&index) && live.thread.state().fan().is_some_and(|fan| fan.run(index).is_some()) {
+        if live.branches.remove(&index) && live.thread.state().branch_run(index).is_some() {
             live.resting.remove(&index);
             self.registry.waiters.failed(self.id, &error);
             actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error));
@@ -149,10 +149,10 @@ impl ThreadActor {
         let Phase::Live(live) = &self.phase else {
             return false;
         };
-        let Some(fan) = live.thread.state().fan().filter(|_| live.n_pause_changes == 0) else {
+        if live.n_pause_changes != 0 {
             return false;
-        };
-        let mut running = fan.running().peekable();
+        }
+        let mut running = live.thread.state().running_branches().peekable();
         running.peek().is_some() && running.all(|run| live.resting.contains(&run.index))
     }
 
@@ -202,7 +202,7 @@ impl Handler<BranchReport> for ThreadActor {
                 let Phase::Live(live) = &mut self.phase else {
                     return;
                 };
-                let Some(run) = live.thread.state().fan().and_then(|fan| fan.run(index)) else {
+                let Some(run) = live.thread.state().branch_run(index) else {
                     return;
                 };
                 let child = run.child;

@@ -146,7 +146,7 @@ pub(crate) enum Standing {
 impl Standing {
     /// As this state of the owner has it.
     pub(crate) fn of(owner: &State, index: u32, child: ThreadId) -> Self {
-        let owns = owner.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
+        let owns = owner.branch_run(index).is_some_and(|run| run.child == child);
         if owns { Self::Owned { is_paused: owner.is_paused() } } else { Self::NotOwned }
     }
 }

@@ -40,7 +40,7 @@ impl ThreadActor {
         if state.is_ended() || self.halting {
             return false;
         }
-        let waits_for_branches = !state.is_paused() && state.fan().is_some_and(|fan| fan.running().next().is_some());
+        let waits_for_branches = !state.is_paused() && state.running_branches().next().is_some();
         let owner = state.branch().and_then(|branch| branch.owner).map(|(owner, _)| owner);
         waits_for_branches && owner.is_some_and(|owner| self.registry.is_live(owner))
             || self.registry.waiters.is_waited_for(self.id) && !self.registry.is_crowded()

@@ -107,10 +107,10 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
                 Gate::Owes(event) => Some(*event),
                 Gate::Shut => None,
                 Gate::Open => summaries::before_call(state, agent_loop, around)
-                    .or_else(|| agent_loop.advance(state.conversation.has_unread(), around)),
+                    .or_else(|| agent_loop.advance(&state.calls, state.conversation.has_unread(), around)),
             }),
         Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
-        Work::Processing(run) => processors::advance(state, run, around),
+        Work::Processing { .. } => processors::advance(state, state.processor_run()?, around),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
             Verdict::Failed(error) => Some(give_up(state, node, run, error, around.now)),
             Verdict::Open | Verdict::Enough => None,

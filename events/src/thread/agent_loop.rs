@@ -8,8 +8,7 @@
 //!   └───────────────────────┘      any ─▶ Failed
 //! ```
 //!
-//! Where a person stands for the model, `Relayed` comes between `Asking` and what follows it. Where several models are
-//! asked, `Panel` comes first. Whenever nothing is open, the strategy may put something in between: a step of a plan,
+//! Where several models are asked, `Panel` comes first. Whenever nothing is open, the strategy may put something in between: a step of a plan,
 //! a decision of the application.
 
 mod custom;
@@ -23,7 +22,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 pub(super) use self::custom::checked as checked_decision;
-pub use self::custom::{CustomRun, CustomStage, StrategyRun, Turn};
+pub use self::custom::{CustomRun, CustomStage, Turn};
 pub use self::panel::{Candidate, Choice, Panel};
 pub use self::plan::{PlanRun, PlanStage};
 pub use self::slots::Slot;
@@ -32,13 +31,13 @@ pub(super) use self::strategy::Gate;
 use self::strategy::read_json;
 pub use self::strategy::{AnswerForm, CallConstraints, ModelBinding, StrategyState, Wants};
 
-use super::calls::ModelCall;
-use super::state::{Interaction, InteractionStage};
+use super::calls::{CallKind, CallStage, Interaction, ModelCall, OpenCall, OpenCalls};
 use super::summaries::Summarizing;
+use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use super::{Env, asks};
 use crate::event::{
-    Decision, Event, LlmCallCompleted, LlmCallRequested, LlmCallRetried, LlmExecutionCompleted, LlmExecutionFailed,
-    LlmExecutionRequest, ToolCallRef,
+    Event, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
+    ToolCallRef,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -83,10 +82,8 @@ pub enum Stage {
     ToAsk,
     /// What was said is summarised first, because it has become too long.
     Summarizing(Box<Summarizing>),
-    /// The model is being called. Where a person stands for it, the question is owed.
-    Asking(ModelCall),
-    /// A person is asked in the place of the model.
-    Relayed(Box<Relayed>),
+    /// The model is being called. Where a person stands for it, the question belongs to the call.
+    Asking(CallId),
     /// Tools are running.
     Tools(Vec<Slot>),
     /// The model has said its last word.
@@ -98,15 +95,6 @@ pub enum Stage {
     },
     /// There will be no answer.
     Failed(ExecutionError),
-}
-
-/// A model call that a person answers.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Relayed {
-    /// The call.
-    pub call: ModelCall,
-    /// The question.
-    pub ask: Interaction,
 }
 
 impl AgentLoop {
@@ -144,7 +132,7 @@ impl AgentLoop {
     }
 
     /// The event the loop owes to itself. `has_unread`: whether the user said something that the model has not read.
-    pub(super) fn advance(&self, has_unread: bool, around: &Env<'_>) -> Option<Event> {
+    pub(super) fn advance(&self, calls: &OpenCalls, has_unread: bool, around: &Env<'_>) -> Option<Event> {
         match &self.stage {
             Stage::ToAsk if self.is_at_limit() => {
                 let n = self.request.max_iterations;
@@ -168,11 +156,11 @@ impl AgentLoop {
             }
             Stage::ToAsk => None,
             Stage::Panel(panel) => panel.next(self, around),
-            Stage::Asking(open) if self.request.relay => {
-                Some(asks::relay(&self.request.node_id, open.call, self.request.llm_timeout_ms, around.now))
+            Stage::Asking(call) if self.request.relay && calls.children(*call).next().is_none() => {
+                Some(asks::relay(&self.request.node_id, *call, self.request.llm_timeout_ms, around.now))
             }
-            Stage::Asking(_) | Stage::Relayed(_) | Stage::Summarizing(_) => None,
-            Stage::Tools(slots) => self.next_tool(slots, around),
+            Stage::Asking(_) | Stage::Summarizing(_) => None,
+            Stage::Tools(slots) => self.next_tool(slots, calls, around),
             Stage::Answered { content, finish_reason } => Some(
                 LlmExecutionCompleted {
                     node_id: self.request.node_id.clone(),
@@ -194,17 +182,18 @@ impl AgentLoop {
         LlmExecutionFailed { node_id: self.request.node_id.clone(), error }.into()
     }
 
-    /// The model is being called.
+    /// The model is being called: the call.
     pub(super) fn call_requested(
         &mut self,
         seq: Seq,
         at: Time,
         event: &LlmCallRequested,
-    ) -> Result<(), TransitionError> {
+    ) -> Result<OpenCall, TransitionError> {
+        let call = CallKind::Model(ModelCall::new(CallId(seq), at, self.request.llm_timeout_ms));
         if let Some(aside) = &event.aside {
-            self.aside_requested(seq, at, aside)?;
+            self.aside_requested(CallId(seq), aside)?;
             self.last_call = Some(CallId(seq));
-            return Ok(());
+            return Ok(OpenCall::new(call, CallStage::Wanted));
         }
         let is_held = !matches!(self.gate(at), Gate::Open) || self.course == StrategyState::Several;
         if !matches!(self.stage, Stage::ToAsk | Stage::Answered { .. })
@@ -215,42 +204,28 @@ impl AgentLoop {
         }
         self.iteration = event.iteration;
         self.last_call = Some(CallId(seq));
-        let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
-        self.stage = Stage::Asking(ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline });
-        Ok(())
+        self.stage = Stage::Asking(CallId(seq));
+        Ok(OpenCall::new(call, self.model_stage()))
     }
 
-    /// The model is called again. `clock` is what the clocks of calls show.
-    pub(super) fn call_retried(
-        &mut self,
-        at: Time,
-        clock: Time,
-        event: &LlmCallRetried,
-    ) -> Result<(), TransitionError> {
-        let open = match &mut self.stage {
-            Stage::Asking(open) => Some(open).filter(|open| open.call == event.call_id),
-            Stage::Panel(panel) => panel.open_calls_mut().find(|open| open.call == event.call_id),
-            _ => None,
-        };
-        match open {
-            Some(open) if event.attempt == open.attempt + 1 => {
-                open.attempt = event.attempt;
-                open.requested_at = at;
-                open.deadline = self.request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
-                Ok(())
-            }
-            _ => Err(TransitionError("no such model call is open")),
-        }
+    /// Who owes what comes next of a model call that no person is asked about.
+    pub(super) fn model_stage(&self) -> CallStage {
+        if self.request.relay { CallStage::Delegated } else { CallStage::Wanted }
     }
 
     /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
     /// tools, a result for each of them, so that none is left without one.
-    pub(super) fn call_completed(&mut self, event: &LlmCallCompleted) -> Result<Vec<Arc<Message>>, TransitionError> {
+    pub(super) fn call_completed(
+        &mut self,
+        calls: &mut OpenCalls,
+        event: &LlmCallCompleted,
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
+        close_model_call(calls, event.call_id)?;
         if matches!(self.stage, Stage::Panel(_)) {
             self.aside_completed(event)?;
             return Ok(Vec::new());
         }
-        self.may_end(event.call_id)?;
+        self.is_asking(event.call_id)?;
         self.usage.add(&event.usage);
         Ok(self.take_answer(&event.message, event.finish_reason, event.unusable.as_ref()))
     }
@@ -285,27 +260,23 @@ impl AgentLoop {
     }
 
     /// There will be no answer.
-    pub(super) fn call_failed(&mut self, call: CallId, error: &ExecutionError) -> Result<(), TransitionError> {
+    pub(super) fn call_failed(
+        &mut self,
+        calls: &mut OpenCalls,
+        call: CallId,
+        error: &ExecutionError,
+    ) -> Result<(), TransitionError> {
+        close_model_call(calls, call)?;
         if matches!(self.stage, Stage::Panel(_)) {
             return self.end_aside(call, Err(error.clone()));
         }
-        self.may_end(call)?;
+        self.is_asking(call)?;
         self.stage = Stage::Failed(error.clone());
         Ok(())
     }
 
-    /// A call whose question has no terminal event yet cannot end.
-    fn may_end(&self, call: CallId) -> Result<(), TransitionError> {
-        match &self.stage {
-            Stage::Asking(open) if open.call == call => Ok(()),
-            Stage::Relayed(relayed) if relayed.call.call == call => match relayed.ask.stage {
-                InteractionStage::Processed { .. } => Ok(()),
-                InteractionStage::Asked | InteractionStage::Responded { .. } => {
-                    Err(TransitionError("a question is open still"))
-                }
-            },
-            _ => Err(TransitionError("no such model call is open")),
-        }
+    fn is_asking(&self, call: CallId) -> Result<(), TransitionError> {
+        if matches!(self.stage, Stage::Asking(open) if open == call) { Ok(()) } else { Err(NO_MODEL_CALL) }
     }
 
     /// The loop ended with an answer: whether this is so.
@@ -318,32 +289,6 @@ impl AgentLoop {
         self.has_answered() && matches!(self.gate(at), Gate::Open)
     }
 
-    /// Whether any call or question has no terminal event yet.
-    pub(super) fn has_open_call(&self) -> bool {
-        let is_open = match &self.stage {
-            Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => false,
-            Stage::Panel(panel) => panel.open_calls().next().is_some(),
-            Stage::Asking(_) | Stage::Relayed(_) => true,
-            Stage::Summarizing(open) => open.asking.is_some(),
-            Stage::Tools(slots) => slots.iter().any(Slot::is_open),
-        };
-        is_open || self.deciding().is_some()
-    }
-
-    /// The open model call whose answer joins the conversation.
-    pub fn open_model_call(&self) -> Option<&ModelCall> {
-        match &self.stage {
-            Stage::Asking(call) => Some(call),
-            Stage::Relayed(relayed) => Some(&relayed.call),
-            Stage::Panel(_)
-            | Stage::ToAsk
-            | Stage::Summarizing(_)
-            | Stage::Tools(_)
-            | Stage::Answered { .. }
-            | Stage::Failed(_) => None,
-        }
-    }
-
     /// Several models that are asked.
     pub fn panel(&self) -> Option<&Panel> {
         match &self.stage {
@@ -352,121 +297,46 @@ impl AgentLoop {
         }
     }
 
-    /// The model call that a person answers, and its question.
-    pub(super) fn relayed(&self) -> Option<(&ModelCall, &Interaction)> {
-        match &self.stage {
-            Stage::Relayed(relayed) => Some((&relayed.call, &relayed.ask)),
-            _ => None,
-        }
+    /// Whether tool calls of the last answer were not requested yet.
+    pub(super) fn has_queued_calls(&self) -> bool {
+        self.slots().iter().any(|slot| matches!(slot, Slot::Queued(_) | Slot::Approved { .. }))
     }
 
-    /// Whether a person is asked, and nothing goes on meanwhile.
-    pub(super) fn waits_for_people(&self) -> bool {
-        match &self.stage {
-            Stage::Relayed(relayed) => relayed.ask.is_open(),
-            Stage::Tools(slots) => {
-                let at_rest =
-                    |slot: &Slot| matches!(slot, Slot::Ended(_)) || slot.question().is_some_and(|q| q.is_open());
-                slots.iter().all(at_rest) && slots.iter().any(|slot| slot.question().is_some())
-            }
-            Stage::Panel(_)
-            | Stage::ToAsk
-            | Stage::Summarizing(_)
-            | Stage::Asking(_)
-            | Stage::Answered { .. }
-            | Stage::Failed(_) => false,
-        }
-    }
-
-    /// The questions that have not taken effect yet.
-    pub(super) fn questions(&self) -> impl Iterator<Item = &Interaction> {
-        let relayed = self.relayed().map(|(_, ask)| ask);
-        // What a person brought for a model has taken effect; the end of the call is owed.
-        let relayed = relayed.filter(|ask| !matches!(ask.stage, InteractionStage::Processed { .. }));
-        relayed.into_iter().chain(self.slots().iter().flat_map(Slot::questions))
-    }
-
-    pub(super) fn questions_mut(&mut self) -> impl Iterator<Item = &mut Interaction> {
-        let (relayed, slots): (_, &mut [Slot]) = match &mut self.stage {
-            Stage::Relayed(relayed) => (Some(&mut relayed.ask), &mut []),
-            Stage::Tools(slots) => (None, slots),
-            _ => (None, &mut []),
-        };
-        relayed.into_iter().chain(slots.iter_mut().flat_map(Slot::questions_mut))
-    }
-
-    /// A person is asked about the model call or about a tool call.
-    pub(super) fn asked(&mut self, ask: Interaction) -> Result<(), TransitionError> {
-        match (&mut self.stage, &ask.tool_call, ask.llm_call) {
-            (Stage::Asking(open), None, Some(call)) if open.call == call && self.request.relay => {
-                self.stage = Stage::Relayed(Box::new(Relayed { call: *open, ask }));
-                Ok(())
+    /// A person is asked about the model call or about a tool call: the question.
+    pub(super) fn asked(&mut self, calls: &OpenCalls, ask: Interaction) -> Result<OpenCall, TransitionError> {
+        let (id, tool, model) = (ask.id, ask.tool_call.clone(), ask.llm_call);
+        let mut asked = OpenCall::new(CallKind::Question(Box::new(ask)), CallStage::Wanted);
+        match (&mut self.stage, tool, model) {
+            (Stage::Asking(open), None, Some(call))
+                if *open == call && self.request.relay && calls.children(call).next().is_none() =>
+            {
+                asked.parent = Some(call);
             }
             (Stage::Tools(slots), Some(tool), None) => {
-                let due = slots.iter_mut().find(|slot| slot.is_queued(tool.tool_call_id.as_ref()));
-                *due.ok_or(TransitionError("the model made no such tool call"))? = Slot::Asking(Box::new(ask));
-                Ok(())
+                let due = slots.iter().position(|slot| slot.is_queued(tool.tool_call_id.as_ref()));
+                let place = due.ok_or(TransitionError("the model made no such tool call"))?;
+                slots[place] = Slot::Asking(id);
+                asked.place = panel::number(place);
             }
-            _ => Err(TransitionError("no question is due")),
+            _ => return Err(TransitionError("no question is due")),
         }
-    }
-
-    /// An answer takes effect. What joins the conversation is as for [`AgentLoop::tool_ended`].
-    pub(super) fn question_processed(
-        &mut self,
-        id: CallId,
-        decision: Option<&Decision>,
-    ) -> Result<Vec<Arc<Message>>, TransitionError> {
-        if let Stage::Relayed(relayed) = &mut self.stage
-            && let InteractionStage::Responded { input } = &mut relayed.ask.stage
-        {
-            relayed.ask.stage = InteractionStage::Processed { input: std::mem::take(input) };
-            return Ok(Vec::new());
-        }
-        let decision = decision.ok_or(TransitionError("nothing was decided about the tool call"))?;
-        self.decided(id, decision)
-    }
-
-    /// A question will not be answered. A model call is asked for again, unless its own end follows.
-    pub(super) fn question_failed(
-        &mut self,
-        id: CallId,
-        error: &ExecutionError,
-    ) -> Result<Vec<Arc<Message>>, TransitionError> {
-        if let Stage::Relayed(relayed) = &self.stage {
-            self.stage = Stage::Asking(relayed.call);
-            return Ok(Vec::new());
-        }
-        self.settle(id, vec![Part::text(error_text(error))], true)
-    }
-
-    /// A pause is over: the clocks go on from where they stood.
-    pub(super) fn shift(&mut self, ms: u64) {
-        if let Stage::Asking(call) = &mut self.stage {
-            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
-        }
-        if let Stage::Summarizing(open) = &mut self.stage {
-            open.shift(ms);
-        }
-        if let Stage::Panel(panel) = &mut self.stage {
-            panel.shift(ms);
-        }
-        if let Some(open) = self.deciding_mut() {
-            open.deadline = open.deadline.plus_ms(ms);
-        }
-        // The questions of a tool that runs are shifted with it.
-        for ask in self.questions_mut().filter(|ask| ask.tool_run.is_none()) {
-            ask.shift(ms);
-        }
-        for run in self.open_tools_mut() {
-            run.shift(ms);
-        }
+        Ok(asked)
     }
 }
 
-/// An event that does not fit the state it is applied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TransitionError(pub(super) &'static str);
+/// Ends a model call. One that a person answers ends with its question, whose answer has taken effect.
+fn close_model_call(calls: &mut OpenCalls, call: CallId) -> Result<(), TransitionError> {
+    if calls.get(call).is_none_or(|open| !matches!(open.kind, CallKind::Model(_))) {
+        return Err(NO_MODEL_CALL);
+    }
+    let answer = calls.children(call).next().map(|ask| (ask.id(), matches!(ask.stage, CallStage::Processed { .. })));
+    match answer {
+        Some((ask, true)) => drop(calls.close(ask)?),
+        Some((_, false)) => return Err(OPEN_CALL),
+        None => {}
+    }
+    calls.close(call).map(drop)
+}
 
 /// Why an answer cannot be used, where the provider says so.
 fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {

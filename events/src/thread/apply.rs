@@ -10,11 +10,11 @@ mod whole;
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, TransitionError, error_text};
-use super::calls::ToolRun;
+use super::agent_loop::{AgentLoop, error_text};
+use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun};
 use super::conversation::Conversation;
-use super::state::{Ending, Interaction, InteractionStage, Phase, State, Work};
-use super::summaries;
+use super::state::{Ending, NodeRun, Phase, State, Work};
+use super::transition::{ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NOT_BEGUN, OPEN_CALL, TransitionError};
 use crate::event::{Event, NodeContext};
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -39,13 +39,6 @@ impl FoldError {
         Self { thread, seq: Seq(0), event: "THREAD_FORKED", reason: "the parent has no event" }
     }
 }
-
-const NO_NODE: TransitionError = TransitionError("the thread is not in that node");
-const NOT_BEGUN: TransitionError = TransitionError("the thread has not begun");
-const ENDED: TransitionError = TransitionError("the thread has ended");
-const OPEN_CALL: TransitionError = TransitionError("a call is open still");
-const NO_CALL: TransitionError = TransitionError("no such call is open");
-const NO_QUESTION: TransitionError = TransitionError("no such question is open");
 
 impl State {
     /// Folds the next event, which happened at that time.
@@ -143,32 +136,29 @@ impl State {
             }
             Event::LlmCallRequested(e) => {
                 let agent_loop = self.agent_loop()?;
-                agent_loop.call_requested(seq, at, e)?;
+                let call = agent_loop.call_requested(seq, at, e)?;
                 // All of several models read what the first of them does.
                 if agent_loop.panel().is_none_or(|panel| panel.first == Some(CallId(seq))) {
                     self.conversation_mut().read(CallId(seq));
                 }
+                self.calls.insert(call);
                 Ok(())
             }
-            Event::LlmCallRetried(e) if self.judging().is_some() => {
-                let clock = self.clock(at);
-                self.judge_again(at, clock, e.call_id, e.attempt)
-            }
-            Event::LlmCallRetried(e) if summaries::of_call(self, e.call_id).is_some() => {
-                let clock = self.clock(at);
-                self.ask_again_for_summary(at, clock, e.call_id, e.attempt)
-            }
             Event::LlmCallRetried(e) => {
-                let clock = self.clock(at);
-                self.agent_loop()?.call_retried(at, clock, e)
+                self.calls.get(e.call_id).and_then(OpenCall::model).ok_or(NO_MODEL_CALL)?;
+                self.retry(at, e.call_id, e.attempt, OpenCall::model)
             }
             Event::LlmCallCompleted(e) => {
-                let messages = self.agent_loop()?.call_completed(e)?;
+                let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                let messages = agent_loop.call_completed(calls, e)?;
                 self.conversation_mut().answer(seq, e.call_id, messages);
                 self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), None);
                 Ok(())
             }
-            Event::LlmCallFailed(e) => self.agent_loop()?.call_failed(e.call_id, &e.error),
+            Event::LlmCallFailed(e) => {
+                let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                agent_loop.call_failed(calls, e.call_id, &e.error)
+            }
             Event::LlmExecutionCompleted(e) => {
                 if !self.agent_loop()?.is_over(at) {
                     return Err(TransitionError("the model has not said its last word"));
@@ -178,8 +168,8 @@ impl State {
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
-                let agent_loop = self.agent_loop()?;
-                if agent_loop.has_open_call() {
+                let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                if !calls.is_empty() {
                     return Err(OPEN_CALL);
                 }
                 let results = agent_loop.give_up(&e.error);
@@ -197,70 +187,77 @@ impl State {
             Event::PlanCompleted(e) => self.plan_completed(seq, e),
             Event::CandidateChosen(e) => self.candidate_chosen(seq, e),
             Event::CandidatesGathered(e) => self.candidates_gathered(seq, e),
-            Event::StrategyDecisionRequested(e) => self.loop_of(&e.node_id)?.decision_requested(seq, at, e),
-            Event::StrategyDecisionRetried(e) => self.decision_retried(at, e),
+            Event::StrategyDecisionRequested(e) => {
+                let call = self.loop_of(&e.node_id)?.decision_requested(seq, at, e)?;
+                self.calls.insert(call);
+                Ok(())
+            }
+            Event::StrategyDecisionRetried(e) => self.retry(at, e.call_id, e.attempt, OpenCall::strategy),
             Event::StrategyDecided(e) => self.strategy_decided(seq, e),
             Event::StrategyDecisionFailed(e) => self.decision_failed(seq, e),
 
-            Event::ToolExecutionRequest(e) => match self.work()? {
-                work @ (Work::Ready | Work::Approved(_)) => {
-                    *work = Work::Tool(ToolRun::new(CallId(seq), at, e));
-                    self.keep_key();
-                    Ok(())
-                }
-                Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e),
-                _ => Err(TransitionError("no tool call is due")),
-            },
-            Event::ToolCallRetried(e) => self.tool_run(e.call_id)?.retry(e),
+            Event::ToolExecutionRequest(e) => {
+                let call = match self.work()? {
+                    work @ (Work::Ready | Work::Approved(_)) => {
+                        *work = Work::Tool(CallId(seq));
+                        let mut run = ToolRun::new(CallId(seq), at, e);
+                        self.keep_key(&mut run);
+                        OpenCall::new(CallKind::Tool(Box::new(run)), CallStage::Wanted)
+                    }
+                    Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e)?,
+                    _ => return Err(TransitionError("no tool call is due")),
+                };
+                self.calls.insert(call);
+                Ok(())
+            }
+            Event::ToolCallRetried(e) => self.calls.retry_tool(e),
             Event::ToolExecutionCompleted(e) => self.end_tool(seq, e.call_id, e.content.clone(), Ok(e.value.as_ref())),
             Event::ToolExecutionFailed(e) => {
                 self.end_tool(seq, e.call_id, vec![Part::text(error_text(&e.error))], Err(e))
             }
 
             Event::UserInteractionRequested(e) => {
-                let ask = Interaction {
-                    id: CallId(seq),
-                    operation_type: e.operation_type,
-                    prompt: e.prompt.clone(),
-                    requested_at: at,
-                    deadline: e.deadline,
-                    metadata: e.metadata.clone(),
-                    tool_call: e.tool_call.clone(),
-                    llm_call: e.llm_call_id,
-                    tool_run: e.tool_run_id,
-                    answer_type: e.answer.clone(),
-                    stage: InteractionStage::Asked,
-                };
-                match (self.work_of(&e.node_id)?, e.tool_run_id) {
-                    (_, Some(call)) => self.tool_run(call)?.asks.push(ask),
-                    (work @ Work::Ready, None) => *work = Work::Asking(ask),
-                    (Work::Llm(agent_loop), None) => agent_loop.asked(ask)?,
+                let ask = Interaction::new(CallId(seq), at, e);
+                let asked = match (self.work_of(&e.node_id)?, e.tool_run_id) {
+                    (_, Some(call)) => {
+                        let tool = self.calls.get(call).filter(|open| open.is_wanted() && open.tool().is_some());
+                        let (parent, place) = (Some(call), tool.ok_or(NO_CALL)?.place);
+                        OpenCall { parent, place, ..OpenCall::new(CallKind::Question(ask.into()), CallStage::Wanted) }
+                    }
+                    (work @ Work::Ready, None) => {
+                        *work = Work::Asking(ask.id);
+                        OpenCall::new(CallKind::Question(ask.into()), CallStage::Wanted)
+                    }
+                    (Work::Llm(_), None) => {
+                        let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                        agent_loop.asked(calls, ask)?
+                    }
                     _ => return Err(TransitionError("no question is due")),
-                }
+                };
+                self.calls.insert(asked);
                 self.questions.insert(CallId(seq), None);
                 Ok(())
             }
             Event::UserInteractionResponded(e) => {
-                let ask = self.question(e.interaction_id)?;
-                if !ask.is_open() {
+                let open = self.calls.get_mut(e.interaction_id).filter(|open| open.question().is_some());
+                let open = open.ok_or(NO_QUESTION)?;
+                if !open.is_wanted() {
                     return Err(TransitionError("the question is answered already"));
                 }
-                ask.stage = InteractionStage::Responded { input: e.input_data.clone() };
+                open.stage = CallStage::Responded { input: e.input_data.clone() };
                 self.questions.insert(e.interaction_id, Some(answer_hash(&e.input_data)));
                 Ok(())
             }
             Event::UserInteractionProcessed(e) => self.process(seq, e),
             Event::UserInteractionFailed(e) => {
-                let operation = self.question(e.interaction_id)?.operation_type;
+                let asked = self.calls.get(e.interaction_id).and_then(OpenCall::question);
+                let operation = asked.ok_or(NO_QUESTION)?.operation_type;
                 let error = super::questions::unanswered(operation, e.reason, e.detail.as_deref());
                 self.leave_question(seq, e.interaction_id, error)
             }
 
             Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),
-            Event::ContextProcessingRetried(e) => {
-                let clock = self.clock(at);
-                self.retry_processor(at, clock, e)
-            }
+            Event::ContextProcessingRetried(e) => self.retry(at, e.call_id, e.attempt, OpenCall::processor),
             Event::ContextProcessed(e) => self.end_processor(seq, e),
             Event::ContextProcessingFailed(e) => self.fail_processor(e),
             Event::ContextSummaryRequested(e) => self.ask_for_summary(seq, at, e),
@@ -357,16 +354,37 @@ impl State {
         }
     }
 
-    fn tool_run(&mut self, call: CallId) -> Result<&mut ToolRun, TransitionError> {
-        match self.work()? {
-            Work::Tool(run) if run.call == call => Ok(run),
-            Work::Llm(agent_loop) => agent_loop.open_tools_mut().find(|run| run.call == call).ok_or(NO_CALL),
-            _ => Err(NO_CALL),
+    fn agent_loop_and_calls(&mut self) -> Result<(&mut AgentLoop, &mut OpenCalls), TransitionError> {
+        match &mut self.phase {
+            Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. }) => Ok((agent_loop, &mut self.calls)),
+            Phase::InNode(_) => Err(TransitionError("no agent loop is running")),
+            _ => Err(NO_NODE),
         }
     }
 
-    fn question(&mut self, id: CallId) -> Result<&mut Interaction, TransitionError> {
-        self.work()?.question_mut(id).ok_or(NO_QUESTION)
+    /// A call is made again, because its answer was lost.
+    fn retry<T>(
+        &mut self,
+        at: Time,
+        call: CallId,
+        attempt: u32,
+        of_kind: fn(&OpenCall) -> Option<&T>,
+    ) -> Result<(), TransitionError> {
+        self.calls.get(call).and_then(of_kind).ok_or(NO_CALL)?;
+        let clock = self.clock(at);
+        let timeout_ms = self.model_timeout_ms(call);
+        self.calls.retry(call, attempt, (at, clock), timeout_ms)
+    }
+
+    /// How long an attempt of this model call has.
+    fn model_timeout_ms(&self, call: CallId) -> Option<u64> {
+        let request = match (&self.calls.get(call)?.kind, &self.phase) {
+            (CallKind::Judge(_), Phase::Judging(judging)) => &judging.request,
+            (CallKind::Summary(_), _) => &self.summarizing()?.request,
+            (CallKind::Model(_), Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. })) => &agent_loop.request,
+            _ => return None,
+        };
+        request.llm_timeout_ms
     }
 }
 

@@ -10,7 +10,7 @@ const ARGUMENTS_CHARS_MAX: usize = 1_000;
 /// Thirty days, as for every other wait.
 const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
 
-/// Whether a tool may run. People are shown [`approval_prompt`].
+/// Whether a tool may run. People are shown [`super::Interaction::question`].
 pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
     let arguments = tool.arguments.0.to_string();
     let mut shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
@@ -30,11 +30,6 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
         answer: None,
     }
     .into()
-}
-
-/// The question whether a tool may run, with all of its arguments.
-pub(in crate::thread) fn approval_prompt(tool: &AskedTool) -> String {
-    format!("May the tool `{}` run with {}?", tool.name, tool.arguments.0)
 }
 
 /// What a model would be asked, for the person who stands for it. The prompt is the conversation: it is made when it

@@ -1,10 +1,11 @@
 //! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
 //! is to pause there says how it goes on; raised limits are an event.
 
-use super::agent_loop::{AgentLoop, Gate, Stage, TransitionError};
+use super::agent_loop::{AgentLoop, Gate, Stage};
 use super::frames::{Frame, fail_outwards};
 use super::input::Rejected;
 use super::state::{Phase, State, Totals, Unpriced, Work};
+use super::transition::TransitionError;
 use crate::event::{
     BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, OnUnpriced,
     ThreadPaused, ThreadResumed, Warning, WarningCode,
@@ -48,7 +49,7 @@ fn asks_several_models(state: &State) -> bool {
 }
 
 fn runs_branches(state: &State) -> bool {
-    state.fan().is_some_and(|fan| fan.running().next().is_some())
+    state.running_branches().next().is_some()
 }
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
@@ -101,7 +102,7 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
     Some(match &state.phase {
         Phase::InNode(run) => match &run.work {
             Work::Llm(agent_loop) => agent_loop.failed(error),
-            Work::Processing(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
+            Work::Processing { call, .. } => ContextProcessingFailed { node_id: None, call_id: *call, error }.into(),
             Work::Branches(_) => {
                 NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
             }

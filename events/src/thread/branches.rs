@@ -3,13 +3,13 @@
 
 mod branch;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::agent_loop::TransitionError;
+use super::calls::{BranchRun, CallKind, CallStage, OpenCall, OpenCalls};
 use super::state::{State, Totals};
+use super::transition::TransitionError;
 use super::{Env, sizes};
 use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
@@ -33,7 +33,6 @@ pub struct ForkState {
     pub planned_at: Seq,
     /// Those that were started, in order.
     slots: Vec<Slot>,
-    open: BTreeSet<u32>,
     n_completed: u32,
     n_failed: u32,
     /// The first failure, by the time it happened.
@@ -46,28 +45,11 @@ pub struct ForkState {
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 enum Slot {
     /// Running.
-    Open(BranchRun),
+    Open(CallId),
     /// Ended with this output.
     Completed(Json),
     /// Failed, or not needed any more.
     Failed(ExecutionError),
-}
-
-/// A branch that runs.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct BranchRun {
-    /// The event that started it, as the id of the call that it is.
-    pub call: CallId,
-    /// Its number, from 0, in the order of the fork.
-    pub index: u32,
-    /// Its thread.
-    pub child: ThreadId,
-    /// The moment it forks off from: of the thread whose branch it is, or of the branch whose place it takes.
-    pub from: (ThreadId, Seq),
-    /// The threads that take the places of the branches that were running in the one whose place it takes.
-    pub inherits: Vec<ReplacedBranch>,
-    /// Variables of scope `global` that branches set which had ended when it began.
-    pub globals: Arc<OrderedMap<Json>>,
 }
 
 /// How a branch ended.
@@ -98,7 +80,6 @@ impl ForkState {
             plan: Arc::new(plan.clone()),
             planned_at,
             slots: Vec::new(),
-            open: BTreeSet::new(),
             n_completed: 0,
             n_failed: 0,
             first_failed: None,
@@ -106,17 +87,17 @@ impl ForkState {
         }
     }
 
-    /// The branches that run.
-    pub fn running(&self) -> impl Iterator<Item = &BranchRun> {
-        self.open.iter().filter_map(|index| self.run(*index))
-    }
-
-    /// The branch with this number, if it runs.
-    pub fn run(&self, index: u32) -> Option<&BranchRun> {
+    /// The call of the branch with this number, if it runs.
+    pub(super) fn call(&self, index: u32) -> Option<CallId> {
         match self.slots.get(index as usize)? {
-            Slot::Open(run) => Some(run),
+            Slot::Open(call) => Some(*call),
             Slot::Completed(_) | Slot::Failed(_) => None,
         }
+    }
+
+    /// How many run.
+    fn n_open(&self) -> u32 {
+        self.n_started() - self.n_completed - self.n_failed
     }
 
     /// Whether enough have ended.
@@ -198,11 +179,11 @@ impl ForkState {
 
     /// The event that the fork owes to itself: the end of a branch that is not needed any more, the join, or the next
     /// branch. `None` while branches run, and when the fork has failed.
-    pub(super) fn advance(&self, thread: ThreadId, next: Seq, now: Time) -> Option<Event> {
+    pub(super) fn advance(&self, thread: ThreadId, next: Seq, now: Time, calls: &OpenCalls) -> Option<Event> {
         match self.verdict() {
-            Verdict::Enough | Verdict::Failed(_) if !self.open.is_empty() => {
+            Verdict::Enough | Verdict::Failed(_) if !calls.is_empty() => {
                 let error = ExecutionError::new(ErrorKind::Cancelled, NOT_NEEDED);
-                self.running().next().map(|run| run.ended_with(error).into())
+                calls.iter().find_map(OpenCall::branch).map(|run| run.ended_with(error).into())
             }
             Verdict::Enough => Some(self.joined().into()),
             Verdict::Failed(_) => None,
@@ -224,32 +205,39 @@ impl ForkState {
     }
 
     fn has_room(&self) -> bool {
-        self.open.len() < self.plan.concurrency_max as usize
+        self.n_open() < self.plan.concurrency_max
     }
 
     pub(super) fn joined(&self) -> JoinCompleted {
         JoinCompleted {
             node_id: self.plan.node_id.clone(),
             n_completed: self.n_completed,
-            n_failed: self.n_failed + self.open.len() as u32,
+            n_failed: self.n_failed + self.n_open(),
         }
     }
 
-    pub(super) fn start(&mut self, seq: Seq, owner: ThreadId, event: &BranchStarted) -> Result<(), TransitionError> {
+    /// A branch begins: the call.
+    pub(super) fn start(
+        &mut self,
+        seq: Seq,
+        owner: ThreadId,
+        event: &BranchStarted,
+    ) -> Result<OpenCall, TransitionError> {
         if event.index != self.n_started() || event.index >= self.n() {
             return Err(TransitionError("it is not the next branch"));
         }
         let from = (owner, self.planned_at);
         let (index, child) = (event.index, event.child);
         let (call, inherits, globals) = (CallId(seq), Vec::new(), self.globals.clone());
-        self.slots.push(Slot::Open(BranchRun { call, index, child, from, inherits, globals }));
-        self.open.insert(event.index);
-        Ok(())
+        self.slots.push(Slot::Open(call));
+        let run = Box::new(BranchRun { call, index, child, from, inherits, globals });
+        Ok(OpenCall { place: index, ..OpenCall::new(CallKind::Branch(run), CallStage::Wanted) })
     }
 
-    pub(super) fn end(&mut self, event: &BranchEnded) -> Result<(), TransitionError> {
+    /// A branch ended: its call.
+    pub(super) fn end(&mut self, event: &BranchEnded) -> Result<CallId, TransitionError> {
         match self.slots.get_mut(event.index as usize) {
-            Some(slot @ Slot::Open(_)) => {
+            Some(slot @ &mut Slot::Open(call)) => {
                 *slot = match (&event.error, &event.output) {
                     (Some(error), _) => {
                         self.n_failed += 1;
@@ -261,23 +249,28 @@ impl ForkState {
                         Slot::Completed(output.clone().unwrap_or_default())
                     }
                 };
-                self.open.remove(&event.index);
                 for (name, value) in event.globals.iter() {
                     Arc::make_mut(&mut self.globals).insert(name.clone(), value.clone());
                 }
-                Ok(())
+                Ok(call)
             }
             _ => Err(TransitionError("no such branch is running")),
         }
     }
 
     /// Other threads take the places of the branches that run.
-    pub(super) fn replace(&mut self, owner: ThreadId, replaced: &[ReplacedBranch]) -> Result<(), TransitionError> {
+    pub(super) fn replace(
+        &self,
+        calls: &mut OpenCalls,
+        owner: ThreadId,
+        replaced: &[ReplacedBranch],
+    ) -> Result<(), TransitionError> {
         for replaced in replaced {
             let (Some((index, rest)), planned_at) = (replaced.path.split_first(), self.planned_at) else {
                 return Err(TransitionError("a branch without a number"));
             };
-            let Some(Slot::Open(run)) = self.slots.get_mut(*index as usize) else {
+            let open = self.call(*index).and_then(|call| calls.get_mut(call));
+            let Some(OpenCall { kind: CallKind::Branch(run), .. }) = open else {
                 return Err(TransitionError("no such branch is running"));
             };
             if rest.is_empty() {
@@ -326,25 +319,6 @@ impl ForkState {
     }
 }
 
-impl BranchRun {
-    /// The end of it, from outside.
-    pub(super) fn ended_with(&self, error: ExecutionError) -> BranchEnded {
-        let nothing = Totals::default();
-        BranchEnded {
-            index: self.index,
-            child: self.child,
-            output: None,
-            error: Some(error),
-            globals: OrderedMap::default(),
-            n_llm_calls: nothing.n_llm_calls,
-            n_tool_calls: nothing.n_tool_calls,
-            usage: nothing.usage,
-            cost_nanousd: nothing.cost_nanousd,
-            n_unpriced: nothing.n_unpriced,
-        }
-    }
-}
-
 impl Branches {
     /// How many there are.
     pub fn len(&self) -> usize {
@@ -380,7 +354,7 @@ impl Branches {
 
 /// The event that a branch's end leads to; none when it is not running (any more).
 pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: BranchOutcome) -> Vec<Event> {
-    let is_open = state.fan().and_then(|fan| fan.run(index)).is_some_and(|run| run.child == child);
+    let is_open = state.branch_run(index).is_some_and(|run| run.child == child);
     if !is_open {
         return Vec::new();
     }
@@ -412,16 +386,20 @@ pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: 
 
 /// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed
 /// branches did not matter, went on with what there was.
-pub(super) fn out_of_time(fan: &ForkState, error: &ExecutionError) -> Result<Vec<Event>, ExecutionError> {
+pub(super) fn out_of_time(
+    state: &State,
+    fan: &ForkState,
+    error: &ExecutionError,
+) -> Result<Vec<Event>, ExecutionError> {
     if fan.plan.quorum.is_some() || fan.plan.on_failed == OnFailed::Fail {
         return Err(fan.late(error));
     }
-    let mut events: Vec<Event> = fan.running().map(|run| run.ended_with(error.clone()).into()).collect();
+    let mut events: Vec<Event> = state.running_branches().map(|run| run.ended_with(error.clone()).into()).collect();
     events.push(fan.joined().into());
     Ok(events)
 }
 
 /// The event that a fork owes to itself.
 pub(super) fn advance(state: &State, fan: &ForkState, around: &Env<'_>) -> Option<Event> {
-    fan.advance(state.thread(), state.next_seq(), around.now)
+    fan.advance(state.thread(), state.next_seq(), around.now, &state.calls)
 }

@@ -1,149 +1,308 @@
-//! Open calls: questions to a model or a tool that are not answered yet.
+//! The table of open calls: everything that has been asked for and has no terminal event yet. Effects, deadlines,
+//! pauses, recovery, late answers and the end of a node are loops over it. Phases and loops hold ids of its calls.
+
+mod branch;
+mod model;
+mod processor;
+mod question;
+mod strategy;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use bincode::{Decode, Encode};
 
-use super::agent_loop::TransitionError;
-use super::state::Interaction;
-use crate::event::{ToolCallOptions, ToolCallRetried, ToolExecutionFailed, ToolExecutionRequest};
-use crate::ids::{CallId, NodeId, ThreadId, Time, ToolName};
+use super::permits::Permits;
+use super::transition::{NO_CALL, NOT_NEXT, OPEN_CALL, TransitionError};
+use crate::event::ToolCallRetried;
+use crate::ids::{CallId, Time};
 use crate::json::Json;
-use crate::tool::Recovery;
 
-/// How long a tool that is stopped may take until its thread has the answer, beside its own time once more.
-const HANDOVER_MS: u64 = 10_000;
+pub use branch::BranchRun;
+pub use model::ModelCall;
+pub use processor::ProcessorRun;
+pub use question::Interaction;
+pub use strategy::StrategyRun;
+pub use tool::{KeyOf, ToolRun};
 
-/// A call of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct ModelCall {
-    /// Which call.
-    pub call: CallId,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// When this attempt was asked for.
-    pub requested_at: Time,
-    /// When it must have been answered.
-    pub deadline: Option<Time>,
-}
-
-/// The call that an idempotency key is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct KeyOf {
-    /// The thread that made it, where this one was forked from that later.
-    pub origin: Option<ThreadId>,
-    /// The call: the first one of a tool node that is tried again with an idempotent tool, else the call itself.
-    pub call: CallId,
-}
-
-impl KeyOf {
-    /// The thread that made the call was forked.
-    pub(super) fn inherited_from(&mut self, parent: ThreadId) {
-        self.origin.get_or_insert(parent);
-    }
-}
-
-/// A call of a tool.
+/// A call that has no terminal event yet.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct ToolRun {
-    /// Which call.
-    pub call: CallId,
-    /// The id the model gave it.
-    pub tool_call_id: Option<String>,
-    /// The tool.
-    pub name: ToolName,
-    /// The arguments.
-    pub arguments: Json,
-    /// Whether a person put them in the place of the model's.
-    pub edited: bool,
-    /// What may be done when the answer is lost.
-    pub recovery: Recovery,
-    /// Its limits.
-    pub options: ToolCallOptions,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// How many attempts failed by themselves, as opposed to being lost.
-    pub n_failed: u32,
-    /// When the call was first asked for.
-    pub requested_at: Time,
-    /// This attempt may not begin before.
-    pub not_before: Time,
-    /// When the time of this attempt is up, if it begins at once. The executor stops it then; see
-    /// [`ToolRun::overdue_at`].
-    pub deadline: Time,
-    /// Whether an attempt before this one may have taken effect.
-    pub in_doubt: bool,
-    /// Whose key it has.
-    pub key_of: KeyOf,
-    /// What it asks people while it runs, and what has not taken effect yet.
-    pub asks: Vec<Interaction>,
+pub struct OpenCall {
+    /// What is called.
+    pub kind: CallKind,
+    /// The call that it belongs to: the tool call that asks a question, the model call that a person answers, the
+    /// processor that has a summary written.
+    pub parent: Option<CallId>,
+    /// Its place among the calls that one event asked for, from 0.
+    pub place: u32,
+    /// Who owes what comes next.
+    pub stage: CallStage,
 }
 
-impl ToolRun {
-    /// What the tool is given as idempotency key: the same for every attempt of this call, in this thread and in
-    /// those that were forked from it while the call was open, and for every try of a tool node.
-    pub fn key(&self, thread: ThreadId) -> String {
-        self.key_of.call.key(self.key_of.origin.unwrap_or(thread))
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum CallKind {
+    /// A model, by an agent loop.
+    Model(ModelCall),
+    /// A model that judges a condition.
+    Judge(ModelCall),
+    /// A model that writes a summary.
+    Summary(ModelCall),
+    /// A tool.
+    Tool(Box<ToolRun>),
+    /// A context processor.
+    Processor(Box<ProcessorRun>),
+    /// A strategy of the application.
+    Strategy(StrategyRun),
+    /// A person.
+    Question(Box<Interaction>),
+    /// A thread that is a branch of this one.
+    Branch(Box<BranchRun>),
+}
+
+/// Who owes what comes next.
+// In the order in which calls are closed with their node.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum CallStage {
+    /// The outside: the call is an effect.
+    Wanted,
+    /// The machine: a person has answered, and the answer is to take effect.
+    Responded {
+        /// The raw answer.
+        input: Json,
+    },
+    /// The machine: the answer of a person is to become that of the call it was asked for.
+    Processed {
+        /// The raw answer.
+        input: Json,
+    },
+    /// The machine: the call does not run, and its failure is to be recorded.
+    Refused,
+    /// The machine, or a call of this call: a built-in processor runs, or a person stands for the model.
+    Delegated,
+}
+
+impl OpenCall {
+    pub(super) fn new(kind: CallKind, stage: CallStage) -> Self {
+        Self { kind, parent: None, place: 0, stage }
     }
 
-    /// When the thread gives this attempt up by itself. The executor stops the tool at [`ToolRun::deadline`]; this is
-    /// later than its answer can be. Waits for a permit move both, see [`super::Permits`].
-    pub fn overdue_at(&self) -> Time {
-        self.deadline.plus_ms(self.options.timeout_ms.saturating_add(HANDOVER_MS))
-    }
-
-    /// Whether the world may be another one after this call ended so: the tool is not safe and began, and did not say that
-    /// it did nothing.
-    pub(super) fn wrote(&self, failed: Option<&ToolExecutionFailed>) -> bool {
-        let did_nothing = |e: &ToolExecutionFailed| e.not_started.unwrap_or(!e.error.kind.leaves_doubt());
-        self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(did_nothing))
-    }
-
-    /// The event that asked for the call, as the log has it; `node` is the one that runs.
-    pub fn into_request(self, node: Option<NodeId>) -> ToolExecutionRequest {
-        let Self { tool_call_id, name, arguments, recovery, options, .. } = self;
-        ToolExecutionRequest { node_id: node, tool_call_id, name, arguments, recovery, options }
-    }
-
-    pub(super) fn new(call: CallId, at: Time, request: &ToolExecutionRequest) -> Self {
-        Self {
-            call,
-            tool_call_id: request.tool_call_id.clone(),
-            name: request.name.clone(),
-            arguments: request.arguments.clone(),
-            edited: false,
-            recovery: request.recovery,
-            options: request.options,
-            attempt: 1,
-            n_failed: 0,
-            requested_at: at,
-            not_before: at,
-            deadline: at.plus_ms(request.options.timeout_ms),
-            in_doubt: false,
-            key_of: KeyOf { origin: None, call },
-            asks: Vec::new(),
+    /// Its id.
+    pub fn id(&self) -> CallId {
+        match &self.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.call,
+            CallKind::Tool(run) => run.call,
+            CallKind::Processor(run) => run.call,
+            CallKind::Strategy(run) => run.call,
+            CallKind::Question(ask) => ask.id,
+            CallKind::Branch(run) => run.call,
         }
     }
 
-    pub(super) fn retry(&mut self, retried: &ToolCallRetried) -> Result<(), TransitionError> {
-        if retried.attempt != self.attempt + 1 {
-            return Err(TransitionError("it is not the next attempt of the call"));
+    /// The number of its attempt.
+    pub fn attempt(&self) -> u32 {
+        match &self.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.attempt,
+            CallKind::Tool(run) => run.attempt,
+            CallKind::Processor(run) => run.attempt,
+            CallKind::Strategy(run) => run.attempt,
+            CallKind::Question(_) | CallKind::Branch(_) => 1,
         }
-        self.asks_nothing()?;
-        self.in_doubt |= retried.error.as_ref().is_none_or(|error| error.kind.leaves_doubt());
-        self.attempt = retried.attempt;
-        self.n_failed += u32::from(retried.error.is_some());
-        self.not_before = retried.not_before;
-        self.deadline = retried.not_before.plus_ms(self.options.timeout_ms);
+    }
+
+    /// Whether the outside owes what comes next.
+    pub fn is_wanted(&self) -> bool {
+        self.stage == CallStage::Wanted
+    }
+
+    /// The call of a model.
+    pub(super) fn model(&self) -> Option<&ModelCall> {
+        match &self.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => Some(call),
+            CallKind::Tool(_)
+            | CallKind::Processor(_)
+            | CallKind::Strategy(_)
+            | CallKind::Question(_)
+            | CallKind::Branch(_) => None,
+        }
+    }
+
+    pub(super) fn tool(&self) -> Option<&ToolRun> {
+        if let CallKind::Tool(run) = &self.kind { Some(run) } else { None }
+    }
+
+    pub(super) fn processor(&self) -> Option<&ProcessorRun> {
+        if let CallKind::Processor(run) = &self.kind { Some(run) } else { None }
+    }
+
+    pub(super) fn strategy(&self) -> Option<&StrategyRun> {
+        if let CallKind::Strategy(run) = &self.kind { Some(run) } else { None }
+    }
+
+    /// The question.
+    pub fn question(&self) -> Option<&Interaction> {
+        if let CallKind::Question(ask) = &self.kind { Some(ask) } else { None }
+    }
+
+    pub(super) fn branch(&self) -> Option<&BranchRun> {
+        if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
+    }
+
+    /// When its time is up, if it never waits for a permit.
+    fn deadline(&self) -> Option<Time> {
+        match &self.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.deadline,
+            CallKind::Tool(run) => Some(run.overdue_at()),
+            CallKind::Processor(run) => Some(run.deadline),
+            CallKind::Strategy(run) => Some(run.deadline),
+            CallKind::Question(ask) => ask.deadline,
+            CallKind::Branch(_) => None,
+        }
+    }
+
+    /// Whether it is the question of a tool that runs: it ends with the tool.
+    pub(super) fn is_of_tool(&self) -> bool {
+        self.question().is_some_and(|ask| ask.tool_run.is_some())
+    }
+
+    /// When its time is up, moved by its waits for permits. `None` while it waits.
+    pub(super) fn due(&self, permits: &dyn Permits) -> Option<Time> {
+        permits.moved(self.id(), self.attempt(), self.deadline()?)
+    }
+
+    /// A pause is over: its clocks go on from where they stood.
+    fn shift(&mut self, ms: u64) {
+        let later = |time: &mut Time| *time = time.plus_ms(ms);
+        match &mut self.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => {
+                call.deadline.iter_mut().for_each(later);
+            }
+            CallKind::Tool(run) => [&mut run.not_before, &mut run.deadline].into_iter().for_each(later),
+            CallKind::Processor(run) => later(&mut run.deadline),
+            CallKind::Strategy(run) => later(&mut run.deadline),
+            CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
+            CallKind::Branch(_) => {}
+        }
+    }
+
+    /// The order in which calls are closed.
+    pub(super) fn rank(&self) -> u8 {
+        match self.stage {
+            CallStage::Wanted => 0,
+            CallStage::Responded { .. } => 1,
+            CallStage::Processed { .. } => 2,
+            CallStage::Refused => 3,
+            CallStage::Delegated => 4,
+        }
+    }
+}
+
+/// The calls that have no terminal event yet.
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
+pub struct OpenCalls(BTreeMap<CallId, OpenCall>);
+
+impl OpenCalls {
+    /// Returns whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The calls, in the order in which they were asked for.
+    pub fn iter(&self) -> impl Iterator<Item = &OpenCall> {
+        self.0.values()
+    }
+
+    /// The call with this id.
+    pub fn get(&self, id: CallId) -> Option<&OpenCall> {
+        self.0.get(&id)
+    }
+
+    /// The calls in the order of their places, each before the questions that it asks.
+    pub(super) fn in_order(&self) -> Vec<&OpenCall> {
+        let mut calls: Vec<_> = self.iter().collect();
+        calls.sort_by_key(|open| (open.place, open.parent.is_some()));
+        calls
+    }
+
+    /// What a call has open itself.
+    pub(super) fn children(&self, id: CallId) -> impl Iterator<Item = &OpenCall> {
+        let later = self.0.range((Bound::Excluded(id), Bound::Unbounded));
+        later.map(|(_, open)| open).filter(move |open| open.parent == Some(id))
+    }
+
+    /// The earliest moment at which the time of a call is up. What delegates is waited for as what it delegates to.
+    pub(super) fn next_deadline(&self, permits: &dyn Permits) -> Option<Time> {
+        let counts = |open: &&OpenCall| match open.stage {
+            CallStage::Wanted => true,
+            CallStage::Delegated => self.children(open.id()).next().is_none(),
+            CallStage::Responded { .. } | CallStage::Processed { .. } | CallStage::Refused => false,
+        };
+        self.iter().filter(counts).filter_map(|open| open.due(permits)).min()
+    }
+
+    pub(super) fn insert(&mut self, open: OpenCall) {
+        self.0.insert(open.id(), open);
+    }
+
+    pub(super) fn get_mut(&mut self, id: CallId) -> Option<&mut OpenCall> {
+        self.0.get_mut(&id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenCall> {
+        self.0.values_mut()
+    }
+
+    /// Ends a call. One that has something open itself cannot end.
+    pub(super) fn close(&mut self, id: CallId) -> Result<OpenCall, TransitionError> {
+        let open = self.get(id).ok_or(NO_CALL)?;
+        // A fork may have very many branches, and a branch asks nothing here.
+        if open.branch().is_none() && self.children(id).next().is_some() {
+            return Err(OPEN_CALL);
+        }
+        self.0.remove(&id).ok_or(NO_CALL)
+    }
+
+    /// A pause is over.
+    pub(super) fn shift(&mut self, ms: u64) {
+        self.iter_mut().for_each(|open| open.shift(ms));
+    }
+
+    /// The next attempt of a call that was lost. `clock` is what the clocks of calls show, `timeout_ms` what a model has.
+    pub(super) fn retry(
+        &mut self,
+        id: CallId,
+        attempt: u32,
+        (at, clock): (Time, Time),
+        timeout_ms: Option<u64>,
+    ) -> Result<(), TransitionError> {
+        match &mut self.next_attempt(id, attempt)?.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => {
+                call.retry(at, clock, timeout_ms);
+            }
+            CallKind::Processor(run) => run.retry(at, clock),
+            CallKind::Strategy(run) => run.retry(at, clock),
+            CallKind::Tool(_) | CallKind::Question(_) | CallKind::Branch(_) => return Err(NO_CALL),
+        }
         Ok(())
     }
 
-    /// A call cannot end, nor be made again, while a question of it has no terminal event.
-    pub(super) fn asks_nothing(&self) -> Result<(), TransitionError> {
-        if self.asks.is_empty() { Ok(()) } else { Err(TransitionError("a question of the tool is open still")) }
+    /// The next attempt of a tool call.
+    pub(super) fn retry_tool(&mut self, retried: &ToolCallRetried) -> Result<(), TransitionError> {
+        if self.children(retried.call_id).next().is_some() {
+            return Err(TransitionError("a question of the tool is open still"));
+        }
+        match &mut self.next_attempt(retried.call_id, retried.attempt)?.kind {
+            CallKind::Tool(run) => {
+                run.retry(retried);
+                Ok(())
+            }
+            _ => Err(NO_CALL),
+        }
     }
 
-    pub(super) fn shift(&mut self, ms: u64) {
-        self.not_before = self.not_before.plus_ms(ms);
-        self.deadline = self.deadline.plus_ms(ms);
-        self.asks.iter_mut().for_each(|ask| ask.shift(ms));
+    fn next_attempt(&mut self, id: CallId, attempt: u32) -> Result<&mut OpenCall, TransitionError> {
+        let open = self.get_mut(id).filter(|open| open.is_wanted() || open.processor().is_some()).ok_or(NO_CALL)?;
+        if attempt == open.attempt() + 1 { Ok(open) } else { Err(NOT_NEXT) }
     }
 }

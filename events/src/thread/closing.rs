@@ -1,12 +1,12 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::branches::out_of_time;
+use super::calls::{CallKind, CallStage, OpenCall, ToolRun};
 use super::frames::close_frames;
-use super::processors::is_built_in;
 use super::questions::{closed, informing};
 use super::reports::{behind_questions, tool_failed};
-use super::state::{Interaction, NodeRun, Phase, State, Work};
-use super::{Effect, Env, FoldError, Permits, RECOVERIES_MAX, Thread, judging, summaries};
+use super::state::{NodeRun, Phase, State, Work};
+use super::{Env, FoldError, Permits, RECOVERIES_MAX, Thread, judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
@@ -49,14 +49,18 @@ fn recover_but(
     if let Some(question) = left_by_fork(state) {
         return vec![question];
     }
-    let is_cut_off = |effect: &Effect| was_running(effect, clock, was_set_back) && !is_known(effect.key());
-    let cut_off: Vec<_> = state.effects().into_iter().filter(is_cut_off).collect();
+    let is_cut_off = |open: &&OpenCall| {
+        open.is_wanted() && was_running(open, clock, was_set_back) && !is_known((open.id(), open.attempt()))
+    };
+    let cut_off: Vec<_> = state.calls.in_order().into_iter().filter(is_cut_off).collect();
     if cut_off.is_empty() {
         return Vec::new();
     }
-    let calls = cut_off.iter().map(|effect| effect.key().0).collect();
+    let calls = cut_off.iter().map(|open| open.id()).collect();
     let begun = Event::from(ThreadRecovered { calls });
-    std::iter::once(begun).chain(cut_off.iter().flat_map(|effect| recover_call(state, effect, clock, around))).collect()
+    std::iter::once(begun)
+        .chain(cut_off.into_iter().flat_map(|open| recover_call(state, open, clock, around)))
+        .collect()
 }
 
 /// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
@@ -65,12 +69,13 @@ fn left_by_fork(state: &State) -> Option<Event> {
     let Work::Llm(agent_loop) = &state.node_run()?.work else {
         return None;
     };
-    let (_, ask) = agent_loop.relayed().filter(|(_, ask)| ask.is_open() && !agent_loop.request.relay)?;
+    let stands_for = |open: &&OpenCall| open.question().is_some_and(|ask| ask.llm_call.is_some());
+    let ask = state.calls.iter().find(stands_for).filter(|ask| ask.is_wanted() && !agent_loop.request.relay)?;
     let detail = Some("a model is called in the place of the person".into());
     Some(
         UserInteractionFailed {
             node_id: None,
-            interaction_id: ask.id,
+            interaction_id: ask.id(),
             reason: InteractionFailure::Cancelled,
             detail,
             by: None,
@@ -79,85 +84,83 @@ fn left_by_fork(state: &State) -> Option<Event> {
     )
 }
 
-fn was_running(effect: &Effect, clock: Time, was_set_back: bool) -> bool {
-    match effect {
-        Effect::CallModel(_) | Effect::RunProcessor(_) | Effect::AskStrategy(_) => true,
-        Effect::CallTool(run) => was_set_back || run.not_before <= clock,
+fn was_running(open: &OpenCall, clock: Time, was_set_back: bool) -> bool {
+    match &open.kind {
+        CallKind::Model(_)
+        | CallKind::Judge(_)
+        | CallKind::Summary(_)
+        | CallKind::Processor(_)
+        | CallKind::Strategy(_) => true,
+        CallKind::Tool(run) => was_set_back || run.not_before <= clock,
         // A question outlives the runtime that asked it, and a branch is a thread of its own.
-        Effect::AskPerson(_) | Effect::RunBranch(_) => false,
+        CallKind::Question(_) | CallKind::Branch(_) => false,
     }
 }
 
-fn recover_call(state: &State, effect: &Effect, clock: Time, around: &Env<'_>) -> Vec<Event> {
+fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -> Vec<Event> {
     let now = around.now;
-    let (call, attempt) = effect.key();
-    let repeated = match effect {
-        Effect::CallModel(_) => {
-            let request = state.model_request_of(call);
+    let (call_id, attempt) = (open.id(), open.attempt() + 1);
+    let repeated = match &open.kind {
+        CallKind::Model(_) | CallKind::Judge(_) | CallKind::Summary(_) => {
+            let request = state.model_request_of(call_id);
             let model_profile = request.and_then(|request| around.models.profile(&request.execution.model));
-            LlmCallRetried { node_id: None, call_id: call, attempt: attempt + 1, model_profile }.into()
+            LlmCallRetried { node_id: None, call_id, attempt, model_profile }.into()
         }
-        Effect::CallTool(run) if run.recovery == Recovery::AtMostOnce => {
+        CallKind::Tool(run) if run.recovery == Recovery::AtMostOnce => {
             let message = format!(
                 "the answer of `{}` was lost: it may or may not have taken effect, and it was not run again",
                 run.name
             );
-            return close_call(state, effect, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
+            return close_call(state, open, &ExecutionError::new(ErrorKind::Indeterminate, message), now);
         }
-        Effect::RunProcessor(_) => {
-            ContextProcessingRetried { node_id: None, call_id: call, attempt: attempt + 1 }.into()
-        }
-        Effect::AskStrategy(_) => StrategyDecisionRetried { node_id: None, call_id: call, attempt: attempt + 1 }.into(),
-        Effect::CallTool(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => {
-            ToolCallRetried { node_id: None, call_id: call, attempt: attempt + 1, not_before: clock, error: None }
-                .into()
-        }
+        CallKind::Tool(_) => ToolCallRetried { node_id: None, call_id, attempt, not_before: clock, error: None }.into(),
+        CallKind::Processor(_) => ContextProcessingRetried { node_id: None, call_id, attempt }.into(),
+        CallKind::Strategy(_) => StrategyDecisionRetried { node_id: None, call_id, attempt }.into(),
+        // They are never cut off.
+        CallKind::Question(_) | CallKind::Branch(_) => return Vec::new(),
     };
-    if attempt < RECOVERIES_MAX {
-        let asks = match effect {
-            Effect::CallTool(run) => informing::left_by(run, "the process in which the tool asked has ended"),
-            Effect::CallModel(_)
-            | Effect::RunProcessor(_)
-            | Effect::AskStrategy(_)
-            | Effect::AskPerson(_)
-            | Effect::RunBranch(_) => Vec::new(),
-        };
+    if open.attempt() < RECOVERIES_MAX {
+        let asks = informing::left_by(state, call_id, "the process in which the tool asked has ended");
         return asks.into_iter().chain(std::iter::once(repeated)).collect();
     }
     let message = format!("given up: the process ended {RECOVERIES_MAX} times while the call was running");
-    close_call(state, effect, &ExecutionError::new(ErrorKind::Limit, message), now)
+    close_call(state, open, &ExecutionError::new(ErrorKind::Limit, message), now)
 }
 
 /// The terminal event of an open call, and what goes with it.
-fn close_call(state: &State, effect: &Effect, error: &ExecutionError, now: Time) -> Vec<Event> {
-    let mut error = error.clone();
-    vec![match effect {
-        Effect::CallModel(open) => {
-            if let Some(judging) = judging::of_call(state, open.call) {
-                return judging::failed(judging, open.call, error, now);
-            }
-            match summaries::of_call(state, open.call) {
-                Some(open) => summaries::failed(open, error, now),
-                None => LlmCallFailed { node_id: None, call_id: open.call, error }.into(),
-            }
-        }
-        Effect::RunProcessor(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
-        Effect::AskStrategy(run) => StrategyDecisionFailed { node_id: None, call_id: run.call, error }.into(),
-        Effect::CallTool(run) => {
-            // A tool that may have taken effect is not to be tried again, whoever reads this.
-            error.retryable &= run.recovery != Recovery::AtMostOnce;
-            let duration_ms = now.ms_since(run.requested_at);
-            let asks: Vec<_> = run.asks.iter().map(|ask| close_question(ask.id, &error)).collect();
-            let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(false));
-            let failed =
-                ToolExecutionFailed { node_id: None, call_id: run.call, tool_call_id, error, duration_ms, not_started };
-            return asks.into_iter().chain(std::iter::once(failed.into())).collect();
-        }
-        // What a tool asks while it runs ends with the tool.
-        Effect::AskPerson(ask) if ask.tool_run.is_some() => return Vec::new(),
-        Effect::AskPerson(ask) => close_question(ask.id, &error),
-        Effect::RunBranch(run) => run.ended_with(error).into(),
+fn close_call(state: &State, open: &OpenCall, error: &ExecutionError, now: Time) -> Vec<Event> {
+    let error = error.clone();
+    vec![match &open.kind {
+        CallKind::Model(open) => LlmCallFailed { node_id: None, call_id: open.call, error }.into(),
+        CallKind::Judge(open) => return judging::failed(state, open, error, now),
+        CallKind::Summary(open) => summaries::failed(open, error, now),
+        CallKind::Processor(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
+        CallKind::Strategy(run) => StrategyDecisionFailed { node_id: None, call_id: run.call, error }.into(),
+        CallKind::Tool(run) => match (&open.stage, state.node_run().map(|run| &run.work)) {
+            (CallStage::Refused, Some(Work::Llm(agent_loop))) => agent_loop.refuse(run),
+            _ => return close_tool(state, run, error, now),
+        },
+        // What a tool asks while it runs ends with the tool, and what took effect with the call that it stands for.
+        CallKind::Question(_) if open.is_of_tool() => return Vec::new(),
+        CallKind::Question(_) if matches!(open.stage, CallStage::Processed { .. }) => return Vec::new(),
+        CallKind::Question(ask) => close_question(ask.id, &error),
+        CallKind::Branch(run) => run.ended_with(error).into(),
     }]
+}
+
+fn close_tool(state: &State, run: &ToolRun, mut error: ExecutionError, now: Time) -> Vec<Event> {
+    // A tool that may have taken effect is not to be tried again, whoever reads this.
+    error.retryable &= run.recovery != Recovery::AtMostOnce;
+    let failed = ToolExecutionFailed {
+        node_id: None,
+        call_id: run.call,
+        tool_call_id: run.tool_call_id.clone(),
+        error: error.clone(),
+        duration_ms: now.ms_since(run.requested_at),
+        not_started: Some(false),
+    };
+    let asks = state.calls.children(run.call).map(|ask| close_question(ask.id(), &error));
+    asks.chain(std::iter::once(failed.into())).collect()
 }
 
 fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
@@ -177,39 +180,13 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 
 /// The terminal events of everything that is open in the node that runs.
 fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
-    let mut events: Vec<Event> =
-        state.effects().iter().flat_map(|effect| close_call(state, effect, error, now)).collect();
+    let mut open = state.calls.in_order();
+    open.sort_by_key(|open| open.rank());
+    let mut events: Vec<Event> = open.into_iter().flat_map(|open| close_call(state, open, error, now)).collect();
     // That a judgement was cut off needs no warning: nothing follows from it.
     events.retain(|event| !matches!(event, Event::Warning(_)));
-    if let Phase::InNode(run) = &state.phase {
-        // Answers that have not taken effect yet, and will not.
-        let is_left = |ask: &&Interaction| !ask.is_open() && ask.tool_run.is_none();
-        let answered = || run.work.questions().into_iter().filter(is_left);
-        match &run.work {
-            Work::Llm(agent_loop) => {
-                events.extend(answered().map(|ask| close_question(ask.id, error)));
-                events.extend(agent_loop.refusals());
-                // A call that a person answers is no effect: its question is.
-                let relayed = agent_loop.relayed().map(|(call, _)| call);
-                let owed = agent_loop.open_model_call().filter(|_| agent_loop.request.relay);
-                if let Some(call) = relayed.or(owed) {
-                    events.push(LlmCallFailed { node_id: None, call_id: call.call, error: error.clone() }.into());
-                }
-                events.push(agent_loop.failed(error.clone()));
-            }
-            Work::Asking(_) => events.extend(answered().map(|ask| close_question(ask.id, error))),
-            // One that is built in is no effect; it never waits, but a thread may be closed right behind its request.
-            Work::Processing(run) if is_built_in(&run.processor) => {
-                events.push(ContextProcessingFailed { node_id: None, call_id: run.call, error: error.clone() }.into());
-            }
-            Work::Ready
-            | Work::Tool(_)
-            | Work::Approved(_)
-            | Work::Processing(_)
-            | Work::Branches(_)
-            | Work::Done { .. }
-            | Work::Failed(_) => {}
-        }
+    if let Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. }) = &state.phase {
+        events.push(agent_loop.failed(error.clone()));
     }
     events
 }
@@ -262,7 +239,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         let error = timeout(&format!("fork `{node}`"));
         return match (is_late(*deadline), is_late(fan.plan.deadline)) {
             (true, _) => close_node(state, &error, now),
-            (false, true) => out_of_time(fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
+            (false, true) => out_of_time(state, fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
             (false, false) => Vec::new(),
         };
     }
@@ -273,22 +250,14 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         // The node's own retry policy decides what follows.
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
-    let is_over = |effect: &Effect, deadline: Time| {
-        let (call, attempt) = effect.key();
-        permits.moved(call, attempt, deadline).is_some_and(|deadline| deadline <= now)
-    };
-    let late = state.effects().into_iter().filter(|effect| match effect {
-        Effect::CallModel(call) => call.deadline.is_some_and(|deadline| is_over(effect, deadline)),
-        Effect::CallTool(tool) => is_over(effect, tool.overdue_at()),
-        Effect::RunProcessor(run) => run.deadline <= now,
-        Effect::AskStrategy(run) => run.deadline <= now,
-        // What a tool asks ends with the tool.
-        Effect::AskPerson(ask) => ask.tool_run.is_none() && ask.deadline.is_some_and(|deadline| deadline <= now),
-        Effect::RunBranch(_) => false,
-    });
-    late.flat_map(|effect| match &effect {
-        Effect::CallModel(_) => close_call(state, &effect, &timeout("the model"), now),
-        Effect::CallTool(tool) => {
+    let is_late =
+        |open: &&OpenCall| open.is_wanted() && !open.is_of_tool() && open.due(permits).is_some_and(|due| due <= now);
+    let late = state.calls.in_order().into_iter().filter(is_late);
+    late.flat_map(|open| match &open.kind {
+        CallKind::Model(_) | CallKind::Judge(_) | CallKind::Summary(_) => {
+            close_call(state, open, &timeout("the model"), now)
+        }
+        CallKind::Tool(tool) => {
             let mut error = timeout(&format!("tool `{}`", tool.name));
             if tool.recovery == Recovery::AtMostOnce {
                 error.message += ": it may or may not have taken effect, and it was not run again";
@@ -302,17 +271,17 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
                 duration_ms,
                 not_started: Some(false),
             };
-            behind_questions(&effect, tool_failed(&effect, failed, now))
+            behind_questions(state, tool.call, tool_failed(tool, failed, now))
         }
-        Effect::RunProcessor(run) => {
-            close_call(state, &effect, &timeout(&format!("context processor `{}`", run.processor)), now)
+        CallKind::Processor(run) => {
+            close_call(state, open, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
-        Effect::AskStrategy(_) => close_call(state, &effect, &timeout("the strategy"), now),
-        Effect::AskPerson(ask) => {
+        CallKind::Strategy(_) => close_call(state, open, &timeout("the strategy"), now),
+        CallKind::Question(ask) => {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
         }
-        Effect::RunBranch(_) => close_call(state, &effect, &timeout("the branch"), now),
+        CallKind::Branch(_) => close_call(state, open, &timeout("the branch"), now),
     })
     .collect()
 }

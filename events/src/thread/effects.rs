@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, AnswerForm, Panel, Slot, Stage, StrategyRun, Wants};
-use super::branches::BranchRun;
-use super::calls::{ModelCall, ToolRun};
+use super::agent_loop::{AgentLoop, AnswerForm, Wants};
+use super::calls::{BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, ToolRun};
 use super::conversation::Entry;
 use super::permits::{NoWaits, Permits};
-use super::processors::{ProcessorRun, is_built_in};
-use super::state::{Interaction, NodeRun, Phase, State, Work};
-use super::summaries::Summarizing;
+use super::state::{NodeRun, Phase, State, Work};
 use super::{Env, Thread, advance};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::{CallId, Time};
@@ -68,21 +65,17 @@ impl Effect {
     }
 }
 
-fn ask(question: &Interaction) -> Option<Effect> {
-    question.is_open().then(|| Effect::AskPerson(question.clone()))
-}
-
-fn of_slot(slot: &Slot) -> Vec<Effect> {
-    match slot {
-        Slot::Open(run) => of_run(run),
-        Slot::Asking(question) => ask(question).into_iter().collect(),
-        Slot::Queued(_) | Slot::Approved { .. } | Slot::Refused(_) | Slot::Ended(_) => Vec::new(),
+impl From<&OpenCall> for Effect {
+    fn from(open: &OpenCall) -> Self {
+        match &open.kind {
+            CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => Self::CallModel(*call),
+            CallKind::Tool(run) => Self::CallTool((**run).clone()),
+            CallKind::Processor(run) => Self::RunProcessor((**run).clone()),
+            CallKind::Strategy(run) => Self::AskStrategy(*run),
+            CallKind::Question(ask) => Self::AskPerson((**ask).clone()),
+            CallKind::Branch(run) => Self::RunBranch((**run).clone()),
+        }
     }
-}
-
-/// A tool, and what it asks while it runs.
-fn of_run(run: &ToolRun) -> Vec<Effect> {
-    std::iter::once(Effect::CallTool(run.clone())).chain(run.asks.iter().filter_map(ask)).collect()
 }
 
 /// What a model is called with.
@@ -124,69 +117,35 @@ pub enum Wait {
 impl State {
     /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
     pub fn effects(&self) -> Vec<Effect> {
-        if let Phase::Judging(judging) = &self.phase {
-            return judging.open_call().copied().map(Effect::CallModel).into_iter().collect();
-        }
-        let Phase::InNode(run) = &self.phase else {
-            return Vec::new();
-        };
-        match &run.work {
-            Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => Vec::new(),
-            Work::Llm(agent_loop) => match &agent_loop.stage {
-                // Nothing goes on before the strategy has decided.
-                _ if let Some(run) = agent_loop.deciding() => vec![Effect::AskStrategy(*run)],
-                Stage::Panel(panel) => panel.open_calls().copied().map(Effect::CallModel).collect(),
-                // Where a person stands for the model, the question is owed, and not the call.
-                Stage::Asking(_) if agent_loop.request.relay => Vec::new(),
-                Stage::Asking(call) => vec![Effect::CallModel(*call)],
-                Stage::Relayed(relayed) => ask(&relayed.ask).into_iter().collect(),
-                Stage::Tools(slots) => slots.iter().flat_map(of_slot).collect(),
-                Stage::Summarizing(open) => open.open_call().copied().map(Effect::CallModel).into_iter().collect(),
-                Stage::ToAsk | Stage::Answered { .. } | Stage::Failed(_) => Vec::new(),
-            },
-            Work::Tool(tool) => of_run(tool),
-            // What is built in is the machine's own work, but for the model that it asks.
-            Work::Processing(run) if is_built_in(&run.processor) => {
-                let open = run.summarizing.as_ref().and_then(|open| open.open_call());
-                open.copied().map(Effect::CallModel).into_iter().collect()
-            }
-            Work::Processing(run) => vec![Effect::RunProcessor((**run).clone())],
-            Work::Branches(fan) => fan.running().cloned().map(Effect::RunBranch).collect(),
-            Work::Asking(question) => ask(question).into_iter().collect(),
-        }
+        self.calls.in_order().into_iter().filter(|open| open.is_wanted()).map(Effect::from).collect()
     }
 
     /// What the open model call is made with, the first of them where several are; `None` when none is open. The same
     /// for every attempt of a call: what the application added after it was first asked for is seen by the next one.
     /// Costs one pointer per message.
     pub fn model_request(&self) -> Option<ModelRequest> {
-        if let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = self.node_run()
-            && let Some(open) = agent_loop.panel().and_then(|panel| panel.open_calls().next())
-        {
-            return self.model_request_of(open.call);
-        }
-        if let Some(judging) = self.judging() {
-            return self.judging_request(judging);
-        }
-        if let Some(request) = self.summary_request() {
-            return Some(request);
-        }
-        let Work::Llm(agent_loop) = &self.node_run()?.work else {
-            return None;
-        };
-        let call = agent_loop.open_model_call()?;
-        Some(self.request_over(agent_loop, self.conversation.before(call.call), agent_loop.iteration))
+        self.model_request_of(self.calls.iter().find_map(OpenCall::model)?.call)
     }
 
     /// What this open model call is made with, as [`State::model_request`].
     pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
-        if let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = self.node_run()
-            && let Some(panel) = agent_loop.panel()
-        {
-            let said = panel.read_by_all(|first| self.conversation.before(first))?;
-            return panel.request(call, agent_loop, self.request_over(agent_loop, said, 1));
+        match &self.calls.get(call)?.kind {
+            CallKind::Judge(_) => self.judging_request(self.judging()?),
+            CallKind::Summary(_) => self.summary_request(),
+            CallKind::Model(_) => {
+                let Work::Llm(agent_loop) = &self.node_run()?.work else {
+                    return None;
+                };
+                let Some(panel) = agent_loop.panel() else {
+                    return Some(self.request_over(agent_loop, self.conversation.before(call), agent_loop.iteration));
+                };
+                let said = panel.read_by_all(|first| self.conversation.before(first))?;
+                panel.request(call, agent_loop, self.request_over(agent_loop, said, 1))
+            }
+            // The question stands for the model call.
+            CallKind::Question(ask) => self.model_request_of(ask.llm_call?),
+            CallKind::Tool(_) | CallKind::Processor(_) | CallKind::Strategy(_) | CallKind::Branch(_) => None,
         }
-        self.model_request()
     }
 
     /// What the next model call of a loop would be made with.
@@ -230,8 +189,6 @@ impl State {
 
     /// The next moment at which something happens by itself. A call that waits for a permit has none.
     pub fn next_deadline_with(&self, permits: &dyn Permits) -> Option<Time> {
-        let of_model = |call: &ModelCall| permits.moved(call.call, call.attempt, call.deadline?);
-        let of_tool = |run: &ToolRun| permits.moved(run.call, run.attempt, run.overdue_at());
         if self.is_ended() {
             return None;
         }
@@ -239,36 +196,15 @@ impl State {
         if self.is_paused() {
             return of_thread;
         }
-        let (of_node, of_work) = match &self.phase {
-            Phase::Entering { not_before, .. } => (None, Some(*not_before)),
-            Phase::InNode(run) => (
-                run.deadline,
-                match &run.work {
-                    Work::Llm(agent_loop) => {
-                        let model = agent_loop.open_model_call().filter(|_| agent_loop.relayed().is_none());
-                        let tools = agent_loop.open_tools().filter_map(of_tool);
-                        let questions = agent_loop.questions().filter(|ask| ask.is_open());
-                        let summary = self.summarizing().and_then(Summarizing::open_call);
-                        let panel = agent_loop.panel().into_iter().flat_map(Panel::open_calls);
-                        let decision = agent_loop.deciding().map(|open| open.deadline);
-                        let all = tools.chain(questions.filter_map(|ask| ask.deadline)).chain(decision);
-                        let all = all.chain(panel.filter_map(of_model));
-                        all.chain(model.or(summary).and_then(of_model)).min()
-                    }
-                    Work::Tool(tool) => of_tool(tool),
-                    Work::Processing(run) => match self.summarizing().and_then(Summarizing::open_call) {
-                        Some(call) => of_model(call),
-                        None => Some(run.deadline),
-                    },
-                    Work::Asking(ask) => ask.deadline,
-                    Work::Branches(fan) => fan.plan.deadline,
-                    Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => None,
-                },
-            ),
-            Phase::Judging(judging) => (None, judging.open_call().and_then(of_model)),
-            Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => (None, None),
+        let of_node = match &self.phase {
+            Phase::Entering { not_before, .. } => Some(*not_before),
+            Phase::InNode(NodeRun { deadline, work: Work::Branches(fan), .. }) => {
+                [*deadline, fan.plan.deadline].into_iter().flatten().min()
+            }
+            Phase::InNode(run) => run.deadline,
+            Phase::New | Phase::Leaving { .. } | Phase::Judging(_) | Phase::Failing { .. } | Phase::Ended(_) => None,
         };
-        [of_thread, of_node, of_work].into_iter().flatten().min()
+        [of_thread, of_node, self.calls.next_deadline(permits)].into_iter().flatten().min()
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Judging {
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum JudgingStage {
     /// The model is being asked.
-    Asking(ModelCall),
+    Asking(CallId),
     /// It answered.
     Judged(bool),
     /// Its answer was neither yes nor no, or there was none.
@@ -70,16 +70,10 @@ pub enum JudgingStage {
 
 impl Judging {
     /// The open call.
-    pub fn open_call(&self) -> Option<&ModelCall> {
+    pub fn open_call(&self) -> Option<CallId> {
         match &self.stage {
-            JudgingStage::Asking(call) => Some(call),
+            JudgingStage::Asking(call) => Some(*call),
             JudgingStage::Judged(_) | JudgingStage::Doubtful { .. } => None,
-        }
-    }
-
-    pub(super) fn shift(&mut self, ms: u64) {
-        if let JudgingStage::Asking(call) = &mut self.stage {
-            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
         }
     }
 
@@ -157,20 +151,10 @@ fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutcome> {
     }
 }
 
-/// The judgement that this attempt of a model call belongs to.
-pub(super) fn of_attempt(state: &State, call: CallId, attempt: u32) -> Option<&Judging> {
-    of_call(state, call).filter(|judging| judging.open_call().is_some_and(|open| open.attempt == attempt))
-}
-
-/// The judgement that this model call belongs to.
-pub(super) fn of_call(state: &State, call: CallId) -> Option<&Judging> {
-    state.judging().filter(|judging| judging.open_call().is_some_and(|open| open.call == call))
-}
-
 /// The events that an answer to the open call leads to.
-pub(super) fn answered(judging: &Judging, answer: LlmCallCompleted, now: Time) -> Vec<Event> {
+pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted, now: Time) -> Vec<Event> {
     if let Err(error) = check::answer(&answer.message) {
-        return failed(judging, answer.call_id, error, now);
+        return failed(state, open, error, now);
     }
     let text = answer.message.joined_text();
     let error = match answer.finish_reason {
@@ -185,7 +169,7 @@ pub(super) fn answered(judging: &Judging, answer: LlmCallCompleted, now: Time) -
     };
     let completed = ConditionEvaluationCompleted {
         node_id: None,
-        call_id: answer.call_id,
+        call_id: open.call,
         verdict: if error.is_none() { verdict_of(&text) } else { None },
         answer: text.chars().take(ANSWER_CHARS_MAX).collect(),
         error,
@@ -196,15 +180,14 @@ pub(super) fn answered(judging: &Judging, answer: LlmCallCompleted, now: Time) -
         duration_ms: answer.duration_ms,
         usage_source: answer.usage_source,
     };
-    with_warning(judging, completed)
+    with_warning(state, completed)
 }
 
 /// The events of a call that failed.
-pub(super) fn failed(judging: &Judging, call: CallId, error: ExecutionError, now: Time) -> Vec<Event> {
-    let duration_ms = judging.open_call().map_or(0, |open| now.ms_since(open.requested_at));
+pub(super) fn failed(state: &State, open: &ModelCall, error: ExecutionError, now: Time) -> Vec<Event> {
     let completed = ConditionEvaluationCompleted {
         node_id: None,
-        call_id: call,
+        call_id: open.call,
         verdict: None,
         answer: String::new(),
         error: Some(error),
@@ -212,14 +195,17 @@ pub(super) fn failed(judging: &Judging, call: CallId, error: ExecutionError, now
         cost_nanousd: None,
         prices: None,
         model: None,
-        duration_ms,
+        duration_ms: now.ms_since(open.requested_at),
         usage_source: UsageSource::default(),
     };
-    with_warning(judging, completed)
+    with_warning(state, completed)
 }
 
 /// The verdict, and a warning when there is none and it is not asked for again.
-fn with_warning(judging: &Judging, completed: ConditionEvaluationCompleted) -> Vec<Event> {
+fn with_warning(state: &State, completed: ConditionEvaluationCompleted) -> Vec<Event> {
+    let Some(judging) = state.judging() else {
+        return vec![completed.into()];
+    };
     let why = match (&completed.verdict, &completed.error) {
         (Some(_), _) => None,
         (None, Some(error)) => Some(error.message.clone()),
@@ -252,7 +238,7 @@ impl State {
         let execution = judging.request.clone();
         let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
         let mut messages: Vec<_> = instructions.into_iter().collect();
-        let said = self.conversation.before(call.call).iter().filter(|entry| entry.message.role != Role::System);
+        let said = self.conversation.before(call).iter().filter(|entry| entry.message.role != Role::System);
         messages.extend(said.map(|entry| entry.message.clone()));
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));

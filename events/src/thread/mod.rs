@@ -35,6 +35,7 @@ mod sizes;
 mod state;
 mod status;
 mod summaries;
+mod transition;
 mod variables;
 mod view;
 mod warnings;
@@ -56,10 +57,13 @@ use crate::principal::Principal;
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
-pub use agent_loop::{AnswerForm, PlanRun, StrategyRun, Turn};
+pub use agent_loop::{AnswerForm, PlanRun, Turn};
 pub use apply::FoldError;
-pub use branches::{Branch, BranchOutcome, BranchRun, ForkState};
-pub use calls::{KeyOf, ModelCall, ToolRun};
+pub use branches::{Branch, BranchOutcome, ForkState};
+pub use calls::{
+    BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
+    ToolRun,
+};
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, ModelRequest, Wait};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
@@ -69,13 +73,10 @@ pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
 pub(crate) use processors::check_config as check_processor_config;
 pub use processors::{
-    CONTEXT_ITEMS_MAX, Processed, ProcessorRun, built_in_names as built_in_processors,
-    is_built_in as is_built_in_processor,
+    CONTEXT_ITEMS_MAX, Processed, built_in_names as built_in_processors, is_built_in as is_built_in_processor,
 };
 pub(crate) use questions::unanswered;
-pub use state::{
-    Checkpoint, Ending, Interaction, InteractionStage, NodeRun, Phase, STATE_VERSION, State, Totals, Work,
-};
+pub use state::{Checkpoint, Ending, NodeRun, Phase, STATE_VERSION, State, Totals, Work};
 pub use status::Status;
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
 pub use variables::LOOKING_BACK;

@@ -11,18 +11,15 @@ mod tests;
 
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
-use super::agent_loop::TransitionError;
+use super::calls::{CallKind, CallStage, OpenCall, ProcessorRun};
 use super::conversation::Entry;
 use super::input::Rejected;
 use super::state::{Phase, State, Work};
-use super::summaries::{self, Made, Summarizing};
+use super::summaries::{self, Made};
+use super::transition::{NO_CALL, TransitionError};
 use super::{Env, check, sizes};
 use crate::codec::OrderedMap;
-use crate::event::{
-    ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, ContextProcessingRetried, Event,
-};
+use crate::event::{ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, Event};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::json::Json;
@@ -35,33 +32,7 @@ pub use built_in::{built_in_names, is_built_in};
 /// The most messages and ranges that a changed conversation is made of.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;
 
-/// A context processor at work.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct ProcessorRun {
-    /// Which call.
-    pub call: CallId,
-    /// The processor.
-    pub processor: String,
-    /// What it is told, expressions filled in.
-    pub config: OrderedMap<Json>,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// When this attempt was asked for.
-    pub requested_at: Time,
-    /// When this attempt must have been answered.
-    pub deadline: Time,
-    /// What `summarize` is about.
-    pub summarizing: Option<Box<Summarizing>>,
-}
-
 impl ProcessorRun {
-    pub(super) fn shift(&mut self, ms: u64) {
-        self.deadline = self.deadline.plus_ms(ms);
-        if let Some(open) = &mut self.summarizing {
-            open.shift(ms);
-        }
-    }
-
     /// Whether its new messages stand for those that they replace.
     pub(super) fn is_summary(&self) -> bool {
         self.processor == SUMMARIZE
@@ -98,11 +69,10 @@ pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Op
 }
 
 /// What a processor of the application answered.
-pub(super) fn answered(state: &State, call: CallId, processed: Processed) -> Event {
-    let none = || ExecutionError::new(ErrorKind::Internal, "no context processor runs");
-    match state.processor_run().ok_or_else(none).and_then(|run| event_of(state, run, processed)) {
+pub(super) fn answered(state: &State, run: &ProcessorRun, processed: Processed) -> Event {
+    match event_of(state, run, processed) {
         Ok(event) => event,
-        Err(error) => ContextProcessingFailed { node_id: None, call_id: call, error }.into(),
+        Err(error) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
     }
 }
 
@@ -159,7 +129,7 @@ impl State {
     /// The context processor that runs.
     pub fn processor_run(&self) -> Option<&ProcessorRun> {
         match &self.node_run()?.work {
-            Work::Processing(run) => Some(run),
+            Work::Processing { call, .. } => self.calls.get(*call)?.processor(),
             _ => None,
         }
     }
@@ -171,10 +141,14 @@ impl State {
         shown.unwrap_or_default().iter().map(|entry| entry.message.clone()).collect()
     }
 
-    fn processor_run_mut(&mut self, call: CallId) -> Result<&mut Work, TransitionError> {
+    /// The end of the processor that runs: what the node is doing.
+    fn close_processor(&mut self, call: CallId) -> Result<&mut Work, TransitionError> {
         match &mut self.phase {
-            Phase::InNode(run) if matches!(&run.work, Work::Processing(open) if open.call == call) => Ok(&mut run.work),
-            _ => Err(TransitionError("no such call is open")),
+            Phase::InNode(run) if matches!(&run.work, Work::Processing { call: open, .. } if *open == call) => {
+                self.calls.close(call)?;
+                Ok(&mut run.work)
+            }
+            _ => Err(NO_CALL),
         }
     }
 
@@ -191,35 +165,17 @@ impl State {
             attempt: 1,
             requested_at: at,
             deadline: e.deadline,
-            summarizing: None,
         };
-        *self.ready(&e.node_id)? = Work::Processing(Box::new(run));
+        *self.ready(&e.node_id)? = Work::Processing { call: run.call, summarizing: None };
+        // What is built in is the machine's own work, but for the model that it asks.
+        let stage = if is_built_in(&run.processor) { CallStage::Delegated } else { CallStage::Wanted };
+        self.calls.insert(OpenCall::new(CallKind::Processor(Box::new(run)), stage));
         Ok(())
     }
 
-    /// The processor is asked again, because its answer was lost. `clock` is what the clocks of calls show.
-    pub(super) fn retry_processor(
-        &mut self,
-        at: Time,
-        clock: Time,
-        e: &ContextProcessingRetried,
-    ) -> Result<(), TransitionError> {
-        match self.processor_run_mut(e.call_id)? {
-            Work::Processing(run) if e.attempt == run.attempt + 1 => {
-                let ms = run.deadline.ms_since(run.requested_at);
-                run.attempt = e.attempt;
-                run.requested_at = at;
-                run.deadline = clock.plus_ms(ms);
-                Ok(())
-            }
-            _ => Err(TransitionError("it is not the next attempt of the call")),
-        }
-    }
-
     pub(super) fn end_processor(&mut self, seq: Seq, e: &ContextProcessed) -> Result<(), TransitionError> {
-        self.no_summary_is_written()?;
         let is_summary = self.processor_run().is_some_and(ProcessorRun::is_summary);
-        *self.processor_run_mut(e.call_id)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
+        *self.close_processor(e.call_id)? = Work::Done { output: e.output.clone().unwrap_or(Json::null()) };
         for (name, value) in e.variables.iter() {
             self.set_here(name, value.clone());
         }
@@ -228,15 +184,7 @@ impl State {
     }
 
     pub(super) fn fail_processor(&mut self, e: &ContextProcessingFailed) -> Result<(), TransitionError> {
-        self.no_summary_is_written()?;
-        *self.processor_run_mut(e.call_id)? = Work::Failed(e.error.clone());
+        *self.close_processor(e.call_id)? = Work::Failed(e.error.clone());
         Ok(())
-    }
-
-    fn no_summary_is_written(&self) -> Result<(), TransitionError> {
-        match self.summarizing().and_then(Summarizing::open_call) {
-            Some(_) => Err(TransitionError("a call is open still")),
-            None => Ok(()),
-        }
     }
 }

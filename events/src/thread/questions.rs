@@ -4,11 +4,11 @@ mod answer;
 mod decision;
 pub(super) mod informing;
 
-use super::agent_loop::AgentLoop;
 use super::apply::answer_hash;
+use super::calls::{CallStage, Interaction, OpenCall};
 use super::input::Rejected;
 use super::nodes::{evaluate_answer, interaction_error};
-use super::state::{Interaction, InteractionStage, State, Work};
+use super::state::State;
 use super::{Env, check, reports};
 use crate::event::{
     Decision, Event, InteractionFailure, InteractionResults, LlmCallCompleted, LlmCallFailed, OperationType,
@@ -42,8 +42,9 @@ pub(super) fn respond(
 }
 
 fn open_question(state: &State, id: CallId) -> Result<&Interaction, Rejected> {
-    match state.questions_under_way().into_iter().find(|ask| ask.id == id) {
-        Some(ask) if ask.is_open() => Ok(ask),
+    let open = state.calls.get(id);
+    match open.and_then(|open| Some((open, open.question()?))) {
+        Some((open, ask)) if open.is_wanted() => Ok(ask),
         Some(_) => Err(Rejected::InteractionClosed(id)),
         None if state.questions.contains_key(&id) => Err(Rejected::InteractionClosed(id)),
         None => Err(Rejected::UnknownInteraction(id)),
@@ -86,14 +87,14 @@ pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, d
 
 /// What the first answer that was given and has not taken effect leads to.
 pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
-    let run = state.node_run()?;
-    if let Work::Llm(agent_loop) = &run.work
-        && let Some(event) = relayed(state, agent_loop, around)
-    {
+    let calls = state.calls.in_order();
+    if let Some(event) = calls.iter().find_map(|open| relayed(state, open, around)) {
         return Some(event);
     }
-    let answered = run.work.questions().into_iter().find_map(|ask| Some((ask, ask.answer()?)));
-    let (ask, input) = answered?;
+    let (ask, input) = calls.into_iter().find_map(|open| match &open.stage {
+        CallStage::Responded { input } => Some((open.question()?, input)),
+        CallStage::Wanted | CallStage::Processed { .. } | CallStage::Refused | CallStage::Delegated => None,
+    })?;
     Some(match process(state, workflow, ask, input, around) {
         Ok(processed) => processed.into(),
         Err(why) => UserInteractionFailed {
@@ -141,18 +142,18 @@ fn process(
 
 /// What a person brought in the place of a model.
 fn brought(state: &State, call: CallId, input: &Json, around: &Env<'_>) -> Result<LlmCallCompleted, String> {
-    let request = state.model_request().ok_or("no model call is open")?;
+    let request = state.model_request_of(call).ok_or("no model call is open")?;
     let answer = around.models.read(call, &request, input)?;
     check::answer(&answer.message).map_err(|error| error.message)?;
     Ok(answer)
 }
 
 /// The end of a model call that a person answered.
-fn relayed(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
-    let (call, ask) = agent_loop.relayed()?;
-    let InteractionStage::Processed { input } = &ask.stage else {
+fn relayed(state: &State, ask: &OpenCall, around: &Env<'_>) -> Option<Event> {
+    let CallStage::Processed { input } = &ask.stage else {
         return None;
     };
+    let call = state.calls.get(ask.parent?)?.model()?;
     Some(match brought(state, call.call, input, around) {
         Ok(answer) => {
             let duration_ms = around.now.ms_since(call.requested_at);

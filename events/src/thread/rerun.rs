@@ -271,10 +271,9 @@ impl Again<'_> {
             // A tool that runs asks when it likes.
             Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
             // What is built in is the machine's own work.
-            Event::ContextProcessed(_) => match self.machine.state().node_run().map(|run| &run.work) {
-                Some(super::Work::Processing(run)) => !is_built_in_processor(&run.processor),
-                _ => false,
-            },
+            Event::ContextProcessed(_) => {
+                self.machine.state().processor_run().is_some_and(|run| !is_built_in_processor(&run.processor))
+            }
             Event::ThreadStarted(_)
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)

@@ -34,8 +34,8 @@ pub(super) fn storable(state: &State, event: Event) -> Event {
             Work::Ready | Work::Approved(_) => {
                 NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
             }
-            Work::Llm(agent_loop) if !agent_loop.has_open_call() => agent_loop.failed(error),
-            Work::Processing(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
+            Work::Llm(agent_loop) if state.calls.is_empty() => agent_loop.failed(error),
+            Work::Processing { call, .. } => ContextProcessingFailed { node_id: None, call_id: *call, error }.into(),
             // What these decide is small, or no larger than what was recorded before.
             Work::Llm(_)
             | Work::Tool(_)

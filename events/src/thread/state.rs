@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::agent_loop::{PlanRun, StrategyState};
 use super::branches::Branch;
-use super::calls::KeyOf;
+use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls};
 use super::conversation::{Conversation, Mark};
 use super::frames::{Frame, Globals};
 use super::judging::Judging;
@@ -25,10 +25,10 @@ use crate::json::Json;
 use crate::message::Usage;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
-pub use work::{Interaction, InteractionStage, Work};
+pub use work::Work;
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 10;
+pub const STATE_VERSION: u16 = 11;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -39,6 +39,7 @@ pub struct State {
     pub(super) run: Option<Run>,
     pub(super) control: Control,
     pub(super) phase: Phase,
+    pub(super) calls: OpenCalls,
     pub(super) variables: Arc<OrderedMap<Json>>,
     pub(super) conversation: Arc<Conversation>,
     /// The loops and sub-workflows that are open, innermost last.
@@ -224,6 +225,7 @@ impl State {
             run: None,
             control: Control::Running,
             phase: Phase::New,
+            calls: OpenCalls::default(),
             variables: Arc::default(),
             conversation: Arc::default(),
             frames: Vec::new(),
@@ -289,7 +291,7 @@ impl State {
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
             (_, Control::Paused { .. }) => Status::Paused,
-            (Phase::InNode(run), _) if run.work.waits_for_people() => Status::Waiting,
+            (Phase::InNode(_), _) if self.waits_for_people() => Status::Waiting,
             _ => Status::Running,
         }
     }
@@ -412,12 +414,15 @@ impl State {
         }
     }
 
+    /// Everything that was asked for and has no terminal event yet.
+    pub fn open_calls(&self) -> &OpenCalls {
+        &self.calls
+    }
+
     /// The questions that wait for people, in the order in which they were asked for. A thread can have some although
     /// it is at work, or paused.
     pub fn interactions(&self) -> Vec<&Interaction> {
-        let mut questions = self.questions_under_way();
-        questions.retain(|ask| ask.is_open());
-        questions
+        self.calls.in_order().into_iter().filter(|open| open.is_wanted()).filter_map(OpenCall::question).collect()
     }
 
     /// The first of the questions that wait for people.
@@ -425,9 +430,12 @@ impl State {
         self.interactions().into_iter().next()
     }
 
-    /// The questions that have not taken effect yet, answered or not.
-    pub(super) fn questions_under_way(&self) -> Vec<&Interaction> {
-        self.node_run().map(|run| run.work.questions()).unwrap_or_default()
+    /// Whether people are asked, and nothing of the node goes on meanwhile.
+    fn waits_for_people(&self) -> bool {
+        let is_queued = self.node_run().is_some_and(|run| run.work.has_queued_calls());
+        let is_asking = |open: &OpenCall| open.is_wanted() && matches!(open.kind, CallKind::Question(_));
+        let rests = |open: &OpenCall| is_asking(open) || open.stage == CallStage::Delegated;
+        !is_queued && self.calls.iter().all(rests) && self.calls.iter().any(is_asking)
     }
 
     /// Its final output: the variable `output`; while a sub-workflow runs, and in a branch in one, that of the

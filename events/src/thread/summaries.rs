@@ -13,10 +13,10 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::agent_loop::{AgentLoop, Stage};
-use super::calls::ModelCall;
+use super::calls::{ModelCall, ProcessorRun};
 use super::conversation::Entry;
 use super::judging::of_profile;
-use super::processors::{Processed, ProcessorRun, whole};
+use super::processors::{Processed, whole};
 use super::state::State;
 use super::{Env, check};
 use crate::event::{
@@ -76,21 +76,10 @@ pub struct Asked {
     /// The place behind its last message.
     pub to: u64,
     /// The call.
-    pub call: ModelCall,
+    pub call: CallId,
 }
 
 impl Summarizing {
-    /// The open call.
-    pub fn open_call(&self) -> Option<&ModelCall> {
-        self.asking.as_ref().map(|asked| &asked.call)
-    }
-
-    pub(super) fn shift(&mut self, ms: u64) {
-        if let Some(asked) = &mut self.asking {
-            asked.call.deadline = asked.call.deadline.map(|deadline| deadline.plus_ms(ms));
-        }
-    }
-
     /// What the next call is made with, when a fork names another profile.
     pub(super) fn use_profile(&mut self, profile: &crate::ids::ProfileId) {
         let model = &mut Arc::make_mut(&mut self.request).model;
@@ -163,7 +152,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
 /// What the processor `summarize` does next; `None` while a model is asked.
 pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Result<Made, ExecutionError>> {
     let shown = state.conversation.before(run.call);
-    let written = match &run.summarizing {
+    let written = match state.summarizing() {
         Some(open) if open.asking.is_some() => return None,
         Some(open) => &*open.written,
         None => &[],
@@ -300,16 +289,6 @@ fn items(shown: &[Entry], stretches: &[Range<usize>], text: impl Fn(&Range<usize
     }
     keep(&mut items, shown.len(), shown.len());
     items
-}
-
-/// The summary that this attempt of a model call is to bring.
-pub(super) fn of_attempt(state: &State, call: CallId, attempt: u32) -> Option<&ModelCall> {
-    of_call(state, call).filter(|open| open.attempt == attempt)
-}
-
-/// The model call of a summary.
-pub(super) fn of_call(state: &State, call: CallId) -> Option<&ModelCall> {
-    state.summarizing()?.open_call().filter(|open| open.call == call)
 }
 
 /// The event that the answer to the open call leads to.

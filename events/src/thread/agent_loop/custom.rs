@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::super::Env;
+use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, StrategyRun};
 use super::super::check;
+use super::super::transition::TransitionError;
 use super::slots::Slot;
 use super::strategy::{CallConstraints, Gate, ModelBinding, Wants};
-use super::{AgentLoop, Stage, StrategyState, TOOL_CALLS_MAX, TransitionError};
-use crate::event::{
-    CustomDecider, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionRequested, StrategyDecisionRetried,
-};
+use super::{AgentLoop, Stage, StrategyState, TOOL_CALLS_MAX};
+use crate::event::{CustomDecider, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionRequested};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::message::{FinishReason, Message, Part, Role, ToolCall, ToolResult};
@@ -44,22 +44,9 @@ pub enum CustomStage {
     /// It is to be asked.
     ToDecide,
     /// It is being asked.
-    Deciding(StrategyRun),
+    Deciding(CallId),
     /// It has decided, and the loop goes on.
     Decided,
-}
-
-/// A question to a strategy of the application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct StrategyRun {
-    /// Which call.
-    pub call: CallId,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// When this attempt was asked for.
-    pub requested_at: Time,
-    /// When this attempt must have been answered.
-    pub deadline: Time,
 }
 
 /// Where the loop is when a strategy is asked.
@@ -192,27 +179,6 @@ impl AgentLoop {
         }
     }
 
-    /// The question to the strategy that is open.
-    pub fn deciding(&self) -> Option<&StrategyRun> {
-        match &self.course {
-            StrategyState::Custom(run) => match &run.stage {
-                CustomStage::Deciding(open) => Some(open),
-                CustomStage::ToDecide | CustomStage::Decided => None,
-            },
-            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => None,
-        }
-    }
-
-    pub(super) fn deciding_mut(&mut self) -> Option<&mut StrategyRun> {
-        match &mut self.course {
-            StrategyState::Custom(run) => match &mut run.stage {
-                CustomStage::Deciding(open) => Some(open),
-                CustomStage::ToDecide | CustomStage::Decided => None,
-            },
-            StrategyState::React | StrategyState::Several | StrategyState::Plan(_) => None,
-        }
-    }
-
     /// Where the loop is, for the strategy.
     pub fn turn(&self) -> Turn {
         match &self.stage {
@@ -250,63 +216,51 @@ impl AgentLoop {
         }
     }
 
-    /// The strategy is being asked.
+    /// The strategy is being asked: the call.
     pub(in super::super) fn decision_requested(
         &mut self,
         seq: Seq,
         at: Time,
         event: &StrategyDecisionRequested,
-    ) -> Result<(), TransitionError> {
+    ) -> Result<OpenCall, TransitionError> {
         let is_between = matches!(self.stage, Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. });
         let run = self.custom_mut()?;
         if run.stage != CustomStage::ToDecide || !is_between {
             return Err(TransitionError("no decision is due"));
         }
         run.n_decisions += 1;
+        run.stage = CustomStage::Deciding(CallId(seq));
         let open = StrategyRun { call: CallId(seq), attempt: 1, requested_at: at, deadline: event.deadline };
-        run.stage = CustomStage::Deciding(open);
-        Ok(())
+        Ok(OpenCall::new(CallKind::Strategy(open), CallStage::Wanted))
     }
 
-    /// The strategy is asked again. `clock` is what the clocks of calls show.
-    pub(in super::super) fn decision_retried(
-        &mut self,
-        at: Time,
-        clock: Time,
-        event: &StrategyDecisionRetried,
-    ) -> Result<(), TransitionError> {
-        match self.deciding_mut() {
-            Some(open) if open.call == event.call_id && event.attempt == open.attempt + 1 => {
-                let ms = open.deadline.ms_since(open.requested_at);
-                *open = StrategyRun { attempt: event.attempt, requested_at: at, deadline: clock.plus_ms(ms), ..*open };
-                Ok(())
-            }
-            _ => Err(TransitionError("no such decision is asked for")),
+    fn end_decision(&mut self, calls: &mut OpenCalls, call: CallId) -> Result<(), TransitionError> {
+        let run = self.custom_mut()?;
+        if run.stage != CustomStage::Deciding(call) {
+            return Err(TransitionError("no such decision is asked for"));
         }
-    }
-
-    fn end_decision(&mut self, call: CallId) -> Result<(), TransitionError> {
-        match self.deciding() {
-            Some(open) if open.call == call => {}
-            _ => return Err(TransitionError("no such decision is asked for")),
-        }
-        self.custom_mut()?.stage = CustomStage::Decided;
-        Ok(())
+        run.stage = CustomStage::Decided;
+        calls.close(call).map(drop)
     }
 
     /// There will be no decision. What joins the conversation is as for [`AgentLoop::give_up`].
     pub(in super::super) fn decision_failed(
         &mut self,
+        calls: &mut OpenCalls,
         call: CallId,
         error: &ExecutionError,
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
-        self.end_decision(call)?;
+        self.end_decision(calls, call)?;
         Ok(self.give_up(error))
     }
 
     /// The strategy has decided.
-    pub(in super::super) fn strategy_decided(&mut self, event: &StrategyDecided) -> Result<Joins, TransitionError> {
-        self.end_decision(event.call_id)?;
+    pub(in super::super) fn strategy_decided(
+        &mut self,
+        calls: &mut OpenCalls,
+        event: &StrategyDecided,
+    ) -> Result<Joins, TransitionError> {
+        self.end_decision(calls, event.call_id)?;
         let mut joins = Joins::default();
         match &event.next {
             StrategyDecision::CallModel { messages, model, tools } => {

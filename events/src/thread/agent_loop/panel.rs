@@ -11,17 +11,17 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::super::Env;
-use super::super::calls::ModelCall;
 use super::super::conversation::Entry;
 use super::super::effects::ModelRequest;
+use super::super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use super::strategy::ModelBinding;
-use super::{AgentLoop, Stage, StrategyState, TransitionError};
+use super::{AgentLoop, Stage, StrategyState};
 use crate::event::{
     Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
     LlmExecutionRequest, LoopStrategy, PanelStrategy,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Seq, Time};
+use crate::ids::CallId;
 use crate::message::{FinishReason, Message, Role, ToolChoice};
 
 /// How often a model is asked for its choice before the node fails.
@@ -44,7 +44,7 @@ pub enum Candidate {
     /// To be asked.
     ToAsk,
     /// Being asked.
-    Asking(ModelCall),
+    Asking(CallId),
     /// It answered.
     Answered {
         /// What.
@@ -64,7 +64,7 @@ pub enum Choice {
     /// A model is being asked.
     Asking {
         /// The call.
-        call: ModelCall,
+        call: CallId,
         /// What was wrong with its first answer, where this is the second call.
         fault: Option<String>,
     },
@@ -86,25 +86,13 @@ impl Panel {
     }
 
     /// The calls that are open.
-    pub fn open_calls(&self) -> impl Iterator<Item = &ModelCall> {
+    pub fn open_calls(&self) -> impl Iterator<Item = CallId> {
         let choice = match &self.choice {
-            Choice::Asking { call, .. } => Some(call),
+            Choice::Asking { call, .. } => Some(*call),
             Choice::None | Choice::Answered { .. } | Choice::Failed(_) => None,
         };
         let asking = self.candidates.iter().filter_map(|candidate| match candidate {
-            Candidate::Asking(call) => Some(call),
-            Candidate::ToAsk | Candidate::Answered { .. } | Candidate::Failed(_) => None,
-        });
-        asking.chain(choice)
-    }
-
-    pub(super) fn open_calls_mut(&mut self) -> impl Iterator<Item = &mut ModelCall> {
-        let choice = match &mut self.choice {
-            Choice::Asking { call, .. } => Some(call),
-            Choice::None | Choice::Answered { .. } | Choice::Failed(_) => None,
-        };
-        let asking = self.candidates.iter_mut().filter_map(|candidate| match candidate {
-            Candidate::Asking(call) => Some(call),
+            Candidate::Asking(call) => Some(*call),
             Candidate::ToAsk | Candidate::Answered { .. } | Candidate::Failed(_) => None,
         });
         asking.chain(choice)
@@ -137,7 +125,7 @@ impl Panel {
             if let Some(open) = self.open_calls().next() {
                 let message = "called off: too few of the models beside it can answer";
                 let error = ExecutionError::new(ErrorKind::Cancelled, message);
-                return Some(LlmCallFailed { node_id: None, call_id: open.call, error }.into());
+                return Some(LlmCallFailed { node_id: None, call_id: open, error }.into());
             }
             return Some(agent_loop.failed(error));
         }
@@ -209,7 +197,7 @@ impl Panel {
         said: ModelRequest,
     ) -> Option<ModelRequest> {
         let strategy = of(&agent_loop.request)?;
-        let is_it = |candidate: &Candidate| matches!(candidate, Candidate::Asking(open) if open.call == call);
+        let is_it = |candidate: &Candidate| matches!(candidate, Candidate::Asking(open) if *open == call);
         if let Some(index) = self.candidates.iter().position(is_it) {
             let mut model = strategy.members.get(index)?.model.clone();
             // The pieces of several answers at once would be of use to nobody.
@@ -224,7 +212,7 @@ impl Panel {
         let Choice::Asking { call: open, fault } = &self.choice else {
             return None;
         };
-        if open.call != call {
+        if *open != call {
             return None;
         }
         let prompt = words::question(self, strategy, fault.as_deref());
@@ -249,12 +237,6 @@ impl Panel {
     pub(in super::super) fn read_by_all<'a>(&self, before: impl Fn(CallId) -> &'a [Entry]) -> Option<&'a [Entry]> {
         self.first.map(before)
     }
-
-    pub(super) fn shift(&mut self, ms: u64) {
-        for call in self.open_calls_mut() {
-            call.deadline = call.deadline.map(|deadline| deadline.plus_ms(ms));
-        }
-    }
 }
 
 /// An answer that joins the conversation.
@@ -265,7 +247,7 @@ pub(in super::super) struct Joining {
     pub(in super::super) messages: Vec<Arc<Message>>,
 }
 
-fn number(n: usize) -> u32 {
+pub(super) fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -290,9 +272,7 @@ impl AgentLoop {
     }
 
     /// A call beside the conversation.
-    pub(super) fn aside_requested(&mut self, seq: Seq, at: Time, aside: &Aside) -> Result<(), TransitionError> {
-        let deadline = self.request.llm_timeout_ms.map(|ms| at.plus_ms(ms));
-        let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
+    pub(super) fn aside_requested(&mut self, call: CallId, aside: &Aside) -> Result<(), TransitionError> {
         if self.course == StrategyState::Several && matches!(self.stage, Stage::ToAsk) {
             let strategy = of(&self.request).ok_or(TransitionError("it is no question for several models"))?;
             self.stage = Stage::Panel(Box::new(Panel::new(strategy)));
@@ -311,7 +291,7 @@ impl AgentLoop {
                 Choice::Asking { .. } | Choice::Failed(_) => return Err(TransitionError("no choice is due")),
             },
         }
-        panel.first.get_or_insert(call.call);
+        panel.first.get_or_insert(call);
         self.n_asides += 1;
         Ok(())
     }
@@ -341,7 +321,7 @@ impl AgentLoop {
         answered: Result<(Arc<Message>, FinishReason), ExecutionError>,
     ) -> Result<(), TransitionError> {
         let panel = self.panel_mut()?;
-        let is_it = |candidate: &&mut Candidate| matches!(candidate, Candidate::Asking(open) if open.call == call);
+        let is_it = |candidate: &&mut Candidate| matches!(candidate, Candidate::Asking(open) if *open == call);
         if let Some(candidate) = panel.candidates.iter_mut().find(is_it) {
             *candidate = match answered {
                 Ok((message, finish_reason)) => Candidate::Answered { message, finish_reason },
@@ -350,7 +330,7 @@ impl AgentLoop {
             return Ok(());
         }
         match &panel.choice {
-            Choice::Asking { call: open, fault } if open.call == call => {
+            Choice::Asking { call: open, fault } if *open == call => {
                 let n_asked = 1 + u32::from(fault.is_some());
                 panel.choice = match answered {
                     Ok((message, _)) => Choice::Answered { text: super::answer_text(&message), n_asked },
@@ -358,7 +338,7 @@ impl AgentLoop {
                 };
                 Ok(())
             }
-            _ => Err(TransitionError("no such model call is open")),
+            _ => Err(NO_MODEL_CALL),
         }
     }
 
@@ -373,7 +353,7 @@ impl AgentLoop {
             return Err(TransitionError("there is no such model"));
         };
         if panel.open_calls().next().is_some() {
-            return Err(TransitionError("a call is open still"));
+            return Err(OPEN_CALL);
         }
         let chosen = match panel.candidates.get_mut(event.index as usize) {
             Some(Candidate::Answered { message, finish_reason }) => Some((message.clone(), *finish_reason)),

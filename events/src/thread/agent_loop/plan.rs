@@ -15,8 +15,9 @@ mod tests;
 
 use bincode::{Decode, Encode};
 
+use super::super::transition::TransitionError;
 use super::strategy::{Gate, ModelBinding, Wants};
-use super::{AgentLoop, Stage, StrategyState, TransitionError};
+use super::{AgentLoop, Stage, StrategyState};
 use crate::event::{
     LoopStrategy, PlanCompleted, PlanMade, PlanRequested, PlanStepCompleted, PlanStepFailed, PlanStepStarted,
     PlanStrategy,

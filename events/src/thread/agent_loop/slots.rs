@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::calls::ToolRun;
-use super::super::state::{Interaction, InteractionStage};
+use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, ToolRun};
+use super::super::transition::TransitionError;
 use super::super::{Env, ToolFacts, asks};
-use super::{AgentLoop, Stage, TransitionError};
+use super::panel::number;
+use super::{AgentLoop, Stage};
 use crate::event::{
     AskedTool, Decision, Event, ToolCallOptions, ToolCallRef, ToolExecutionFailed, ToolExecutionRequest,
 };
@@ -33,7 +34,7 @@ pub enum Slot {
     /// Not begun: the limit of tools at once is reached, or its request is about to be written.
     Queued(ToolCall),
     /// A person is asked about it.
-    Asking(Box<Interaction>),
+    Asking(CallId),
     /// A person approved of it; its request is owed.
     Approved {
         /// The call, with the arguments to run with.
@@ -42,77 +43,44 @@ pub enum Slot {
         edited: bool,
     },
     /// Running.
-    Open(ToolRun),
+    Open(CallId),
     /// Asked for, and not to be run: its failure is owed.
-    Refused(ToolRun),
+    Refused(CallId),
     /// Ended.
     Ended(ToolResult),
 }
 
 impl Slot {
-    /// Whether its call or its question has no terminal event yet.
-    pub(super) fn is_open(&self) -> bool {
-        match self {
-            Self::Asking(_) | Self::Open(_) | Self::Refused(_) => true,
-            Self::Queued(_) | Self::Approved { .. } | Self::Ended(_) => false,
-        }
-    }
-
     pub(super) fn is_queued(&self, id: Option<&String>) -> bool {
         matches!(self, Self::Queued(call) if Some(&call.id) == id)
     }
 
-    pub(super) fn question(&self) -> Option<&Interaction> {
+    /// The call or the question that is open.
+    fn open(&self) -> Option<CallId> {
         match self {
-            Self::Asking(ask) => Some(ask),
-            _ => None,
+            Self::Asking(id) | Self::Open(id) | Self::Refused(id) => Some(*id),
+            Self::Queued(_) | Self::Approved { .. } | Self::Ended(_) => None,
         }
     }
 
-    /// The question about it, or the questions it asks itself while it runs.
-    pub(super) fn questions(&self) -> &[Interaction] {
-        match self {
-            Self::Asking(ask) => std::slice::from_ref(ask),
-            Self::Open(run) => &run.asks,
-            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &[],
-        }
-    }
-
-    pub(super) fn questions_mut(&mut self) -> &mut [Interaction] {
-        match self {
-            Self::Asking(ask) => std::slice::from_mut(ask),
-            Self::Open(run) => &mut run.asks,
-            Self::Queued(_) | Self::Approved { .. } | Self::Refused(_) | Self::Ended(_) => &mut [],
-        }
-    }
-
-    fn run(&self) -> Option<&ToolRun> {
-        match self {
-            Self::Open(run) | Self::Refused(run) => Some(run),
-            _ => None,
-        }
-    }
-
-    /// The id and the name of the call, where it has not ended.
-    fn call(&self) -> Option<(String, String)> {
-        let asked = |tool: &AskedTool| (tool.tool_call_id.clone().unwrap_or_default(), tool.name.to_string());
-        match self {
-            Self::Queued(call) => Some((call.id.clone(), call.name.clone())),
-            Self::Asking(ask) => ask.tool_call.as_ref().map(asked),
-            Self::Approved { tool, .. } => Some(asked(tool)),
-            Self::Open(run) | Self::Refused(run) => {
-                Some((run.tool_call_id.clone().unwrap_or_default(), run.name.to_string()))
-            }
-            Self::Ended(_) => None,
-        }
+    /// Its result, where it did not run.
+    fn left_out(self, why: &str) -> Option<ToolResult> {
+        let (id, name) = match self {
+            Self::Ended(result) => return Some(result),
+            Self::Queued(call) => (call.id, call.name),
+            Self::Approved { tool, .. } => (tool.tool_call_id.unwrap_or_default(), tool.name.to_string()),
+            Self::Asking(_) | Self::Open(_) | Self::Refused(_) => return None,
+        };
+        Some(ToolResult { tool_call_id: id, name: Some(name), content: vec![Part::text(why)], is_error: true })
     }
 }
 
 impl AgentLoop {
     /// The next event of the tool calls: what does not run fails, then people are asked, then tools run.
-    pub(super) fn next_tool(&self, slots: &[Slot], around: &Env<'_>) -> Option<Event> {
-        if let Some(failure) = self.refusals().next() {
-            return Some(failure);
+    pub(super) fn next_tool(&self, slots: &[Slot], calls: &OpenCalls, around: &Env<'_>) -> Option<Event> {
+        let mut refused = slots.iter().filter(|slot| matches!(slot, Slot::Refused(_)));
+        if let Some(run) = refused.next().and_then(Slot::open).and_then(|id| calls.get(id)?.tool()) {
+            return Some(self.refuse(run));
         }
         if let Some(question) = slots.iter().find_map(|slot| self.question_due(slot, around.now)) {
             return Some(question);
@@ -168,7 +136,8 @@ impl AgentLoop {
         self.request.tools.iter().any(|offered| offered == tool)
     }
 
-    fn refuse(&self, run: &ToolRun) -> Event {
+    /// The failure that is owed for a call that does not run.
+    pub(in super::super) fn refuse(&self, run: &ToolRun) -> Event {
         let asked = AskedTool {
             tool_call_id: run.tool_call_id.clone(),
             name: run.name.clone(),
@@ -189,84 +158,80 @@ impl AgentLoop {
             .into()
     }
 
-    /// A tool is running.
+    /// A tool is running: the call.
     pub(in super::super) fn tool_requested(
         &mut self,
         seq: Seq,
         at: Time,
         event: &ToolExecutionRequest,
-    ) -> Result<(), TransitionError> {
+    ) -> Result<OpenCall, TransitionError> {
         let (offered, role) = (self.offers(event.name.as_str()), self.role(event.name.as_str()));
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(TransitionError("no tool call is due"));
         };
         let id = event.tool_call_id.as_ref();
-        let due = slots.iter_mut().find(|slot| match slot {
+        let due = slots.iter().position(|slot| match slot {
             Slot::Approved { tool, .. } => tool.tool_call_id.as_ref() == id,
             slot => slot.is_queued(id),
         });
-        let Some(slot) = due else {
+        let Some(place) = due else {
             return Err(TransitionError("the model made no such tool call"));
         };
-        let mut run = ToolRun::new(CallId(seq), at, event);
-        *slot = match (&*slot, role) {
+        let (call_id, mut run) = (CallId(seq), ToolRun::new(CallId(seq), at, event));
+        let stage = match (&slots[place], role) {
             // What was approved of was offered, but for logs of old: there it ran all the same, as a safe one.
             (Slot::Approved { edited, .. }, _) if offered || run.recovery == Recovery::Safe => {
                 run.edited = *edited;
-                Slot::Open(run)
+                CallStage::Wanted
             }
             (_, PersonRole::Approves) if offered => return Err(TransitionError("nobody approved of the tool call")),
-            (_, PersonRole::None) if offered => Slot::Open(run),
-            (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => Slot::Refused(run),
+            (_, PersonRole::None) if offered => CallStage::Wanted,
+            (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => CallStage::Refused,
         };
-        let (call_id, tool_call_id, name) = (CallId(seq), event.tool_call_id.clone(), event.name.clone());
+        slots[place] = if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused(call_id) };
+        let (tool_call_id, name) = (event.tool_call_id.clone(), event.name.clone());
         Arc::make_mut(&mut self.tool_calls).push(ToolCallRef { call_id, tool_call_id, name });
-        Ok(())
+        Ok(OpenCall { place: number(place), ..OpenCall::new(CallKind::Tool(Box::new(run)), stage) })
     }
 
-    /// A person decided about a tool call.
-    pub(super) fn decided(&mut self, id: CallId, decision: &Decision) -> Result<Vec<Arc<Message>>, TransitionError> {
-        let asked = self.slots_mut().iter_mut().find(|slot| slot.question().is_some_and(|ask| ask.id == id));
-        let Some(slot) = asked else {
+    /// A person decided about a tool call: `asked` is the question. What joins the conversation is as for
+    /// [`AgentLoop::tool_ended`].
+    pub(in super::super) fn decided(
+        &mut self,
+        asked: OpenCall,
+        decision: &Decision,
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
+        let (text, is_error) = match decision {
+            Decision::Approve {} => return self.approved(asked, None),
+            Decision::Edit { arguments } => return self.approved(asked, Some(arguments)),
+            Decision::Reject { .. } | Decision::Answer { .. } => match decided_without(decision) {
+                Ok(text) => (text, false),
+                Err(error) => (super::error_text(&error), true),
+            },
+        };
+        self.settle(asked, vec![Part::text(text)], is_error)
+    }
+
+    fn approved(&mut self, asked: OpenCall, edited: Option<&Json>) -> Result<Vec<Arc<Message>>, TransitionError> {
+        let slot = self.slot_of(asked.id())?;
+        let CallKind::Question(ask) = asked.kind else {
             return Err(TransitionError("no such question is open"));
         };
-        let tool = match slot {
-            Slot::Asking(ask) if matches!(ask.stage, InteractionStage::Responded { .. }) => ask.tool_call.take(),
-            _ => return Err(TransitionError("the question was not answered")),
-        };
-        let Some(tool) = tool else {
+        let Some(mut tool) = ask.tool_call else {
             return Err(TransitionError("the question is not about a tool call"));
         };
-        match decision {
-            Decision::Approve {} => *slot = Slot::Approved { tool, edited: false },
-            Decision::Edit { arguments } => {
-                *slot = Slot::Approved { tool: AskedTool { arguments: arguments.clone(), ..tool }, edited: true };
-            }
-            Decision::Reject { .. } | Decision::Answer { .. } => {
-                if let Slot::Asking(ask) = slot {
-                    ask.tool_call = Some(tool);
-                }
-                let (text, is_error) = match decided_without(decision) {
-                    Ok(text) => (text, false),
-                    Err(error) => (super::error_text(&error), true),
-                };
-                return self.settle(id, vec![Part::text(text)], is_error);
-            }
+        if let Some(arguments) = edited {
+            tool.arguments = arguments.clone();
         }
+        *slot = Slot::Approved { tool, edited: edited.is_some() };
         Ok(Vec::new())
     }
 
-    /// The tool call that is open or refused under this id.
-    pub(in super::super) fn tool_run(&self, call: CallId) -> Option<&ToolRun> {
-        self.slots().iter().filter_map(Slot::run).find(|run| run.call == call)
-    }
-
-    /// The failures that are owed for calls that do not run.
-    pub(in super::super) fn refusals(&self) -> impl Iterator<Item = Event> {
-        self.slots().iter().filter_map(|slot| match slot {
-            Slot::Refused(run) => Some(self.refuse(run)),
-            _ => None,
-        })
+    fn slot_of(&mut self, id: CallId) -> Result<&mut Slot, TransitionError> {
+        let Stage::Tools(slots) = &mut self.stage else {
+            return Err(TransitionError("no tool is running"));
+        };
+        slots.iter_mut().find(|slot| slot.open() == Some(id)).ok_or(TransitionError("no such tool call is open"))
     }
 
     /// The tool calls of the last answer, while they run.
@@ -284,56 +249,42 @@ impl AgentLoop {
         }
     }
 
-    /// The tool calls that run.
-    pub fn open_tools(&self) -> impl Iterator<Item = &ToolRun> {
-        self.slots().iter().filter_map(|slot| match slot {
-            Slot::Open(run) => Some(run),
-            _ => None,
-        })
-    }
-
-    pub(in super::super) fn open_tools_mut(&mut self) -> impl Iterator<Item = &mut ToolRun> {
-        self.slots_mut().iter_mut().filter_map(|slot| match slot {
-            Slot::Open(run) => Some(run),
-            _ => None,
-        })
-    }
-
     /// A tool call ended. When it was the last one, the results join the conversation, in the order the model asked.
     pub(in super::super) fn tool_ended(
         &mut self,
-        call: CallId,
+        ended: OpenCall,
         mut content: Vec<Part>,
         is_error: bool,
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
         // The model's own message says what it asked for, and goes back to the provider as it is: what ran instead
         // can be said only here.
-        if let Some(run) = self.tool_run(call).filter(|run| run.edited) {
+        if let Some(run) = ended.tool().filter(|run| run.edited) {
             let note = format!("(a person changed the arguments of this call to {})\n", run.arguments.0);
             content.insert(0, Part::text(note));
         }
-        self.settle(call, content, is_error)
+        self.settle(ended, content, is_error)
     }
 
-    /// The result of the tool call that runs, or is asked about, under this id.
-    pub(super) fn settle(
+    /// The result of the tool call that ran, or was asked about.
+    pub(in super::super) fn settle(
         &mut self,
-        id: CallId,
+        ended: OpenCall,
         content: Vec<Part>,
         is_error: bool,
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
-        let Stage::Tools(slots) = &mut self.stage else {
-            return Err(TransitionError("no tool is running"));
+        let slot = self.slot_of(ended.id())?;
+        let (id, name) = match ended.kind {
+            CallKind::Tool(run) => (run.tool_call_id, run.name),
+            CallKind::Question(ask) => match ask.tool_call {
+                Some(tool) => (tool.tool_call_id, tool.name),
+                None => return Err(TransitionError("the question is not about a tool call")),
+            },
+            _ => return Err(TransitionError("no such tool call is open")),
         };
-        let open = slots.iter_mut().find(|slot| {
-            slot.run().is_some_and(|run| run.call == id) || slot.question().is_some_and(|ask| ask.id == id)
-        });
-        let Some((slot, (tool_call_id, name))) = open.and_then(|slot| slot.call().map(|call| (slot, call))) else {
-            return Err(TransitionError("no such tool call is open"));
-        };
-        *slot = Slot::Ended(ToolResult { tool_call_id, name: Some(name), content, is_error });
+        let (tool_call_id, name) = (id.unwrap_or_default(), Some(name.to_string()));
+        *slot = Slot::Ended(ToolResult { tool_call_id, name, content, is_error });
         self.n_tool_calls += 1;
-        if slots.iter().all(|slot| matches!(slot, Slot::Ended(_))) {
+        if self.slots().iter().all(|slot| matches!(slot, Slot::Ended(_))) {
             self.turned();
             return Ok(self.results_of_all());
         }
@@ -356,18 +307,9 @@ impl AgentLoop {
         let Stage::Tools(slots) = std::mem::replace(&mut self.stage, next) else {
             return Vec::new();
         };
-        let fill = |(tool_call_id, name): (String, String)| ToolResult {
-            tool_call_id,
-            name: Some(name),
-            content: vec![Part::text(not_run)],
-            is_error: true,
-        };
         slots
             .into_iter()
-            .filter_map(|slot| match slot {
-                Slot::Ended(result) => Some(result),
-                slot => slot.call().map(fill),
-            })
+            .filter_map(|slot| slot.left_out(not_run))
             .map(|result| Arc::new(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }))
             .collect()
     }

@@ -1,8 +1,9 @@
 //! What events of branches make of the state of the thread that started them.
 
-use super::super::agent_loop::TransitionError;
 use super::super::branches::ForkState;
-use super::super::state::{State, Work};
+use super::super::calls::OpenCalls;
+use super::super::state::{NodeRun, Phase, State, Work};
+use super::super::transition::{NO_NODE, TransitionError};
 use crate::event::{BranchEnded, BranchStarted, ForkStarted, JoinCompleted};
 use crate::ids::Seq;
 
@@ -14,11 +15,14 @@ impl State {
 
     pub(super) fn start_branch(&mut self, seq: Seq, e: &BranchStarted) -> Result<(), TransitionError> {
         let owner = self.thread;
-        self.fan_mut()?.start(seq, owner, e)
+        let (fan, calls) = self.fan_mut()?;
+        calls.insert(fan.start(seq, owner, e)?);
+        Ok(())
     }
 
     pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), TransitionError> {
-        self.fan_mut()?.end(e)?;
+        let (fan, calls) = self.fan_mut()?;
+        calls.close(fan.end(e)?)?;
         self.totals.n_llm_calls = self.totals.n_llm_calls.saturating_add(e.n_llm_calls);
         self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
         self.totals.usage.add(&e.usage);
@@ -35,8 +39,8 @@ impl State {
     }
 
     pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), TransitionError> {
-        let fan = self.fan_mut()?;
-        if fan.plan.node_id != e.node_id || fan.running().next().is_some() {
+        let (fan, calls) = self.fan_mut()?;
+        if fan.plan.node_id != e.node_id || !calls.is_empty() {
             return Err(TransitionError("branches of that node are running still"));
         }
         let (named, all) = fan.results();
@@ -51,10 +55,11 @@ impl State {
         Ok(())
     }
 
-    fn fan_mut(&mut self) -> Result<&mut ForkState, TransitionError> {
-        match self.work()? {
-            Work::Branches(fan) => Ok(fan),
-            _ => Err(TransitionError("the thread is in no fork")),
+    pub(super) fn fan_mut(&mut self) -> Result<(&mut ForkState, &mut OpenCalls), TransitionError> {
+        match &mut self.phase {
+            Phase::InNode(NodeRun { work: Work::Branches(fan), .. }) => Ok((fan, &mut self.calls)),
+            Phase::InNode(_) => Err(TransitionError("the thread is in no fork")),
+            _ => Err(NO_NODE),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::TransitionError;
 use super::super::frames::{Frame, LoopFrame, SubFrame};
 use super::super::state::{NodeRun, Phase, State, Work};
-use super::{NO_NODE, entering};
+use super::super::transition::{NO_NODE, TransitionError};
+use super::entering;
 use crate::codec::OrderedMap;
 use crate::event::{
     LoopEnded, LoopIterationStarted, LoopStarted, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted,

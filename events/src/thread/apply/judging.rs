@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::TransitionError;
-use super::super::calls::ModelCall;
+use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall};
 use super::super::judging::{ATTEMPTS_MAX, Judging, JudgingStage};
 use super::super::state::{Phase, State};
-use super::NO_CALL;
+use super::super::transition::{NO_CALL, TransitionError};
 use crate::event::{
     ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, NodeContext,
     ToolMode,
@@ -39,7 +38,6 @@ impl State {
             Phase::Judging(judging) if judging.node == e.node_id && judging.open_call().is_none() => {}
             _ => return Err(TransitionError("the thread does not leave that node")),
         }
-        let deadline = Some(at.plus_ms(e.timeout_ms));
         let request = LlmExecutionRequest {
             node_id: e.node_id.clone(),
             prompt: self.question_about(&e.condition),
@@ -64,8 +62,10 @@ impl State {
             condition: e.condition.clone(),
             attempt: e.attempt,
             request: Arc::new(request),
-            stage: JudgingStage::Asking(ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline }),
+            stage: JudgingStage::Asking(CallId(seq)),
         }));
+        let call = ModelCall::new(CallId(seq), at, Some(e.timeout_ms));
+        self.calls.insert(OpenCall::new(CallKind::Judge(call), CallStage::Wanted));
         Ok(())
     }
 
@@ -85,8 +85,7 @@ impl State {
     }
 
     pub(super) fn judged(&mut self, e: &ConditionEvaluationCompleted) -> Result<(), TransitionError> {
-        let judging =
-            self.judging_mut().filter(|judging| judging.open_call().is_some_and(|open| open.call == e.call_id));
+        let judging = self.judging_mut().filter(|judging| judging.open_call() == Some(e.call_id));
         let Some(judging) = judging else {
             return Err(NO_CALL);
         };
@@ -97,28 +96,9 @@ impl State {
                 JudgingStage::Doubtful { ask_again }
             }
         };
+        self.calls.close(e.call_id)?;
         self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), e.error.as_ref());
         Ok(())
-    }
-
-    /// The model is asked again, because its answer was lost. `clock` is what the clocks of calls show.
-    pub(super) fn judge_again(
-        &mut self,
-        at: Time,
-        clock: Time,
-        call: CallId,
-        attempt: u32,
-    ) -> Result<(), TransitionError> {
-        match self.judging_mut() {
-            Some(Judging { stage: JudgingStage::Asking(open), request, .. })
-                if open.call == call && attempt == open.attempt + 1 =>
-            {
-                let deadline = request.llm_timeout_ms.map(|ms| clock.plus_ms(ms));
-                *open = ModelCall { call, attempt, requested_at: at, deadline };
-                Ok(())
-            }
-            _ => Err(NO_CALL),
-        }
     }
 }
 

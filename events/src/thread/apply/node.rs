@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{TransitionError, decided_without};
+use super::super::agent_loop::{decided_without, error_text};
+use super::super::calls::{CallKind, CallStage, Interaction, ToolRun};
 use super::super::path::Visit;
 use super::super::state::{NodeRun, Phase, State, Work};
-use super::{NO_CALL, NO_NODE, OPEN_CALL, text_of};
+use super::super::transition::{NO_CALL, NO_NODE, NO_QUESTION, OPEN_CALL, TransitionError};
+use super::text_of;
 use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, ToolExecutionFailed, UserInteractionProcessed};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
@@ -70,7 +72,7 @@ impl State {
             | Work::Tool(_)
             | Work::Asking(_)
             | Work::Approved(_)
-            | Work::Processing(_)
+            | Work::Processing { .. }
             | Work::Branches(_)
             | Work::Failed(_) => {
                 return Err(TransitionError("the node has not done its work"));
@@ -93,8 +95,8 @@ impl State {
         }
         match run.work {
             Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
-            Work::Branches(ref fan) if fan.running().next().is_none() => {}
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing(_) | Work::Branches(_) => {
+            Work::Branches(_) if self.calls.is_empty() => {}
+            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing { .. } | Work::Branches(_) => {
                 return Err(OPEN_CALL);
             }
         }
@@ -126,12 +128,10 @@ impl State {
         let Phase::InNode(node) = &mut self.phase else {
             return Err(NO_CALL);
         };
-        let tool = match &node.work {
-            Work::Tool(tool) if tool.call == call => tool,
-            Work::Llm(agent_loop) => agent_loop.tool_run(call).ok_or(NO_CALL)?,
-            _ => return Err(NO_CALL),
+        let ended = self.calls.close(call)?;
+        let CallKind::Tool(tool) = &ended.kind else {
+            return Err(NO_CALL);
         };
-        tool.asks_nothing()?;
         let failed = outcome.as_ref().err().copied();
         if let Some(e) = failed {
             node.failed_tool = Some((tool.name.clone(), e.error.clone()));
@@ -147,7 +147,7 @@ impl State {
         }
         match &mut node.work {
             Work::Llm(agent_loop) => {
-                let results = agent_loop.tool_ended(call, content, outcome.is_err())?;
+                let results = agent_loop.tool_ended(ended, content, outcome.is_err())?;
                 self.conversation_mut().results(seq, results);
             }
             work => {
@@ -162,8 +162,8 @@ impl State {
     }
 
     /// A tool node that is tried again makes the call of an idempotent tool under the key of the first try.
-    pub(super) fn keep_key(&mut self) {
-        if let Phase::InNode(NodeRun { key_of: Some(key_of), work: Work::Tool(run), .. }) = &mut self.phase
+    pub(super) fn keep_key(&self, run: &mut ToolRun) {
+        if let Phase::InNode(NodeRun { key_of: Some(key_of), .. }) = &self.phase
             && run.recovery == Recovery::Idempotent
         {
             run.key_of = *key_of;
@@ -171,22 +171,31 @@ impl State {
     }
 
     pub(super) fn process(&mut self, seq: Seq, e: &UserInteractionProcessed) -> Result<(), TransitionError> {
-        let ask = self.question(e.interaction_id)?;
-        let Some(input) = ask.answer().cloned() else {
+        let id = e.interaction_id;
+        let open = self.calls.get_mut(id).filter(|open| open.question().is_some()).ok_or(NO_QUESTION)?;
+        let CallStage::Responded { input } = &mut open.stage else {
             return Err(TransitionError("the question was not answered"));
         };
-        if let Some(call) = ask.tool_run {
-            return self.close_ask(call, e.interaction_id);
+        let input = std::mem::take(input);
+        if open.question().is_some_and(|ask| ask.llm_call.is_some()) {
+            open.stage = CallStage::Processed { input };
+            return Ok(());
+        }
+        let asked = self.calls.close(id)?;
+        if asked.parent.is_some() {
+            return Ok(());
         }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
-                let results = agent_loop.question_processed(e.interaction_id, e.results.decision.as_ref())?;
+                let decision = e.results.decision.as_ref();
+                let decision = decision.ok_or(TransitionError("nothing was decided about the tool call"))?;
+                let results = agent_loop.decided(asked, decision)?;
                 self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
                 self.conversation_mut().results(seq, results);
                 return Ok(());
             }
-            work => *work = decided(work, input, e.results.decision.as_ref())?,
+            work => *work = decided(asked.question(), input, e.results.decision.as_ref())?,
         }
         for update in &e.results.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {
@@ -199,12 +208,6 @@ impl State {
         Ok(())
     }
 
-    /// A question of a tool that runs is closed, with or without an answer.
-    fn close_ask(&mut self, call: CallId, id: CallId) -> Result<(), TransitionError> {
-        self.tool_run(call)?.asks.retain(|ask| ask.id != id);
-        Ok(())
-    }
-
     /// A question has no answer, and never will have one.
     pub(super) fn leave_question(
         &mut self,
@@ -212,13 +215,22 @@ impl State {
         id: CallId,
         error: ExecutionError,
     ) -> Result<(), TransitionError> {
-        if let Some(call) = self.question(id)?.tool_run {
-            return self.close_ask(call, id);
+        let asked = self.calls.close(id)?;
+        if let Some(open) = asked.parent.and_then(|call| self.calls.get_mut(call)) {
+            // A model call is asked for again, unless its own end follows.
+            if let (CallKind::Model(call), Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. })) =
+                (&open.kind, &self.phase)
+                && asked.question().is_some_and(|ask| ask.llm_call == Some(call.call))
+            {
+                open.stage = agent_loop.model_stage();
+            }
+            return Ok(());
         }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
-                let results = agent_loop.question_failed(id, &error)?;
+                let text = vec![Part::text(error_text(&error))];
+                let results = agent_loop.settle(asked, text, true)?;
                 self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
                 self.conversation_mut().results(seq, results);
             }
@@ -229,15 +241,11 @@ impl State {
 }
 
 /// What an answer makes of the node that asked.
-fn decided(work: &Work, input: Json, decision: Option<&Decision>) -> Result<Work, TransitionError> {
+fn decided(asked: Option<&Interaction>, input: Json, decision: Option<&Decision>) -> Result<Work, TransitionError> {
     let Some(decision) = decision else {
         return Ok(Work::Done { output: input });
     };
-    let tool = match work {
-        Work::Asking(ask) => ask.tool_call.clone(),
-        _ => None,
-    };
-    let Some(tool) = tool else {
+    let Some(tool) = asked.and_then(|ask| ask.tool_call.clone()) else {
         return Err(TransitionError("the question is not about a tool call"));
     };
     Ok(match decision {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{AgentLoop, TransitionError};
+use super::super::agent_loop::AgentLoop;
 use super::super::state::State;
+use super::super::transition::TransitionError;
 use crate::event::{
     CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted, StrategyDecided,
-    StrategyDecisionFailed, StrategyDecisionRetried,
+    StrategyDecisionFailed,
 };
-use crate::ids::{NodeId, Seq, Time};
+use crate::ids::{NodeId, Seq};
 use crate::message::{Message, Role};
 
 impl State {
@@ -52,14 +53,9 @@ impl State {
         Ok(())
     }
 
-    /// The strategy is asked again, because its answer was lost.
-    pub(super) fn decision_retried(&mut self, at: Time, e: &StrategyDecisionRetried) -> Result<(), TransitionError> {
-        let clock = self.clock(at);
-        self.agent_loop()?.decision_retried(at, clock, e)
-    }
-
     pub(super) fn strategy_decided(&mut self, seq: Seq, e: &StrategyDecided) -> Result<(), TransitionError> {
-        let joins = self.agent_loop()?.strategy_decided(e)?;
+        let (agent_loop, calls) = self.agent_loop_and_calls()?;
+        let joins = agent_loop.strategy_decided(calls, e)?;
         let conversation = self.conversation_mut();
         conversation.results(seq, joins.results);
         for message in joins.said {
@@ -69,7 +65,8 @@ impl State {
     }
 
     pub(super) fn decision_failed(&mut self, seq: Seq, e: &StrategyDecisionFailed) -> Result<(), TransitionError> {
-        let results = self.agent_loop()?.decision_failed(e.call_id, &e.error)?;
+        let (agent_loop, calls) = self.agent_loop_and_calls()?;
+        let results = agent_loop.decision_failed(calls, e.call_id, &e.error)?;
         self.conversation_mut().results(seq, results);
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{Stage, TransitionError};
+use super::super::agent_loop::Stage;
+use super::super::calls::CallKind;
 use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, State, Work};
-use super::{ENDED, NOT_BEGUN, OPEN_CALL, entering};
+use super::super::transition::{ENDED, NOT_BEGUN, OPEN_CALL, TransitionError};
+use super::entering;
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
 use crate::fault::ExecutionError;
 use crate::ids::{Seq, ThreadId, Time};
@@ -72,10 +74,8 @@ impl State {
             return Ok(());
         }
         let owner = self.thread;
-        match self.work()? {
-            Work::Branches(fan) => fan.replace(owner, &e.branches),
-            _ => Err(TransitionError("the thread is in no fork")),
-        }
+        let (fan, calls) = self.fan_mut()?;
+        fan.replace(calls, owner, &e.branches)
     }
 
     /// Open tool calls keep the key under which the parent made them.
@@ -85,21 +85,10 @@ impl State {
         {
             key_of.inherited_from(parent);
         }
-        let Phase::InNode(run) = &mut self.phase else {
-            return;
-        };
-        match &mut run.work {
-            Work::Tool(tool) => tool.key_of.inherited_from(parent),
-            Work::Llm(agent_loop) => {
-                agent_loop.open_tools_mut().for_each(|tool| tool.key_of.inherited_from(parent));
+        for open in self.calls.iter_mut() {
+            if let CallKind::Tool(run) = &mut open.kind {
+                run.key_of.inherited_from(parent);
             }
-            Work::Ready
-            | Work::Asking(_)
-            | Work::Approved(_)
-            | Work::Processing(_)
-            | Work::Branches(_)
-            | Work::Done { .. }
-            | Work::Failed(_) => {}
         }
     }
 
@@ -119,8 +108,7 @@ impl State {
                 judging.use_profile(profile);
             }
             if let Phase::InNode(run) = &mut self.phase
-                && let Work::Processing(run) = &mut run.work
-                && let Some(open) = &mut run.summarizing
+                && let Work::Processing { summarizing: Some(open), .. } = &mut run.work
             {
                 open.use_profile(profile);
             }
@@ -138,6 +126,13 @@ impl State {
                 }
                 let old = std::mem::take(&mut request.model);
                 request.model = ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old };
+                // A person who was asked already is asked on.
+                if let Stage::Asking(call) = agent_loop.stage
+                    && self.calls.children(call).next().is_none()
+                    && let Some(open) = self.calls.get_mut(call)
+                {
+                    open.stage = agent_loop.model_stage();
+                }
             }
         }
     }
@@ -167,18 +162,13 @@ impl State {
             Phase::Entering { not_before, .. } => *not_before = not_before.plus_ms(ms),
             Phase::InNode(run) => {
                 run.deadline = run.deadline.map(|deadline| deadline.plus_ms(ms));
-                match &mut run.work {
-                    Work::Llm(agent_loop) => agent_loop.shift(ms),
-                    Work::Tool(tool) => tool.shift(ms),
-                    Work::Processing(run) => run.shift(ms),
-                    Work::Asking(ask) => ask.shift(ms),
-                    Work::Branches(fan) => fan.shift(ms),
-                    Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
+                if let Work::Branches(fan) = &mut run.work {
+                    fan.shift(ms);
                 }
             }
-            Phase::Judging(judging) => judging.shift(ms),
-            Phase::New | Phase::Leaving { .. } | Phase::Failing { .. } | Phase::Ended(_) => {}
+            Phase::New | Phase::Leaving { .. } | Phase::Judging(_) | Phase::Failing { .. } | Phase::Ended(_) => {}
         }
+        self.calls.shift(ms);
     }
 
     pub(super) fn end(&mut self, ending: Ending) -> Result<(), TransitionError> {
@@ -186,7 +176,7 @@ impl State {
             Phase::New => return Err(NOT_BEGUN),
             Phase::Ended(_) => return Err(ENDED),
             Phase::InNode(_) => return Err(OPEN_CALL),
-            Phase::Judging(judging) if judging.open_call().is_some() => return Err(OPEN_CALL),
+            Phase::Judging(_) if !self.calls.is_empty() => return Err(OPEN_CALL),
             _ if !self.own_frames().is_empty() => {
                 return Err(TransitionError("a loop or a sub-workflow is open still"));
             }

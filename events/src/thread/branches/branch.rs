@@ -4,9 +4,10 @@ use bincode::{Decode, Encode};
 
 use super::{BranchOutcome, ForkState};
 use crate::ids::{NodeId, ThreadId, Time};
-use crate::thread::agent_loop::TransitionError;
+use crate::thread::calls::{BranchRun, OpenCall, OpenCalls};
 use crate::thread::path::Path;
 use crate::thread::state::{Phase, State, Totals, Work};
+use crate::thread::transition::TransitionError;
 
 /// The branch that a thread is.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -26,6 +27,16 @@ impl State {
             Work::Branches(fan) => Some(fan),
             _ => None,
         }
+    }
+
+    /// The branches that run, in the order of their numbers.
+    pub fn running_branches(&self) -> impl Iterator<Item = &BranchRun> {
+        self.calls.iter().filter_map(OpenCall::branch)
+    }
+
+    /// The branch with this number, if it runs.
+    pub fn branch_run(&self, index: u32) -> Option<&BranchRun> {
+        self.calls.get(self.fan()?.call(index)?)?.branch()
     }
 
     /// The branch that it is.
@@ -67,6 +78,7 @@ impl State {
             Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
         let node = entry.clone();
         self.phase = Phase::Entering { node, attempt: 1, not_before: at, conversation_from: None, key_of: None };
+        self.calls = OpenCalls::default();
         self.leave_budget();
         self.totals = Totals::default();
         self.unpriced = None;

@@ -3,12 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::calls::ToolRun;
+use super::super::calls::{Interaction, OpenCall};
 use super::super::check;
-use super::super::effects::Effect;
 use super::super::input::{Rejected, ToolQuestion};
 use super::super::permits::Permits;
-use super::super::state::{Interaction, State};
+use super::super::state::State;
 use crate::event::{
     AskedTool, Decision, Event, InteractionFailure, OperationType, UserInteractionFailed, UserInteractionRequested,
 };
@@ -34,14 +33,12 @@ pub(in super::super) fn ask(
     permits: &dyn Permits,
 ) -> Result<Vec<Event>, Rejected> {
     let invalid = |why: &str| Err(Rejected::Invalid(why.to_owned()));
-    let run = state.effects().into_iter().find_map(|effect| match effect {
-        Effect::CallTool(run) if (run.call, run.attempt) == key => Some(run),
-        _ => None,
-    });
-    let (Some(run), Some(node)) = (run, state.node_run()) else {
+    let (call, attempt) = key;
+    let run = state.calls.get(call).filter(|open| open.is_wanted()).and_then(OpenCall::tool);
+    let (Some(run), Some(node)) = (run.filter(|run| run.attempt == attempt), state.node_run()) else {
         return invalid("the tool that asks does not run any more");
     };
-    if run.asks.len() >= OPEN_MAX {
+    if state.calls.children(call).count() >= OPEN_MAX {
         return invalid("too many questions of this tool call are open");
     }
     let ToolQuestion { from, message, schema, url } = question;
@@ -64,7 +61,11 @@ pub(in super::super) fn ask(
         prompt: Some(cut(message, MESSAGE_CHARS_MAX)),
         deadline: permits.moved(run.call, run.attempt, run.deadline),
         metadata: Some(metadata.into()),
-        tool_call: Some(AskedTool { tool_call_id: run.tool_call_id, name: run.name, arguments: run.arguments }),
+        tool_call: Some(AskedTool {
+            tool_call_id: run.tool_call_id.clone(),
+            name: run.name.clone(),
+            arguments: run.arguments.clone(),
+        }),
         llm_call_id: None,
         tool_run_id: Some(run.call),
         answer: None,
@@ -73,12 +74,12 @@ pub(in super::super) fn ask(
 }
 
 /// The ends of the questions that a call leaves behind.
-pub(in super::super) fn left_by(run: &ToolRun, why: &str) -> Vec<Event> {
-    let closed = |ask: &Interaction| {
+pub(in super::super) fn left_by(state: &State, call: CallId, why: &str) -> Vec<Event> {
+    let closed = |ask: &OpenCall| {
         let (reason, detail) = (InteractionFailure::Cancelled, Some(why.to_owned()));
-        UserInteractionFailed { node_id: None, interaction_id: ask.id, reason, detail, by: None }.into()
+        UserInteractionFailed { node_id: None, interaction_id: ask.id(), reason, detail, by: None }.into()
     };
-    run.asks.iter().map(closed).collect()
+    state.calls.children(call).map(closed).collect()
 }
 
 /// What the tool is told: an answer that fits its form, or that the person gives none.

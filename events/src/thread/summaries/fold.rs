@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::{Stage, TransitionError};
-use super::super::calls::ModelCall;
+use super::super::agent_loop::Stage;
+use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall, ProcessorRun};
 use super::super::effects::ModelRequest;
 use super::super::state::{Phase, State, Work};
+use super::super::transition::{NO_CALL, TransitionError};
 use super::{Asked, Summarizing, Written, listing};
 use crate::event::{
     ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy,
@@ -22,7 +23,7 @@ impl State {
                 Stage::Summarizing(open) => Some(open),
                 _ => None,
             },
-            Work::Processing(run) => run.summarizing.as_deref(),
+            Work::Processing { summarizing, .. } => summarizing.as_deref(),
             _ => None,
         }
     }
@@ -34,13 +35,13 @@ impl State {
                     Stage::Summarizing(open) => Some(&mut **open),
                     _ => None,
                 },
-                Work::Processing(run) => run.summarizing.as_deref_mut(),
+                Work::Processing { summarizing, .. } => summarizing.as_deref_mut(),
                 _ => None,
             },
             _ => None,
         };
-        let open = open.filter(|open| open.open_call().is_some_and(|open| open.call == call));
-        open.ok_or(TransitionError("no such call is open"))
+        let open = open.filter(|open| open.asking.as_ref().is_some_and(|asked| asked.call == call));
+        open.ok_or(NO_CALL)
     }
 
     /// What the open call of a summary is made with.
@@ -75,6 +76,8 @@ impl State {
                 request: Arc::new(request_of(e)),
             })
         };
+        let is_summary = self.processor_run().is_some_and(ProcessorRun::is_summary);
+        let mut parent = None;
         let open = match self.work_of(&e.node_id)? {
             Work::Llm(agent_loop) => {
                 if matches!(agent_loop.stage, Stage::ToAsk | Stage::Answered { .. }) {
@@ -85,36 +88,19 @@ impl State {
                     _ => return Err(TransitionError("no summary is due")),
                 }
             }
-            Work::Processing(run) if run.is_summary() => run.summarizing.get_or_insert_with(fresh),
+            Work::Processing { call, summarizing } if is_summary => {
+                parent = Some(*call);
+                summarizing.get_or_insert_with(fresh)
+            }
             _ => return Err(TransitionError("no summary is due")),
         };
         if open.asking.is_some() {
             return Err(TransitionError("a summary is being written"));
         }
-        let deadline = Some(at.plus_ms(e.timeout_ms));
-        let call = ModelCall { call: CallId(seq), attempt: 1, requested_at: at, deadline };
-        open.asking = Some(Asked { from: e.from, to: e.to, call });
+        open.asking = Some(Asked { from: e.from, to: e.to, call: CallId(seq) });
+        let call = CallKind::Summary(ModelCall::new(CallId(seq), at, Some(e.timeout_ms)));
+        self.calls.insert(OpenCall { parent, ..OpenCall::new(call, CallStage::Wanted) });
         Ok(())
-    }
-
-    /// The model is asked again, because its answer was lost. `clock` is what the clocks of calls show.
-    pub(in super::super) fn ask_again_for_summary(
-        &mut self,
-        at: Time,
-        clock: Time,
-        call: CallId,
-        attempt: u32,
-    ) -> Result<(), TransitionError> {
-        let open = self.summarizing_mut(call)?;
-        let timeout_ms = open.request.llm_timeout_ms;
-        match &mut open.asking {
-            Some(asked) if attempt == asked.call.attempt + 1 => {
-                let deadline = timeout_ms.map(|ms| clock.plus_ms(ms));
-                asked.call = ModelCall { call, attempt, requested_at: at, deadline };
-                Ok(())
-            }
-            _ => Err(TransitionError("it is not the next attempt of the call")),
-        }
     }
 
     pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), TransitionError> {
@@ -122,6 +108,7 @@ impl State {
         if let Some(Asked { from, to, .. }) = open.asking.take() {
             open.written.push(Written { from, to, text: e.summary.clone() });
         }
+        self.calls.close(e.call_id)?;
         if let Phase::InNode(run) = &mut self.phase
             && let Work::Llm(agent_loop) = &mut run.work
         {

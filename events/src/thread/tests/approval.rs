@@ -46,7 +46,7 @@ fn other_tools_run_while_a_person_is_asked_and_the_thread_waits_when_they_are_do
     bench.person_answers(wipe, json!({"decision": "approve"}));
     for text in ["put", "wiped"] {
         let call = bench.state().node_run().map(|run| match &run.work {
-            Work::Llm(agent_loop) => agent_loop.open_tools().last().unwrap().call,
+            Work::Llm(_) => bench.state().calls.in_order().into_iter().filter_map(OpenCall::tool).last().unwrap().call,
             _ => panic!(),
         });
         bench.tool_answers(call.unwrap(), text);

@@ -77,8 +77,7 @@ impl Family {
                     }
                 }
             }
-            let open: Vec<_> =
-                self.threads[&name].state().fan().into_iter().flat_map(ForkState::running).cloned().collect();
+            let open: Vec<_> = self.threads[&name].state().running_branches().cloned().collect();
             let id = self.threads[&name].state().thread();
             let orphan = self.threads.iter().find(|(_, bench)| {
                 let owner = bench.state().branch().and_then(|branch| branch.owner);
@@ -110,7 +109,7 @@ impl Family {
     /// A fork of the root with forks of the branches that run, at the moment of event `seq` of the root.
     pub(super) fn fork_root(&self, seq: usize, seqs: impl Fn(&str) -> Option<u64>) -> Bench {
         let at = self.root().fold_to(seq);
-        let open: Vec<_> = at.fan().into_iter().flat_map(ForkState::running).cloned().collect();
+        let open: Vec<_> = at.running_branches().cloned().collect();
         let branches = open.iter().map(|run| {
             let name = child_name("-", run.index);
             let child = ThreadId::from_bytes([100 + u8::try_from(run.index).unwrap(); 16]);

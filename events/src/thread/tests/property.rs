@@ -331,7 +331,7 @@ impl Bench {
                 self.now = self.now.plus_ms(*ms);
                 let at = at % self.log.len();
                 let state = self.fold_to(at);
-                let open = state.fan().into_iter().flat_map(ForkState::running);
+                let open = state.running_branches();
                 let replaced = open.map(|run| {
                     let child = ThreadId::of_branch(state.thread(), run.call.0, self.now);
                     ReplacedBranch { path: vec![run.index], child, seq: None }

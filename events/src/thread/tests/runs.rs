@@ -183,7 +183,7 @@ nodes:
         right: {nodes: [{id: r, llm: {provider: mock, model: m, user_prompt: hi}}]}
 ";
     let mut bench = Bench::new(yaml, "");
-    let runs: Vec<_> = bench.state().fan().unwrap().running().cloned().collect();
+    let runs: Vec<_> = bench.state().running_branches().cloned().collect();
     bench.now = bench.now.plus_ms(40);
     for run in &runs {
         let totals = Totals { n_llm_calls: 2, n_tool_calls: 1, cost_nanousd: Some(7), ..Totals::default() };

@@ -73,7 +73,7 @@ fn what_is_nested_too_deeply_to_be_recorded_fails_its_node() {
 #[test]
 fn a_branch_that_gives_too_much_has_failed() {
     let mut family = Family::new(for_each::EACH, serde_json::json!(["x"]));
-    let run = family.root().state().fan().unwrap().running().next().unwrap().clone();
+    let run = family.root().state().running_branches().next().unwrap().clone();
     let outcome = BranchOutcome {
         output: Ok("x".repeat((64 << 20) + 1).into()),
         globals: OrderedMap::default(),

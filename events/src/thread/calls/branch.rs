@@ -1,0 +1,47 @@
+//! A branch of a fork: a call of a thread.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+
+use crate::codec::OrderedMap;
+use crate::event::{BranchEnded, ReplacedBranch};
+use crate::fault::ExecutionError;
+use crate::ids::{CallId, Seq, ThreadId};
+use crate::json::Json;
+use crate::message::Usage;
+
+/// A branch that runs.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct BranchRun {
+    /// The event that started it, as the id of the call that it is.
+    pub call: CallId,
+    /// Its number, from 0, in the order of the fork.
+    pub index: u32,
+    /// Its thread.
+    pub child: ThreadId,
+    /// The moment it forks off from: of the thread whose branch it is, or of the branch whose place it takes.
+    pub from: (ThreadId, Seq),
+    /// The threads that take the places of the branches that were running in the one whose place it takes.
+    pub inherits: Vec<ReplacedBranch>,
+    /// Variables of scope `global` that branches set which had ended when it began.
+    pub globals: Arc<OrderedMap<Json>>,
+}
+
+impl BranchRun {
+    /// The end of it, from outside.
+    pub(in crate::thread) fn ended_with(&self, error: ExecutionError) -> BranchEnded {
+        BranchEnded {
+            index: self.index,
+            child: self.child,
+            output: None,
+            error: Some(error),
+            globals: OrderedMap::default(),
+            n_llm_calls: 0,
+            n_tool_calls: 0,
+            usage: Usage::default(),
+            cost_nanousd: None,
+            n_unpriced: 0,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A call of a model: of an agent loop, of a judge, or for a summary.
+
+use bincode::{Decode, Encode};
+
+use crate::ids::{CallId, Time};
+
+/// A call of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct ModelCall {
+    /// Which call.
+    pub call: CallId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When this attempt was asked for.
+    pub requested_at: Time,
+    /// When it must have been answered.
+    pub deadline: Option<Time>,
+}
+
+impl ModelCall {
+    /// The first attempt.
+    pub(in crate::thread) fn new(call: CallId, at: Time, timeout_ms: Option<u64>) -> Self {
+        Self { call, attempt: 1, requested_at: at, deadline: timeout_ms.map(|ms| at.plus_ms(ms)) }
+    }
+
+    /// The next attempt. `clock` is what the clocks of calls show.
+    pub(super) fn retry(&mut self, at: Time, clock: Time, timeout_ms: Option<u64>) {
+        self.attempt += 1;
+        self.requested_at = at;
+        self.deadline = timeout_ms.map(|ms| clock.plus_ms(ms));
+    }
+}

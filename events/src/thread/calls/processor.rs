@@ -1,0 +1,34 @@
+//! A call of a context processor.
+
+use bincode::{Decode, Encode};
+
+use crate::codec::OrderedMap;
+use crate::ids::{CallId, Time};
+use crate::json::Json;
+
+/// A context processor at work.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct ProcessorRun {
+    /// Which call.
+    pub call: CallId,
+    /// The processor.
+    pub processor: String,
+    /// Its configuration, with its expressions filled in.
+    pub config: OrderedMap<Json>,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When this attempt was asked for.
+    pub requested_at: Time,
+    /// When this attempt must have been answered.
+    pub deadline: Time,
+}
+
+impl ProcessorRun {
+    /// The next attempt. `clock` is what the clocks of calls show.
+    pub(super) fn retry(&mut self, at: Time, clock: Time) {
+        let ms = self.deadline.ms_since(self.requested_at);
+        self.attempt += 1;
+        self.requested_at = at;
+        self.deadline = clock.plus_ms(ms);
+    }
+}

@@ -1,0 +1,66 @@
+//! A question to a person.
+
+use std::borrow::Cow;
+
+use bincode::{Decode, Encode};
+
+use crate::event::{AnswerType, AskedTool, OperationType, UserInteractionRequested};
+use crate::ids::{CallId, Time};
+use crate::json::Json;
+
+/// A question to a person.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Interaction {
+    /// Its id in the thread.
+    pub id: CallId,
+    /// What is done with the answer.
+    pub operation_type: OperationType,
+    /// The question.
+    pub prompt: Option<String>,
+    /// When it was asked.
+    pub requested_at: Time,
+    /// Until when it can be answered.
+    pub deadline: Option<Time>,
+    /// What the application may want to know.
+    pub metadata: Option<Json>,
+    /// The tool call that is asked about.
+    pub tool_call: Option<AskedTool>,
+    /// The model call that a person answers.
+    pub llm_call: Option<CallId>,
+    /// The tool call that runs and asks.
+    pub tool_run: Option<CallId>,
+    /// The type of the answer; any JSON value when absent.
+    pub answer_type: Option<AnswerType>,
+}
+
+impl Interaction {
+    /// The question that an event asks.
+    pub(in crate::thread) fn new(id: CallId, at: Time, e: &UserInteractionRequested) -> Self {
+        Self {
+            id,
+            operation_type: e.operation_type,
+            prompt: e.prompt.clone(),
+            requested_at: at,
+            deadline: e.deadline,
+            metadata: e.metadata.clone(),
+            tool_call: e.tool_call.clone(),
+            llm_call: e.llm_call_id,
+            tool_run: e.tool_run_id,
+            answer_type: e.answer.clone(),
+        }
+    }
+
+    /// Returns the question as a person reads it. That about a tool call which is to be approved holds all of its
+    /// arguments; the recorded [`prompt`](Self::prompt) holds their beginning.
+    pub fn question(&self) -> Option<Cow<'_, str>> {
+        match &self.tool_call {
+            Some(tool) if self.operation_type == OperationType::ApproveTool => Some(approval_prompt(tool).into()),
+            _ => self.prompt.as_deref().map(Cow::from),
+        }
+    }
+}
+
+/// The question whether a tool may run, with all of its arguments.
+fn approval_prompt(tool: &AskedTool) -> String {
+    format!("May the tool `{}` run with {}?", tool.name, tool.arguments.0)
+}
