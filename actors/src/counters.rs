@@ -15,8 +15,6 @@ use crate::permit_waits::WaitingCalls;
 
 /// How long a count of all threads is good for: it reads the list of all streams.
 const COUNT_KEPT: Duration = Duration::from_secs(5);
-/// How many streams are asked for at a time.
-const PAGE: usize = 2_048;
 
 /// The counters themselves.
 #[derive(Debug)]
@@ -143,17 +141,9 @@ impl Counters {
         // No event leaves a thread interrupted: only that nobody works on it makes it so.
         let of_events = Status::ALL.into_iter().filter(|status| *status != Status::Interrupted);
         let mut threads: Vec<_> = of_events.map(|status| (status, 0)).collect();
-        let mut after = None;
-        loop {
-            let page = store.streams(after, &[], PAGE)?;
-            for info in &page {
-                if let Some((_, n)) = threads.get_mut(usize::from(info.tag.0)) {
-                    *n += 1;
-                }
-            }
-            after = page.last().map(|info| info.thread);
-            if page.len() < PAGE {
-                break;
+        for info in store.all_streams(None, &[]) {
+            if let Some((_, n)) = threads.get_mut(usize::from(info?.tag.0)) {
+                *n += 1;
             }
         }
         *kept = Some(Count { at: Instant::now(), threads: threads.clone() });

@@ -15,7 +15,7 @@ use crate::error::RuntimeError;
 use crate::family;
 use crate::recorded::event;
 use crate::runtime::Runtime;
-use crate::summary::{PAGE, ThreadSummary, summary};
+use crate::summary::{ThreadSummary, summary};
 
 /// How many threads are deleted with one durable write: more would keep other writers waiting for longer.
 const BATCH: usize = 256;
@@ -138,19 +138,20 @@ fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Re
         true => collected.threads.iter().flat_map(|gone| gone.members.iter().copied()).collect(),
         false => BTreeSet::new(),
     };
-    let mut after = None;
-    while !unused.is_empty() {
-        let page = store.streams(after, &[], PAGE)?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.thread);
-        for info in page.iter().filter(|info| !going.contains(&info.thread)) {
-            match first_refers_to(store, info) {
-                Ok(Some(hash)) => drop(unused.remove(&hash)),
-                Ok(None) | Err(RuntimeError::Store(StoreError::NotFound { .. })) => {}
-                Err(error) => {
-                    tracing::warn!(thread = %info.thread, %error, "no definition is removed: a thread may refer to it");
-                    return Ok(BTreeSet::new());
-                }
+    for info in store.all_streams(None, &[]) {
+        let info = info?;
+        if unused.is_empty() {
+            break;
+        }
+        if going.contains(&info.thread) {
+            continue;
+        }
+        match first_refers_to(store, &info) {
+            Ok(Some(hash)) => drop(unused.remove(&hash)),
+            Ok(None) | Err(RuntimeError::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => {
+                tracing::warn!(thread = %info.thread, %error, "no definition is removed: a thread may refer to it");
+                return Ok(BTreeSet::new());
             }
         }
     }
@@ -330,14 +331,10 @@ fn last_at(run: &Run) -> Time {
 
 /// All threads with their branches, by the thread that is nobody's branch, which is the first of its members.
 fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
-    let (mut all, mut after) = (BTreeMap::new(), None);
-    loop {
-        let page = store.streams(after, &[], PAGE)?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.thread);
-        for info in &page {
-            all.insert(info.thread, summary(store, crashes, info, &|_| true)?);
-        }
+    let mut all = BTreeMap::new();
+    for info in store.all_streams(None, &[]) {
+        let info = info?;
+        all.insert(info.thread, summary(store, crashes, &info, &|_| true)?);
     }
     let run_of = |mut id: ThreadId| {
         // No deeper than there are threads, whatever the log says.

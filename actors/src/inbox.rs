@@ -12,7 +12,6 @@ use crate::load;
 use crate::mode::Mode;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
-use crate::summary::PAGE;
 use crate::thread_handle::ThreadHandle;
 
 /// A question that waits for a person.
@@ -125,15 +124,8 @@ impl ThreadHandle {
 fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, RuntimeError> {
     let status = Status::ALL.into_iter().filter(|status| !status.is_ended());
     let tags: Vec<_> = status.map(|status| Tag(status.code())).collect();
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let page = store.streams(after, &tags, PAGE)?;
-        let Some(last) = page.last() else {
-            return Ok(found);
-        };
-        after = Some(last.thread);
-        found.extend(page.iter().map(|info| info.thread));
-    }
+    let found: Result<_, _> = store.all_streams(None, &tags).map(|info| Ok(info?.thread)).collect();
+    found
 }
 
 fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteraction> {

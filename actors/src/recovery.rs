@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Status;
-use rethread_store::Tag;
+use rethread_store::{StreamIter, Tag};
 use tokio::sync::Semaphore;
 
 use crate::clock;
@@ -13,7 +13,7 @@ use crate::error::RuntimeError;
 use crate::registry::ThreadRegistry;
 use crate::timers;
 
-/// How many streams are asked for at a time.
+/// How many threads are taken from the list at a time.
 const PAGE: usize = 256;
 /// How many threads are folded from the log at a time.
 const LOADS_MAX: usize = 128;
@@ -33,21 +33,24 @@ pub(crate) fn open_tags() -> Vec<Tag> {
 /// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
 /// that led to it, and not for those that happened to be in a step at the same time.
 pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
-    let tags = open_tags();
-    let mut after: Option<ThreadId> = None;
+    let (store, tags) = (registry.services.store.clone(), open_tags());
+    let mut streams = StreamIter::new(None, move |after, limit| store.streams(after, &tags, limit));
     let mut suspects = Vec::new();
     let loads = Arc::new(Semaphore::new(LOADS_MAX));
     loop {
         if registry.is_shutting_down() {
             return;
         }
-        let page = {
-            let (registry, tags) = (registry.clone(), tags.clone());
-            actix_rt::task::spawn_blocking(move || registry.services.store.streams(after, &tags, PAGE)).await
-        };
-        let page = match page {
-            Ok(Ok(page)) => page,
-            Ok(Err(error)) => {
+        let next = actix_rt::task::spawn_blocking(move || {
+            let page: Result<Vec<_>, _> = streams.by_ref().take(PAGE).collect();
+            (page, streams)
+        });
+        let page = match next.await {
+            Ok((Ok(page), rest)) => {
+                streams = rest;
+                page
+            }
+            Ok((Err(error), _)) => {
                 tracing::error!(%error, "unfinished threads cannot be listed: they stay as they are until asked for");
                 return;
             }
@@ -63,7 +66,6 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
         if page.len() < PAGE {
             break;
         }
-        after = page.last().map(|info| info.thread);
     }
     for thread in suspects {
         if !bring_one_back(&registry, &loads, thread).await {

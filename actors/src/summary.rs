@@ -13,9 +13,6 @@ use crate::error::RuntimeError;
 use crate::family;
 use crate::recorded::event;
 
-/// How many streams are asked for at a time.
-pub(crate) const PAGE: usize = 512;
-
 /// A thread in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadSummary {

@@ -6,7 +6,7 @@ use rethread_store::Tag;
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::summary::{PAGE, ThreadSummary, summary};
+use crate::summary::{ThreadSummary, summary};
 
 /// Which threads a list holds.
 #[derive(Debug, Clone, Default)]
@@ -27,15 +27,13 @@ impl Runtime {
             let store = &*services.store;
             let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
-            let (mut found, mut after) = (Vec::new(), filter.after);
-            while found.len() < limit {
-                let page = store.streams(after, &tags, PAGE.min(limit - found.len()))?;
-                let Some(last) = page.last() else { break };
-                after = Some(last.thread);
-                for info in page {
-                    let summary = summary(store, &services.crashes, &info, &|thread| services.works_on(thread))?;
-                    if is_one_of(summary.status, &filter.status) {
-                        found.push(summary);
+            let mut found = Vec::new();
+            for info in store.all_streams(filter.after, &tags) {
+                let summary = summary(store, &services.crashes, &info?, &|thread| services.works_on(thread))?;
+                if is_one_of(summary.status, &filter.status) {
+                    found.push(summary);
+                    if found.len() == limit {
+                        break;
                     }
                 }
             }

@@ -10,9 +10,11 @@ use crate::clock;
 use crate::crashes::Crashes;
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::summary::{PAGE, ThreadSummary, summary};
+use crate::summary::{ThreadSummary, summary};
 use crate::thread_list::{is_one_of, tags};
 
+/// How many streams are listed at a time, the oldest first.
+const PAGE: usize = 512;
 /// At most so many threads are looked at for one page, whatever the filter leaves of them.
 const LOOKED_AT_MAX: usize = 5_000;
 /// More streams than this are not taken out of the store in one window of time.
@@ -183,23 +185,22 @@ impl Source {
         let floor_ms = self.floor.map_or(0, ms_of);
         self.ended = bottom_ms <= floor_ms;
         let bottom = if self.ended { self.floor } else { Some(ThreadId::new(bottom_ms, [0; 10])) };
-        let (mut found, mut after) = (Vec::new(), bottom.map(before));
-        loop {
-            let infos = store.streams(after, &self.tags, PAGE)?;
-            let n = infos.len();
-            after = infos.last().map(|info| info.thread);
-            let inside = |info: &StreamInfo| self.ceiling.is_none_or(|ceiling| info.thread < ceiling);
-            let n_before = found.len();
-            found.extend(infos.into_iter().take_while(inside));
-            if n < PAGE || found.len() - n_before < n {
+        let (mut found, mut is_crowded) = (Vec::new(), false);
+        for info in store.all_streams(bottom.map(before), &self.tags) {
+            let info = info?;
+            if self.ceiling.is_some_and(|ceiling| info.thread >= ceiling) {
                 break;
             }
-            if found.len() > WINDOW_STREAMS_MAX && self.window_ms > 1 {
-                // Much happened then: a shorter window.
-                self.window_ms = (self.window_ms / 16).max(1);
-                self.ended = false;
-                return self.downwards(store);
+            found.push(info);
+            is_crowded = found.len() > WINDOW_STREAMS_MAX && self.window_ms > 1;
+            if is_crowded {
+                break;
             }
+        }
+        if is_crowded {
+            self.window_ms = (self.window_ms / 16).max(1);
+            self.ended = false;
+            return self.downwards(store);
         }
         found.reverse();
         self.ceiling = bottom;

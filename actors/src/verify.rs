@@ -12,9 +12,6 @@ use crate::error::RuntimeError;
 use crate::load::{self, Loaded};
 use crate::runtime::Runtime;
 
-/// How many streams are asked for at a time.
-const PAGE: usize = 512;
-
 impl Runtime {
     /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its
     /// snapshots are their folds. A thread whose check ended the process several times is not checked again, and said so
@@ -30,20 +27,14 @@ impl Runtime {
 
 fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, RuntimeError> {
     let mut found = store.verify()?;
-    let mut after = None;
-    loop {
-        let page = store.streams(after, &[], PAGE)?;
-        let Some(last) = page.last() else {
-            return Ok(found);
-        };
-        after = Some(last.thread);
-        for info in &page {
-            let known = found.faults.iter().any(|fault| fault.thread == Some(info.thread));
-            if !known && let Some(fault) = check_stream(store, crashes, *info)? {
-                found.faults.push(fault);
-            }
+    for info in store.all_streams(None, &[]) {
+        let info = info?;
+        let known = found.faults.iter().any(|fault| fault.thread == Some(info.thread));
+        if !known && let Some(fault) = check_stream(store, crashes, info)? {
+            found.faults.push(fault);
         }
     }
+    Ok(found)
 }
 
 /// Checks a thread that was listed. It may be deleted at any time, and another may begin under its id, by an import.

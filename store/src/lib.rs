@@ -15,6 +15,7 @@ mod pages;
 mod plan;
 mod recent;
 mod record;
+mod streams;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -31,4 +32,5 @@ pub use pages::{Cursor, RecordIter, RecordIterBack};
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
 pub use recent::{Listener, Recent};
 pub use record::{Cause, Kind, NewRecord, Record};
+pub use streams::StreamIter;
 pub use subscription::Subscription;

@@ -11,34 +11,27 @@ use super::tail::Known;
 use crate::contract::{StreamInfo, Verification};
 use crate::error::{Damage, StoreError};
 use crate::record::Record;
+use crate::streams::StreamIter;
 
 /// How many records of a stream are checked at a time.
 const RECORDS: usize = 512;
-
-/// How many streams are listed at a time.
-const STREAMS: usize = 512;
 
 /// Reads the whole log. Costs as much as that; memory grows with the number of streams, 40 bytes each.
 pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
     let mut found = Verification::default();
     let mut by_position = last_by_position(reader, &mut found)?;
-    let mut after = None;
-    loop {
-        let streams = match damage_of(reader.streams(after, &[], STREAMS))? {
-            Ok(streams) => streams,
+    for info in StreamIter::new(None, |after, limit| reader.streams(after, &[], limit)) {
+        let info = match damage_of(info)? {
+            Ok(info) => info,
             Err(damage) => {
                 found.faults.push(damage);
                 break;
             }
         };
-        let Some(last) = streams.last() else { break };
-        after = Some(last.thread);
-        for info in &streams {
-            found.n_streams += 1;
-            let sealed_to = by_position.remove(&info.thread);
-            check_stream(reader, info, sealed_to, &mut found)?;
-            lists::check_listed(reader, info.thread, &mut found)?;
-        }
+        found.n_streams += 1;
+        let sealed_to = by_position.remove(&info.thread);
+        check_stream(reader, &info, sealed_to, &mut found)?;
+        lists::check_listed(reader, info.thread, &mut found)?;
     }
     let mut unlisted: Vec<ThreadId> = by_position.into_keys().collect();
     unlisted.sort_unstable();
