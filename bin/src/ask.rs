@@ -14,7 +14,7 @@ mod typed;
 
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// How much of a question stands on a line about it.
+/// The most characters of a question in a line about it.
 const PROMPT_CHARS_MAX: usize = 400;
 
 /// Whether a question can be put to a person right here.
@@ -22,7 +22,7 @@ pub(crate) fn may_ask(form: Form) -> bool {
     !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Ends the line of a question that nobody answered.
+/// Ends the line of a question that was not answered.
 pub(crate) fn end_line() {
     output::say("");
 }
@@ -33,7 +33,7 @@ pub(crate) enum Said {
     Answer(Json),
     /// Nothing for now: the question stays open.
     NotNow,
-    /// The input is at its end: nobody is there.
+    /// The input has ended.
     Gone,
 }
 
@@ -103,7 +103,7 @@ async fn last_part(prompt: &str) -> Option<&str> {
     Some(last)
 }
 
-/// Shows the prompt for a model, and reads what the person brings up to the end of the input.
+/// Shows the prompt for a model, and reads the person's answer up to the end of the input.
 async fn relay(prompt: &str) -> Said {
     output::say(prompt);
     output::say(&output::bold("--- bring the answer here; end it with Ctrl-D on a line of its own ---"));
@@ -174,7 +174,7 @@ pub(crate) fn kind(operation: OperationType) -> &'static str {
         OperationType::AddMessage => "adds a message",
         OperationType::ApproveTool => "approves a tool",
         OperationType::AnswerTool => "answers the model",
-        OperationType::RelayModel => "stands for the model",
+        OperationType::RelayModel => "answers for the model",
         OperationType::InformTool => "informs a tool",
     }
 }

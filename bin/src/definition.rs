@@ -71,7 +71,7 @@ impl File {
         &self.name
     }
 
-    /// What stands in the file.
+    /// The text of the file.
     pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.text)
     }

@@ -75,7 +75,7 @@ impl Check {
 }
 
 pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, Failure> {
-    open.only_here("the doctor looks at this machine")?;
+    open.only_here("the doctor checks this machine")?;
     let mut checks = vec![Check::new("version", Status::Ok, format!("rethread {}", env!("CARGO_PKG_VERSION")))];
     let (check, profiles) = configuration(open);
     checks.push(check);

@@ -37,7 +37,7 @@ pub(crate) enum Driven {
     Interrupted,
 }
 
-/// Shows the thread and its branches at work until it has ended or waits for somebody who is not here.
+/// Shows the thread and its branches at work until it has ended or waits for a person who is not here.
 pub(crate) async fn drive(
     open: &OpenArgs,
     runtime: &Runtime,
@@ -53,7 +53,7 @@ pub(crate) async fn drive(
         let watching = Watch::begin(open, form, runtime, story);
         let turn = tokio::select! {
             outcome = at_rest(server, thread) => Turn::AtRest(Box::new(outcome?)),
-            // At a server, others may answer what nobody here does.
+            // At a server, other clients may answer.
             question = asked_by_tool(runtime, thread.id()), if server.is_none() || ask::may_ask(form) => Turn::ToolAsks(Box::new(question?)),
             () = interrupted() => Turn::Interrupted,
             () = output::reader_gone() => return Err(Failure::reader_gone(READER_GONE)),
@@ -90,13 +90,13 @@ pub(crate) async fn drive(
         let asks = runtime.thread(question.asked.thread);
         let id = question.asked.request.id;
         if outcome.is_none() && !ask::may_ask(form) {
-            // The tool waits, and nobody is here to answer it.
+            // The tool waits, and this program cannot ask a person.
             take_back(server, &asks, id).await;
             continue;
         }
         let said = tokio::select! {
             said = ask::ask(&question) => said,
-            // Its time was up, or somebody else was faster.
+            // It timed out, or another client answered first.
             () = closed(&asks, id) => {
                 ask::end_line();
                 continue;
@@ -144,7 +144,7 @@ async fn take_back(server: Option<&Client>, thread: &ThreadHandle, question: Cal
     }
 }
 
-/// Waits until the thread has ended, waits for somebody, or is paused.
+/// Waits until the thread has ended, waits for a person, or is paused.
 async fn at_rest(server: Option<&Client>, thread: &ThreadHandle) -> Result<Outcome, Failure> {
     match server {
         Some(server) => {
@@ -168,7 +168,7 @@ async fn asked_by_tool(runtime: &Runtime, thread: ThreadId) -> Result<Question, 
             match events.next().await {
                 Some(Ok(event)) if asks_for_tool(&event.event) => break,
                 Some(_) => {}
-                // The log is closed: there is nobody to ask any more.
+                // The log is closed: no question will come.
                 None => return std::future::pending().await,
             }
         }
@@ -179,7 +179,7 @@ fn asks_for_tool(event: &Event) -> bool {
     matches!(event, Event::UserInteractionRequested(e) if e.tool_run_id.is_some())
 }
 
-/// What branches did while the thread waited for people stands behind its own last event.
+/// Events of branches while the thread waited for people come after its own last event.
 fn shown_until(runtime: &Runtime, outcome: &Outcome) -> Position {
     if outcome.status.is_ended() { outcome.last_position.next() } else { runtime.store().next_position() }
 }

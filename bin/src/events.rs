@@ -133,8 +133,8 @@ async fn until(mut events: Events, form: &Form, is_last: impl Fn(&RecordedEvent)
 }
 
 impl Form {
-    /// Whether the pieces of a streamed answer are printed as one line: for a person who looks back and did not ask
-    /// for them.
+    /// Whether the pieces of a streamed answer are printed as one line: for a person who reads the history and did not
+    /// ask for them.
     fn folds(&self) -> bool {
         !self.jsonl && !self.follow && self.types.is_empty()
     }
@@ -254,7 +254,7 @@ fn what_happened(event: &Event) -> String {
         Event::ToolExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::UserInteractionRequested(e) => match (&e.prompt, e.llm_call_id) {
             (Some(prompt), _) => cut(prompt),
-            (None, Some(_)) => "a person stands for the model".into(),
+            (None, Some(_)) => "a person answers for the model".into(),
             (None, None) => String::new(),
         },
         Event::UserInteractionResponded(e) => cut(&e.input_data.0.to_string()),

@@ -17,7 +17,7 @@ pub(crate) const CONFLICT: u8 = 7;
 /// Paused at a limit: a budget, or a number of iterations.
 pub(crate) const LIMIT: u8 = 8;
 pub(crate) const INTERRUPTED: u8 = 130;
-/// As a shell tells of a program that nobody reads any more (128 and SIGPIPE): a run that was left for that.
+/// Stdout was closed (128 and SIGPIPE, as in a shell), and the run was left.
 pub(crate) const READER_GONE: u8 = 141;
 
 /// Why a command did not do what it was told, and how to say so.
@@ -40,10 +40,10 @@ impl Failure {
         Self { code, message: message.to_string(), advice: None, is_silent: false }
     }
 
-    /// Whoever read what this program prints is gone, as `head` goes when it has enough: no failure where the rest was
+    /// Stdout was closed, as by `head` when it has enough: no failure if the rest was
     /// only to be printed (code 0).
     pub(crate) fn reader_gone(code: u8) -> Self {
-        Self { is_silent: true, ..Self::new(code, "nobody reads what is printed any more") }
+        Self { is_silent: true, ..Self::new(code, "stdout was closed") }
     }
 
     pub(crate) fn other(message: impl ToString) -> Self {

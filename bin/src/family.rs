@@ -112,8 +112,8 @@ pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec
     Ok(open.into_iter().map(|asked| Question { branch: branch(asked.thread), asked }).collect())
 }
 
-/// Whether a thread that came to rest goes on only beyond a limit: it is paused there, or a branch of it is and nobody is
-/// asked anything.
+/// Whether a thread at rest continues only if a limit is raised: it is paused there, or a branch of it is and no
+/// question is open.
 pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<bool, RuntimeError> {
     let state = &outcome.state;
     if state.is_ended() || state.is_paused_at_limit() {
@@ -135,7 +135,7 @@ pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<
     Ok(false)
 }
 
-/// The thread whose branch it is, or whose branch that is, up to the one that is nobody's.
+/// The root of a branch: its parent, or the parent's parent, up to the thread that is not a branch.
 pub(crate) async fn root_of(runtime: &Runtime, thread: &ThreadHandle) -> Result<ThreadHandle, RuntimeError> {
     let mut root = thread.clone();
     while let Some((owner, _)) = root.summary().await?.branch_of {

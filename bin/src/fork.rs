@@ -89,7 +89,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         None if args.no_run => open.observe(&args.tools).await?,
         None => open.work(&args.tools).await?,
     };
-    // A server looks for itself whether it has what the workflow needs.
+    // A server checks itself whether it has what the workflow needs.
     let checked = |file: definition::File| match server {
         Some(_) => Ok(file.workflow().clone()),
         None => file.checked(&runtime),
@@ -161,7 +161,7 @@ pub(crate) fn answer_to(question: &str, parent: ThreadId, answer: Json) -> Resul
     Ok(ForkAnswer { thread, interaction, answer })
 }
 
-/// Why a fork does not begin whose answer is to a question that nobody asks at its moment.
+/// The error of a fork whose answer is for a question that is not open at its moment.
 pub(crate) fn does_not_wait(question: &str) -> String {
     format!(
         "question {question} does not wait at that moment: fork where it was asked; branches are inherited as they \

@@ -13,8 +13,8 @@ use crate::remote::Client;
 use crate::views::Thread;
 use crate::{output, threads};
 
-/// Delete threads that ended, with their branches. Keeps threads that have not ended, and threads that a kept thread
-/// inherits from. Also deletes definitions that no thread runs on, except the newest of each name.
+/// Delete threads that ended, with their branches. Threads that have not ended stay, and so do threads that a remaining
+/// thread inherits from. Also deletes definitions that no thread runs on, except the newest of each name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

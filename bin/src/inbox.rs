@@ -87,7 +87,7 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
         }
     }
     if open.talks() && !args.json {
-        // Somebody paused them, or a limit did: no question, but a person's turn all the same.
+        // Paused by a person or at a limit: no question is open, but a person must act.
         for thread in paused {
             output::say(&format!(
                 "paused: thread {0}; see rethread show {0}, go on with rethread resume {0}",
@@ -108,7 +108,7 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
     Ok(code)
 }
 
-/// A question for a person who looks at the list.
+/// A question in the list for a person.
 fn lines(question: &OpenInteraction, age_ms: u64) -> String {
     let request = &question.request;
     let until = request.deadline.map(|at| format!(", until {at}")).unwrap_or_default();
@@ -232,7 +232,7 @@ async fn tell(
     })
 }
 
-/// A question that nobody asked is one that cannot be answered, as a closed one is.
+/// An unknown question cannot be answered, like a closed one.
 fn failure(error: RuntimeError) -> Failure {
     match error {
         RuntimeError::NoThread(_) | RuntimeError::NoInteraction(_) => Failure::new(CONFLICT, error),

@@ -33,7 +33,7 @@ pub(crate) async fn interrupted() {
     catch();
     let Some(asked) = ASKED.get() else { return };
     if asked.clone().wait_for(|asked| *asked).await.is_err() {
-        // Nobody listens for signals.
+        // No signal handler is installed.
         std::future::pending().await
     }
 }

@@ -129,7 +129,7 @@ impl Talk {
         let about = summary(&event.event);
         match &event.event {
             Event::ThreadStarted(_) => line(output::bold("thread"), &thread.to_string()),
-            // What a branch does is told; that it is there, the fork says.
+            // The start of a branch is already in the line of the fork.
             Event::ThreadForked(_) if !label.is_empty() => None,
             Event::ThreadForked(_) => line(output::bold("thread"), &format!("{thread} {about}")),
             Event::ThreadRecovered(_) => line(output::yellow("back after a break:"), &about),

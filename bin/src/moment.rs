@@ -6,7 +6,7 @@ use rethread::{Runtime, Seq, ThreadHandle, Time};
 use crate::exit::{Failure, NOT_FOUND};
 use crate::{open, output};
 
-/// The thread and the seq behind `THREAD@MOMENT`; the last event where no moment is named. `before` is the thread that
+/// The thread and the seq of `THREAD@MOMENT`; the last event where no moment is named. `before` is the thread that
 /// is meant where none is.
 pub(crate) async fn find(
     runtime: &Runtime,

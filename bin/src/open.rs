@@ -29,7 +29,7 @@ pub(crate) const CONFIG: &str = "rethread.toml";
 const DATA_DIR: &str = ".rethread";
 /// How long a command waits for another one that holds the log only for a moment, or does not answer for it yet.
 const HELD_MAX: Duration = Duration::from_secs(40);
-/// How often it looks.
+/// The interval at which it polls.
 const HELD_POLL: Duration = Duration::from_millis(20);
 /// Commands that only read: they hold a log for a moment, and begin anew when the process that they read through ends.
 pub(crate) const READING: [&str; 11] =
@@ -41,10 +41,10 @@ const READERS_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct OpenArgs {
-    /// The command, for whoever finds the log locked
+    /// The command, for other processes that find the log locked
     #[arg(skip)]
     pub(crate) command: String,
-    /// The runtime with tools, which is to be stopped whatever becomes of the command
+    /// The runtime with tools; it is stopped however the command ends
     #[arg(skip)]
     pub(crate) equipped: Mutex<Option<Runtime>>,
     /// The server, once it was looked for
@@ -93,7 +93,7 @@ impl<W: Write> Write for MarkedLog<W> {
 
 /// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
 pub(crate) fn log_to_stderr(command: &str) {
-    // What goes wrong with an MCP server, or with a client of `serve`, is told where it matters. What another command
+    // Faults of MCP servers and of clients of `serve` are logged only where they matter. What another command
     // does it prints.
     let audit = if command == "serve" { "audit=info," } else { "" };
     let default = format!("error,{audit}rethread::serve::webhook=warn,rmcp=off,actix_http=off");
@@ -119,8 +119,8 @@ impl OpenArgs {
         self.config.as_deref().or_else(|| default.exists().then_some(default))
     }
 
-    /// What no tool gets at: the log with its tokens, and the files that say which programs are started and where keys
-    /// are sent. Those of other folders as well, where somebody may call rethread one day.
+    /// What no tool can access: the log with its tokens, and the files that say which programs are started and where
+    /// keys are sent. This includes those of other folders, where rethread may be run later.
     pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
         let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
         let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
@@ -194,8 +194,8 @@ impl OpenArgs {
             .principal(Principal::Command)
     }
 
-    /// A runtime that only looks: it needs a log to look at, and begins nothing. It reads through the process that holds
-    /// the log, where that is a server or a command.
+    /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
+    /// the log, if that is a server or a command.
     pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
         if let Some(server) = self.server().await? {
             return self.through(server.clone()).await;
@@ -331,9 +331,9 @@ impl OpenArgs {
         Ok(runtime)
     }
 
-    /// A runtime that goes on with every thread that has not ended, or only looks, for a server at `url`.
+    /// A runtime that resumes every thread that has not ended, or only reads, for a server at `url`.
     pub(crate) async fn serve(&self, args: &ToolArgs, url: &str, read_only: bool) -> Result<Runtime, Failure> {
-        // Whoever finds the log locked finds the server by this.
+        // A process that finds the log locked finds the server by this.
         let label = format!("rethread serve at {url}");
         let build = |builder: RuntimeBuilder| {
             builder.label(label.clone()).mode(if read_only { Mode::Observe } else { Mode::Run })
@@ -341,11 +341,11 @@ impl OpenArgs {
         self.equipped(args, build).await
     }
 
-    /// Stops the runtime whose command did not get as far as that: what runs behind its tools must end.
+    /// Stops the runtime if its command did not: the processes of its tools must end.
     pub(crate) async fn stop(&self) {
         self.answer_no_more().await;
         if let Some(runtime) = self.equipped.lock().await.take() {
-            // Why the command failed is told already.
+            // The reason of the failure is already printed.
             let _ = runtime.shutdown().await;
         }
     }
@@ -376,7 +376,7 @@ fn is_reading(holder: &str) -> bool {
 }
 
 /// The thread that a person named: by its id, by a part of it that only one thread has, or
-/// `last`, the last one that is nobody's branch.
+/// `last`, the last one that is not a branch.
 pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, Failure> {
     if let Ok(id) = name.parse::<ThreadId>() {
         let thread = runtime.thread(id);

@@ -89,11 +89,11 @@ pub(crate) fn screen() -> (usize, usize) {
 
 /// A line of talk.
 pub(crate) fn say(text: &str) {
-    // Nobody listens to stderr any more: there is nobody to tell.
+    // If stderr is closed, there is no other place to report it.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Told when nobody reads stdout any more.
+/// Notified when stdout was closed.
 static READER_GONE: Notify = Notify::const_new();
 
 static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
@@ -115,7 +115,7 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     }
 }
 
-/// Waits until a line could not be printed because nobody reads stdout any more.
+/// Waits until a line could not be printed because stdout was closed.
 pub(crate) async fn reader_gone() {
     READER_GONE.notified().await;
 }

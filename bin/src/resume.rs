@@ -142,7 +142,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     Ok(ExitCode::from(failure.unwrap_or(code)))
 }
 
-/// A runtime that runs threads, or looks at those that a server runs.
+/// A runtime that runs threads, or reads those that a server runs.
 pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &ToolArgs) -> Result<Runtime, Failure> {
     match server {
         Some(server) => {

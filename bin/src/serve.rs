@@ -131,7 +131,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let mut tokens = Tokens::beside(&open.data_dir);
     let webhooks = webhook::read(open, &args.webhook)?;
     if args.read_only && !webhooks.is_empty() {
-        let message = "--read-only and webhooks do not go together: a webhook keeps its place in the log";
+        let message = "--read-only and webhooks do not go together: a webhook stores its position in the log";
         return Err(Failure::new(INVALID, message));
     }
     let listener = listen(&args, &tokens)?;

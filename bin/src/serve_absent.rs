@@ -1,4 +1,4 @@
-//! Stands for the server in a program without the feature `server`.
+//! Replaces the server in a program without the feature `server`.
 
 use std::process::ExitCode;
 

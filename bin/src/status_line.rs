@@ -14,13 +14,13 @@ const TICK: Duration = Duration::from_millis(100);
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// To the begin of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
-/// Columns that stay free: a terminal writes `^C` behind the line, which must not begin another one, because only one
+/// Columns that stay free: a terminal writes `^C` after the line, which must not begin another one, because only one
 /// is cleared.
 const FREE: usize = 4;
 /// The columns of a terminal that does not say how many it has.
 const USUAL: usize = 80;
 
-/// The line that is shown, for whoever ends the program at once.
+/// The line that is shown, for code that exits the process.
 static SHOWN: Mutex<Weak<Mutex<Screen>>> = Mutex::new(Weak::new());
 
 /// A line that stays at the bottom until this is dropped. One at a time.
@@ -59,7 +59,7 @@ impl StatusLine {
         lock(&self.screen).draw(&format!("{line}\n"));
     }
 
-    /// What the line says from the next drawing on, behind the time. Without line breaks and control characters.
+    /// Sets the text that is drawn after the time. Without line breaks and control characters.
     pub(crate) fn set(&self, text: String) {
         lock(&self.screen).text = text;
     }
@@ -93,7 +93,7 @@ impl Screen {
         Self { out, columns, since: Instant::now(), n_drawn: 0, text: String::new(), is_shown: true }
     }
 
-    /// Draws the line below what is to stand above it. In one write, so that nobody sees half of it.
+    /// Draws `above`, then the line below it, in one write, so that it is never half visible.
     fn draw(&mut self, above: &str) {
         if !self.is_shown {
             return self.write(above);
@@ -114,7 +114,7 @@ impl Screen {
     }
 
     fn write(&mut self, text: &str) {
-        // Nobody looks at the terminal any more: there is nobody to tell.
+        // If the terminal is gone, there is no other place to report it.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }

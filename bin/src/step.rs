@@ -33,7 +33,7 @@ enum Wish {
     Nothing,
 }
 
-/// Walks until the person leaves, beginning behind event `at`.
+/// Walks until the person quits, starting after event `at`.
 ///
 /// # Errors
 /// Where there is no terminal to walk on (exit code 2), or the log fails.
@@ -47,7 +47,8 @@ pub(crate) async fn step(thread: &ThreadHandle, at: Seq) -> Result<ExitCode, Fai
     let mut typed: Option<String> = None;
     loop {
         show(&walk, typed.as_deref())?;
-        // Waiting for a key blocks; the rest of the program waits with it, but for the log, which nobody writes to.
+        // Waiting for a key blocks; the rest of the program waits with it, which is safe because it does not write to
+        // the log.
         let wish = tokio::task::spawn_blocking(event::read).await.map_err(Failure::other)??;
         let wish = match wish {
             Event::Key(key) if key.kind != KeyEventKind::Release => wish_of(key, typed.is_some()),
@@ -105,7 +106,7 @@ fn show(walk: &Walk, typed: Option<&str>) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A terminal that gives keys one by one; as it was before when this is dropped, whatever happened.
+/// A terminal that gives keys one by one; restored when this is dropped.
 struct Raw;
 
 impl Raw {

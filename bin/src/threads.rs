@@ -163,7 +163,7 @@ async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// The body of a request, as it was sent: nothing beside it stands on stdout.
+/// Prints the body of a request as it was sent, and nothing else on stdout.
 async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<ExitCode, Failure> {
     let sent = thread.request_body(call).await?;
     if json {
@@ -192,7 +192,7 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
 pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| {
-        // What stands below a line is shown whole.
+        // The text below a line is printed whole.
         let value = if name.is_empty() { output::sanitize_lines(&value) } else { output::tame(&value, 600) };
         lines.push(format!("{name:<12}{value}"));
     };

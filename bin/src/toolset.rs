@@ -1,4 +1,4 @@
-//! The tools that a command line offers, and what runs behind them.
+//! The tools that a command line offers, and their services.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ impl MoreArgs {
     }
 }
 
-/// The tools that need nothing behind them.
+/// The tools that need no services.
 fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     let registry = Registry::new();
     let notes = Notes::in_workspace();
@@ -196,7 +196,7 @@ fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// Says to a runtime which tools there are, and what runs behind them.
+/// Sets the tools of a runtime, and their services.
 pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
     check_isolation(open, args)?;
     let mut builder = builder.tools(registry(open, args)?).mcp(servers(open, &args.more)?).skills(skills(&args.more));
@@ -311,7 +311,7 @@ fn warn(text: &str) {
     output::say(&format!("{}: {}", output::yellow("warning"), output::tame(text, 1000)));
 }
 
-/// All tools that come with rethread, whatever is allowed, and those of MCP servers: for a person who looks at them
+/// All tools that come with rethread, allowed or not, and those of MCP servers: for a person who lists them
 /// or calls one, without a runtime.
 pub(crate) struct Toolset {
     pub(crate) registry: Registry,
@@ -347,7 +347,7 @@ impl Toolset {
         Ok(Self { registry, reports, processes, servers })
     }
 
-    /// Ends what runs behind the tools.
+    /// Stops the services of the tools.
     pub(crate) async fn stop(self) {
         self.processes.shutdown().await;
         self.servers.shutdown().await;
@@ -374,7 +374,7 @@ impl Known {
         }
     }
 
-    /// What the configuration names. All tools that come with rethread are known, whatever is allowed: which options a
+    /// What the configuration names. All tools that come with rethread are known, allowed or not: which options a
     /// workflow needs is another question. Starts MCP servers and ends them again.
     pub(crate) async fn of(open: &OpenArgs, more: &MoreArgs) -> Result<Self, Failure> {
         let has_configuration = open.config_file().is_some() || !more.mcp.is_empty();

@@ -43,7 +43,7 @@ pub fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, StoredError> {
     if bytes.len() > BYTES_MAX { Err(StoredError::TooLarge) } else { Ok(bytes) }
 }
 
-/// The value behind its stored form; every byte must be used.
+/// Decodes a stored value; every byte must be used.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, StoredError> {
     let (value, used) =
         bincode::decode_from_slice(bytes, config()).map_err(|e| StoredError::Malformed(e.to_string()))?;

@@ -253,7 +253,7 @@ impl Context {
         if text.len() > RESULT_BYTES_MAX { Err(ExpressionError::too_large(template)) } else { Ok(text) }
     }
 
-    /// The value of an expression that stands by itself or in `{{ }}`; of any other template, its text.
+    /// The value of a bare expression or of a single `{{ }}`; of any other template, its text.
     pub fn evaluate_text(&self, text: &str) -> Result<Json, ExpressionError> {
         if has_expression(text) { Ok(self.fill(&serde_json::Value::from(text))?.into()) } else { self.evaluate(text) }
     }

@@ -49,7 +49,7 @@ impl ThreadId {
         Self::new(at.unix_us() / 1000, random)
     }
 
-    /// The id behind these bytes.
+    /// The id with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -114,7 +114,7 @@ fn from_hex(text: &str, into: &mut [u8]) -> Option<()> {
 }
 
 /// One event, worldwide. A UUIDv7 that follows from when and where the event was recorded ([`EventId::derive`]),
-/// so it needs no room in the log and an exported event keeps it.
+/// so it needs no room in the log and an exported event has the same id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(Uuid);
 
@@ -156,7 +156,7 @@ impl Serialize for EventId {
 pub struct TraceId([u8; 16]);
 
 impl TraceId {
-    /// The trace behind these bytes.
+    /// The trace with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -322,7 +322,7 @@ impl Hash {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The hash behind these bytes.
+    /// The hash with these bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -439,7 +439,7 @@ impl CallId {
         format!("{thread}-{}", self.0)
     }
 
-    /// The thread and the call behind a [`CallId::key`].
+    /// Parses a [`CallId::key`].
     pub fn parse_key(key: &str) -> Result<(ThreadId, Self), IdError> {
         let wrong = || IdError::new("call id", "a thread id, a hyphen and a seq", key);
         let (thread, seq) = key.rsplit_once('-').ok_or_else(wrong)?;

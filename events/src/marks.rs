@@ -52,7 +52,7 @@ pub fn is_hidden(c: char) -> bool {
         .is_ok()
 }
 
-/// Whether the character is needed where it stands: a joiner between two characters of a script that has joiners, or a
+/// Whether the character is needed at its place: a joiner between two characters of a script that has joiners, or a
 /// variation selector after a character that has variants.
 fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
     let needs = |c: Option<char>| c.is_some_and(|c| u32::from(c) >= JOINED_FROM && !is_hidden(c));
@@ -78,7 +78,7 @@ fn needs_marks(text: &str) -> bool {
 
 /// How runs of what a reader cannot see are written.
 trait Marks {
-    /// A hidden character that stands so many times in a row.
+    /// A hidden character that is repeated `n` times.
     fn hidden(c: char, n: usize, shown: &mut String);
     /// All blanks between two other characters; `begins` where they begin the text.
     fn blanks(run: &str, begins: bool, shown: &mut String);
@@ -188,7 +188,7 @@ impl Marks for Escapes {
         }
     }
 
-    /// A line break stands between values, and what is within a line in a text.
+    /// A line break separates values; within a text it is shown inside a line.
     fn blanks(run: &str, _begins: bool, shown: &mut String) {
         if run.contains('\n') || run.chars().count() <= BLANKS_MAX {
             shown.push_str(run);

@@ -33,7 +33,7 @@ pub enum Role {
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said, in order. In JSON a bare string stands for one text part.
+    /// What is said, in order. In JSON a bare string is one text part.
     #[serde(default, deserialize_with = "string_or_parts")]
     pub content: Vec<Part>,
 }
@@ -134,7 +134,7 @@ pub struct Media {
     pub url: Option<String>,
 }
 
-/// Reasoning of a model, with whatever its provider wants back on the next turn.
+/// Reasoning of a model, with the data that its provider requires in the next request.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reasoning {
@@ -187,7 +187,7 @@ pub struct ToolResult {
     /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Text and image parts. In JSON a bare string stands for one text part.
+    /// Text and image parts. In JSON a bare string is one text part.
     #[serde(default, deserialize_with = "string_or_parts")]
     pub content: Vec<Part>,
     /// Whether the tool failed.
@@ -241,7 +241,7 @@ pub enum UsageSource {
     Counted,
 }
 
-/// Prices in nano-dollars per million tokens, which keeps every published price an integer.
+/// Prices in nano-dollars per million tokens, so that every published price is an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct UnitPrices {
     /// Tokens of the prompt.

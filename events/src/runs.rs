@@ -95,7 +95,7 @@ pub enum RunOutcome {
     Completed,
     /// It failed.
     Failed,
-    /// Somebody ended it, or it was not needed any more.
+    /// It was cancelled, or it was not needed any more.
     Cancelled,
 }
 
@@ -240,7 +240,7 @@ pub struct Route {
 pub struct Wait {
     /// Why.
     pub kind: WaitKind,
-    /// The event behind which it began.
+    /// The event after which it began.
     pub seq: Seq,
     /// When it began.
     pub began: Time,
@@ -254,7 +254,7 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
-    /// Somebody paused it, or a limit did.
+    /// It was paused by request or at a limit.
     Paused,
     /// A node was to be tried again later.
     Retry,

@@ -11,7 +11,7 @@ const FAULT_BYTES_MAX: usize = 300;
 /// Compiles a schema; draft 2020-12 unless it names another. References to other documents are errors.
 ///
 /// # Errors
-/// Why it is not a JSON Schema that stands alone.
+/// Why it is not a self-contained JSON Schema.
 pub fn compile(schema: &Value) -> Result<Validator, String> {
     let mut options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
     if schema.get("$schema").is_none() {

@@ -52,7 +52,7 @@ pub struct TryEvent {
     pub wait_ms: Option<u64>,
 }
 
-/// Whoever follows a call while it runs. It is called from the call's own task, in order: what it does must be
+/// Follows a call while it runs. It is called from the call's own task, in order: its methods must be
 /// quick and must not block.
 pub trait Listener: Send {
     /// A piece of the answer came in.
@@ -72,7 +72,7 @@ pub trait Listener: Send {
     }
 }
 
-/// Nobody listens.
+/// No listener.
 impl Listener for () {
     fn wants_deltas(&self) -> bool {
         false
@@ -93,7 +93,7 @@ pub struct CallContext<'a> {
     /// A name for the call, the same whenever it is asked again: the idempotency key where the provider knows one,
     /// and the key of log lines. May be empty.
     pub key: &'a str,
-    /// The number of this attempt, from 1. Whoever retries counts it up.
+    /// The number of this attempt, from 1. A layer that retries increments it.
     pub attempt: u32,
     /// How long the caller waits.
     pub(crate) time: CallTime<'a>,

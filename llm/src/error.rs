@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Authentication,
     /// The key is good but may not do this.
     Permission,
-    /// The request is wrong as it stands: change it.
+    /// The request is invalid: change it.
     InvalidRequest,
     /// No such model or endpoint.
     NotFound,
@@ -26,7 +26,7 @@ pub enum ErrorKind {
     ContentFilter,
     /// Too many requests: wait, then ask again.
     RateLimit,
-    /// No money or no quota left: somebody has to pay.
+    /// The account has no credit or quota left.
     Quota,
     /// The provider is overloaded: ask again later.
     Overloaded,

@@ -25,7 +25,7 @@ pub(crate) mod reading;
 ///
 /// # Errors
 /// When no client can be made at all. On a machine without certificates there is one that reaches plain `http://`
-/// addresses, such as a model server next door, and trusts nobody else.
+/// addresses, such as a local model server, and trusts no other server.
 pub fn shared(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
     client(connect_timeout, same_host_only)
 }

@@ -1,6 +1,6 @@
 //! One request in, one reply or stream out: the language models of rethread.
 //!
-//! A [`Request`] and a [`Response`] are neutral; a [`Client`] carries the one to a model and brings the other back.
+//! A [`Request`] and a [`Response`] are neutral; a [`Client`] sends the one to a model and returns the other.
 //! [`Profiles`] makes clients from `rethread.toml` or from the environment. Nothing here knows of threads.
 //!
 //! [`Provider::feature`] names the feature that each provider needs. A profile of a provider that is not compiled in is an

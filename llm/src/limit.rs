@@ -83,12 +83,12 @@ pub struct Limited {
     inner: Arc<dyn Client>,
     limits: RateLimits,
     counter: Counter,
-    /// Whoever holds this lock waits for its turn; the others stand in line behind it, in the order they came.
+    /// The holder of this lock waits for its turn; the others queue after it, first come, first served.
     meters: Mutex<Meters>,
     concurrent: Option<Semaphore>,
     waiting: AtomicUsize,
-    /// Estimates and what they really came to, summed up until the next call is let in: figures must not wait
-    /// behind whoever waits for a turn.
+    /// Estimates and the actual figures, summed up until the next call is admitted: figures must not wait
+    /// for the queue.
     corrections: parking_lot::Mutex<(u64, u64)>,
 }
 
@@ -132,7 +132,7 @@ impl Limited {
             if wait.is_zero() {
                 break;
             }
-            // Known now, said now: waiting for it in vain would help nobody.
+            // Fail now: the wait is known to be too long.
             if now.checked_add(wait).is_none_or(|end| end > patience) {
                 let s = wait.as_secs_f64();
                 return Err(
@@ -141,7 +141,7 @@ impl Limited {
             }
             tokio::time::sleep(wait).await;
         }
-        // Nothing was taken while waiting, so a call that was dropped in line costs nobody anything.
+        // Nothing was taken while waiting, so a call that was dropped in the queue costs nothing.
         let now = Instant::now();
         if let Some(meter) = &mut meters.requests {
             meter.take(1, now);
@@ -213,7 +213,7 @@ impl Limited {
     }
 }
 
-/// A call that stands in line.
+/// A call in the queue.
 struct Turn<'a> {
     waiting: &'a AtomicUsize,
     before: usize,

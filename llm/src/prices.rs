@@ -114,7 +114,7 @@ impl PriceTable {
         })
     }
 
-    /// Whether a model of OpenAI reasons before it answers, under whatever address it is served: by the flag of the
+    /// Whether a model of OpenAI reasons before it answers, at any address: by the flag of the
     /// table, and by the name's family when the table does not list the name.
     pub fn reasons(&self, model: &str) -> bool {
         let name = model.rsplit('/').next().unwrap_or(model);

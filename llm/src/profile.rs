@@ -1,4 +1,4 @@
-//! A profile: a named provider, model and everything that goes with them, as it stands in `rethread.toml`.
+//! A profile: a named provider, model and their settings, as written in `rethread.toml`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,8 +71,8 @@ pub struct Profile {
     /// are spoken, for example with Azure's deployments, whose names are free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_model: Option<bool>,
-    /// Headers added to every request. `${NAME}` in a value stands for a variable of the environment, `$${` for `${`.
-    /// Keys belong into variables: this file is read by people.
+    /// Headers added to every request. `${NAME}` in a value is replaced by a variable of the environment, `$${` by
+    /// `${`. Keys belong into variables: this file is read by people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The name under which an OpenAI-compatible server wants reasoning text back, such as `reasoning_content`.

@@ -62,8 +62,8 @@ pub enum ProfileError {
         /// The names there are.
         known: String,
     },
-    /// A model name that could be anybody's.
-    #[error("nobody knows whose model `{0}` is: name the provider or a profile")]
+    /// A model name without a known provider.
+    #[error("the provider of the model `{0}` is unknown: name the provider or a profile")]
     WhoseModel(String),
     /// There is no key.
     #[error("{provider} wants a key: set {variables}")]
@@ -127,7 +127,7 @@ impl ProfileError {
 type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The profiles of a configuration. It makes one client per profile and one HTTP client for all, both on first use;
-/// everything that calls through one profile shares its limits. Cheap to share behind an [`Arc`].
+/// everything that calls through one profile shares its limits. Cheap to share in an [`Arc`].
 pub struct Profiles {
     profiles: BTreeMap<String, Profile>,
     default: Option<String>,
@@ -175,15 +175,15 @@ impl Profiles {
         self
     }
 
-    /// Keeps answers in this folder, for profiles that ask for a cache and name no folder.
+    /// Stores answers in this folder, for profiles that ask for a cache and name no folder.
     #[must_use]
     pub fn with_cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_folder = Some(folder.into());
         self
     }
 
-    /// Asks people through `relay`, for profiles whose provider is `human`. For whoever calls models without a runtime:
-    /// a runtime puts such calls to people as interactions, and no client is made for them.
+    /// Asks people through `relay`, for profiles whose provider is `human`. For programs that call models without a
+    /// runtime: a runtime puts such calls to people as interactions, and no client is made for them.
     #[must_use]
     pub fn with_relay(mut self, relay: Arc<dyn Relay>) -> Self {
         self.relay = Some(relay);

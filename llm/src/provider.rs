@@ -22,7 +22,7 @@ pub enum Provider {
     GeminiOpenai,
     /// A script.
     Mock,
-    /// A person who carries the prompt to some chat and brings the answer back.
+    /// A person who pastes the prompt into some chat, and the answer back.
     #[serde(alias = "human_relay")]
     Human,
 }

@@ -1,7 +1,7 @@
-//! A person as the model: the prompt goes to somebody who carries it to some chat and brings the answer back.
+//! A person as the model: a person pastes the prompt into some chat, and the answer back.
 //!
-//! A runtime puts the [`prompt`] to a person as a question that survives a restart, and [`read`]s the answer. Whoever
-//! calls a model without a runtime has a [`Relay`] ask, which on the command line prints and reads. The prompt depends
+//! A runtime puts the [`prompt`] to a person as a question that survives a restart, and [`read`]s the answer. Code
+//! that calls a model without a runtime uses a [`Relay`]; on the command line it prints and reads. The prompt depends
 //! on the request alone.
 
 use std::fmt::Write as _;
@@ -26,13 +26,13 @@ const NAME: &str = "human";
 /// The longest answer a person may bring, in bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Brings a prompt to a person and the answer back.
+/// Shows a prompt to a person and returns the answer.
 pub trait Relay: Send + Sync {
     /// Asks, and waits as long as it takes; dropped when the call is cancelled. `key` is the name of the call, the
     /// same when it is asked again after a restart.
     ///
     /// # Errors
-    /// When nobody can be asked or nobody will answer.
+    /// When no person can be asked, or no answer will come.
     fn ask<'a>(&'a self, key: &'a str, prompt: String) -> BoxFuture<'a, Result<String, LlmError>>;
 }
 

@@ -125,7 +125,7 @@ impl Request {
         if self.model.is_empty() {
             return fail("the request names no model".into());
         }
-        // What a provider keeps (an earlier answer, a stored prompt) is named in `extra`.
+        // What a provider stores (an earlier answer, a prompt) is named in `extra`.
         if self.messages.is_empty() && self.extra.is_empty() {
             return fail("the request has no messages".into());
         }

@@ -1,4 +1,4 @@
-//! Asking again. What is worth asking again, when, and how often; every attempt is told to the listener.
+//! Retries: which errors are retried, when, and how often. Every attempt is reported to the listener.
 //!
 //! The strategies are those of "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): full jitter waits
 //! anything up to the computed time, equal jitter at least half of it.
@@ -63,7 +63,7 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// The first wait.
     pub base_ms: u64,
-    /// The longest wait that nobody asked for. What the provider asks for (`Retry-After`) is waited for in full where
+    /// The longest computed wait. A wait that the provider requires (`Retry-After`) is waited for in full if
     /// the call has the time for it; where it has not, the call ends at once with that error, which says so and is not
     /// worth asking again. Where there is a fallback, a provider that asks for more than this is left for it at once.
     pub wait_max_ms: u64,
@@ -72,7 +72,7 @@ pub struct RetryPolicy {
     /// Whether an answer that broke off after it began is asked for again. It is paid for twice; the listener is
     /// told that what came so far is void.
     pub after_break: bool,
-    /// HTTP statuses that are asked again whatever their kind.
+    /// HTTP statuses that are retried regardless of the kind of error.
     pub statuses: Vec<u16>,
     /// Kinds that are asked again besides those that are by nature.
     pub kinds: Vec<ErrorKind>,
@@ -180,7 +180,7 @@ struct Shared {
     stats: RetryStats,
     /// The recent share of failed attempts, each attempt weighing a tenth of what came before.
     failure_rate: f64,
-    /// Nobody asks before this instant (adaptive only).
+    /// No call starts before this instant (adaptive only).
     not_before: Option<Instant>,
 }
 
@@ -190,7 +190,7 @@ impl Retrying {
         Self { inner, policy, has_fallback: false, shared: Mutex::new(Shared::default()) }
     }
 
-    /// The same, with somebody else to turn to: see [`RetryPolicy::wait_max_ms`].
+    /// The same, with a fallback: see [`RetryPolicy::wait_max_ms`].
     #[must_use]
     pub fn with_fallback(mut self, has_fallback: bool) -> Self {
         self.has_fallback = has_fallback;
@@ -207,7 +207,7 @@ impl Retrying {
         let time = cx.time;
         let patience = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
         let mut watcher = Watcher { inner: cx.listener, began: false };
-        // Attempts are numbered through from whoever asked before; how many are left is our own count.
+        // Attempts continue the numbers of the caller; how many are left is counted here.
         let first = cx.attempt;
         let mut attempt = first;
         loop {

@@ -21,7 +21,7 @@ pub struct TooLong {
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Puts events together. The events do not depend on how the bytes were cut. It keeps at most one unfinished event:
+/// Puts events together. The events do not depend on how the bytes were cut. It holds at most one unfinished event:
 /// complete lines are consumed where they lie, and only the rest of a read is copied.
 #[derive(Debug)]
 pub struct Decoder {

@@ -1,7 +1,7 @@
 //! Counting tokens before a provider does: text, messages, tools, whole requests.
 //!
 //! Text is counted exactly as OpenAI's models read it (encodings `cl100k_base` and `o200k_base` by way of
-//! `tiktoken-rs`); what looks like a special token counts as plain text. For other providers' models the figure is
+//! `tiktoken-rs`); text in the form of a special token counts as plain text. For other providers' models the figure is
 //! an estimate. Where a provider has reported its own figures, those are preferred ([`usage_or_count`]).
 //!
 //! Without the feature `tokens` every byte counts as a token, which is never too few: limits that rest on counts hold, and

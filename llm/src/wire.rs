@@ -1,4 +1,4 @@
-//! How each provider says things: one file or folder per protocol, behind the traits of [`protocol`].
+//! The protocols of the providers: one file or folder each, which implements the traits of [`protocol`].
 
 #[cfg(feature = "anthropic")]
 pub(crate) mod anthropic;

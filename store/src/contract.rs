@@ -1,4 +1,4 @@
-//! The one contract that every backend keeps.
+//! The contract that every backend implements.
 
 use std::fs::File;
 use std::ops::Range;
@@ -164,20 +164,20 @@ pub trait Store: Send + Sync + 'static {
     /// blob lives as long as the owner that names it: a thread, or the store itself (`None`).
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError>;
 
-    /// The bytes with this hash; `NotFound` when nobody names them.
+    /// The bytes with this hash; `NotFound` when they have no claim.
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
-    /// Takes the claims of the store itself (`None`) to these blobs away, and sets these values, or removes them: all of it
-    /// or nothing, also after a crash. Blobs that nobody else names are gone. Durable when it returns. A
-    /// [`Store::put_blob`] of the same bytes at the same time may find the old claim: the caller keeps them apart.
+    /// Releases the claims of the store itself (`None`) to these blobs, and sets or removes these values: all of it
+    /// or nothing, also after a crash. Blobs without another claim are deleted. Durable when it returns. A
+    /// [`Store::put_blob`] of the same bytes at the same time may find the old claim: the caller must serialise them.
     fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError>;
 
-    /// Keeps a snapshot beside the stream's others, in place of one at the same seq. A cache: not durable at once, may
+    /// Stores a snapshot beside the stream's others; it replaces one at the same seq. A cache: not durable at once, may
     /// be lost. `NotFound` when there is no such stream.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
 
     /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
-    /// and reads none. Where damage keeps some from being found, they are not among them.
+    /// and reads none. Snapshots that damage hides are left out.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
 
     /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
@@ -188,7 +188,7 @@ pub trait Store: Send + Sync + 'static {
     /// be there again. `NotFound` when there is no such stream.
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError>;
 
-    /// Keeps a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
+    /// Stores a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 
     /// The value under that name.
@@ -210,13 +210,13 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Deletes several streams in this order with one durable write, all or none: an error is that of the first stream
-    /// that cannot be deleted. A fork stands before the stream that it inherits from. A crash before it returns may leave
-    /// only the first of them deleted.
+    /// that cannot be deleted. A fork comes before the stream that it inherits from. A crash before it returns may
+    /// leave only the first of them deleted.
     ///
     /// Errors: as [`Store::delete`].
     fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError>;
 
-    /// Brings back records that were exported, one stream at a time from its seq 0 or its fork point, with the
+    /// Imports records that were exported, one stream at a time from its seq 0 or its fork point, with the
     /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
     fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
         self.import_with(Import { fork_of, tag, records, blobs: Vec::new(), values: Vec::new() })
@@ -235,7 +235,7 @@ pub trait Store: Send + Sync + 'static {
     fn check_writable(&self) -> Result<(), StoreError>;
 
     /// A file beside the log, made when it is not there, for what is to outlive the process and need not outlive the
-    /// machine. Handed out once, to whoever asks first, as long as the log is open. `None` where it was handed out, and
+    /// machine. Returned once, to the first caller, as long as the log is open. `None` where it was handed out, and
     /// where the store keeps no files or only reads. A name has no separators of paths.
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         let _ = name;

@@ -376,7 +376,7 @@ fn remove_drafts(dir: &Path, files: &Files) {
     let drafts = names.iter().filter(|name| name.starts_with(backup::PREFIX) || *name == index::FRESH);
     for name in drafts {
         if let Err(error) = files.remove_folder(&dir.join(name)) {
-            tracing::warn!(%error, name, "a copy of the index that nobody needs was not removed");
+            tracing::warn!(%error, name, "an unused copy of the index was not removed");
         }
     }
 }

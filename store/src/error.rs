@@ -41,7 +41,7 @@ impl std::fmt::Display for Damage {
 /// An operation on the log failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else wrote first: read the stream again, then decide again. Nothing was written.
+    /// Another writer was first: read the stream again, then decide again. Nothing was written.
     #[error("thread {thread} is at seq {actual}, not at {expected}")]
     Conflict {
         /// The stream.

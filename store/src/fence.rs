@@ -1,8 +1,8 @@
 //! Fences: after an append of a stream failed, nothing more is taken for it until its caller has seen the failure.
 //!
 //! A caller may queue an append before the one before it was answered. When that one fails, the next was decided
-//! without knowing it, and must fail too, even where its expectation would happen to hold because somebody else
-//! wrote meanwhile.
+//! without knowing it, and must fail too, even if its expectation happens to hold because another writer
+//! appended meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Fences {
         self.n.load(Ordering::SeqCst) > 0 && self.raised.lock().contains_key(&thread)
     }
 
-    /// The failure on its way to the caller; the fence stands until it was taken or dropped.
+    /// The failure on its way to the caller; the fence stays until it was taken or dropped.
     pub(crate) fn raise(&self, thread: ThreadId, error: StoreError) -> Refusal {
         let mut raised = self.raised.lock();
         *raised.entry(thread).or_insert(0) += 1;

@@ -1,7 +1,7 @@
 //! The log of rethread: append, read, subscribe, snapshots, blobs. It knows records, not their meaning.
 //!
-//! [`Store`] is the contract. [`SledStore`] keeps it on disk, [`MemoryStore`] in memory; `testing::contract`, behind the
-//! feature `testing`, is the suite that a backend has to pass.
+//! [`Store`] is the contract. [`SledStore`] implements it on disk, [`MemoryStore`] in memory; `testing::contract`, with
+//! the feature `testing`, is the suite that a backend has to pass.
 
 mod contract;
 mod disk;

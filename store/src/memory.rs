@@ -1,4 +1,4 @@
-//! The backend that keeps everything in memory: for tests, and the model that the durable one is compared with.
+//! The backend in memory: for tests, and the model that the durable one is compared with.
 
 mod log;
 
@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::subscription::Subscription;
 use log::{Log, State};
 
-/// The log in memory. Keeps the contract of [`Store`], except that nothing outlives the process: durable means
+/// The log in memory. Implements the contract of [`Store`], except that nothing outlives the process: durable means
 /// applied. An append is applied within the call.
 #[derive(Debug)]
 pub struct MemoryStore {
@@ -50,7 +50,7 @@ impl MemoryStore {
         let result = change(&mut state)?;
         let next = Position(state.records.len() as u64);
         drop(state);
-        // Two writers may get here in either order; what a subscriber is told only ever grows.
+        // Two writers may get here in either order; the progress that subscribers see only grows.
         self.progress.send_if_modified(|progress| {
             let grown = next > progress.next;
             progress.next = progress.next.max(next);

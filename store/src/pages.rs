@@ -71,7 +71,7 @@ impl Cursor {
         self.is_done
     }
 
-    /// Reads the next records and moves behind them. Blocks.
+    /// Reads the next records and moves after them. Blocks.
     ///
     /// # Errors
     /// Those of [`Store::read_stream`] and [`Store::read_all`]; the cursor is done then.

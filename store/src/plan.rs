@@ -110,7 +110,7 @@ pub(crate) fn check(
 ) -> Result<(), StoreError> {
     let actual = match (head, fork_of) {
         (Some(head), None) => head.last_seq.next(),
-        // A stream begins once; that somebody began it already is a conflict like any other.
+        // A stream begins once; if it exists already, that is a conflict like any other.
         (Some(head), Some(_)) => {
             return Err(StoreError::Conflict { thread, expected, actual: head.last_seq.next() });
         }

@@ -21,8 +21,8 @@ const BYTES_MAX: usize = 32 << 20;
 
 /// The newest records of a log, each as a `T` that is made of it once and shared by all followers.
 ///
-/// A follower that keeps up takes records from here, and is woken only for those of its thread. One that falls behind, or
-/// begins in the past, reads the log until it has caught up: a follower that never reads costs the others nothing.
+/// A follower that keeps up takes records from here, and is woken only for those of its thread. One that lags, or
+/// starts in the past, reads the log until it has caught up: a follower that never reads does not slow down others.
 pub struct Recent<T> {
     make: Box<dyn Fn(Record) -> T + Send + Sync>,
     ring: RwLock<Ring<T>>,
@@ -34,7 +34,7 @@ struct Ring<T> {
     bytes: usize,
     /// All records from here on are kept, up to the last that was read.
     first: Position,
-    /// The position behind the last that was read.
+    /// The position after the last that was read.
     next: Position,
     /// Why the log could not be read on.
     failed: Option<StoreError>,
@@ -63,7 +63,7 @@ struct Listeners {
 }
 
 impl<T: Send + Sync + 'static> Recent<T> {
-    /// Keeps what is appended from position `first` on, once [`Recent::run`] reads it.
+    /// Holds what is appended from position `first` on, once [`Recent::run`] reads it.
     pub fn beginning_at(first: Position, make: impl Fn(Record) -> T + Send + Sync + 'static) -> Arc<Self> {
         let ring = Ring { kept: VecDeque::new(), bytes: 0, first, next: first, failed: None, closed: false };
         Arc::new(Self { make: Box::new(make), ring: RwLock::new(ring), listeners: RwLock::default() })
@@ -85,7 +85,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
         all.for_each(|listener| listener.notify_one());
     }
 
-    /// Keeps what was read, drops what is over the limits, wakes who listens.
+    /// Stores what was read, drops what is over the limits, wakes the listeners.
     fn take(&self, batch: Vec<Record>) {
         let mut threads: Vec<_> = batch.iter().map(|record| record.thread).collect();
         threads.sort_unstable();
@@ -120,7 +120,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
         }
     }
 
-    /// The first position that is kept, and the one behind the last.
+    /// The first position that is in memory, and the one after the last.
     pub(crate) fn range(&self) -> (Position, Position) {
         let ring = self.ring.read();
         (ring.first, ring.next)

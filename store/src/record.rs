@@ -41,7 +41,7 @@ pub enum Cause {
 pub struct Record {
     /// Its place in the whole log.
     pub position: Position,
-    /// The stream it was written to. A record that a fork inherits keeps the stream of its ancestor.
+    /// The stream it was written to. A record that a fork inherits names the stream of its ancestor.
     pub thread: ThreadId,
     /// Its place in the stream.
     pub seq: Seq,
@@ -75,7 +75,7 @@ impl Record {
 
     /// The hash of a record: blake3 over the hash of the record before it in its stream ([`Hash::ZERO`] for the
     /// first one, the last inherited record's for the first one of a fork), thread, seq, time, trace, kind,
-    /// version and payload. Position and cause are not in it, so that an imported thread keeps its hashes.
+    /// version and payload. Position and cause are not in it, so that the hashes of an imported thread do not change.
     #[allow(clippy::too_many_arguments)]
     pub fn chain(
         before: Hash,

@@ -9,8 +9,8 @@ use futures_util::{Stream, StreamExt as _};
 use crate::error::StoreError;
 use crate::record::Record;
 
-/// Records as they become durable. Each subscriber reads the log at its own pace, so a slow one costs nobody else
-/// anything. Ends when the store is closed; an error ends it too, and a new one can begin after the last position
+/// Records as they become durable. Each subscriber reads the log at its own pace: a slow one does not slow down others
+/// or the writer. Ends when the store is closed; an error ends it too, and a new one can begin after the last position
 /// that was seen.
 ///
 /// Holds some hundred records at most: those of one read, and of the next one, which begins while they are taken where

@@ -78,7 +78,7 @@ impl Random {
 /// What is held of a closed log: bytes of keys and values by sled's trees, and of chunks in packs. Unlike the length of
 /// the files it does not depend on how full the last segment happens to be. Reads all of it.
 ///
-/// Errors: as of opening, and whatever reading meets.
+/// Errors: those of opening and of reading.
 pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {
     crate::disk::look::stored(log)
 }

@@ -20,7 +20,7 @@ pub struct Question {
     pub schema: Option<Json>,
     /// A page that the person is asked to open. What happens there is not seen by the tool's caller.
     pub url: Option<String>,
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when the answer is no longer awaited.
     pub cancel: CancellationToken,
 }
 
@@ -35,7 +35,7 @@ pub enum Reply {
     Cancel,
 }
 
-/// Asks people on behalf of tools. Whoever embeds the tools implements it; without one, questions are declined.
+/// Asks people on behalf of tools. The embedding program implements it; without one, questions are declined.
 pub trait AskPerson: Send + Sync {
     /// Asks, and waits for the answer as long as that takes. The time of the call that asks goes on: a tool that asks
     /// people needs a `timeout_ms` that lets them answer. Dropping the future withdraws the question.

@@ -1,5 +1,5 @@
 //! The tools that come with rethread. They work on the files of the workspace and nowhere else; only a command, once
-//! it runs, can do whatever the process that started it can.
+//! it runs, can do everything that the process that started it can.
 
 mod ask_user;
 #[cfg(feature = "commands")]

@@ -19,12 +19,12 @@ use crate::schema::Arguments;
 use crate::tool::Answer;
 use crate::{SchemaError, Tool, ToolContext, head_and_tail};
 
-/// How long a tool has to end by itself once it is told to, before its future is dropped.
+/// How long a tool has to end by itself after it was cancelled, before its future is dropped.
 const GRACE: Duration = Duration::from_millis(500);
 /// The bytes of an error's text; a model and a log read it.
 const ERROR_BYTES_MAX: usize = 16 * 1024;
 
-/// A tool as a registry keeps it: with its schema compiled and its free places counted.
+/// A tool in a registry: with its schema compiled and its free places counted.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) tool: Tool,
@@ -53,7 +53,7 @@ impl Registered {
         self.arguments.check(&arguments)?;
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
         cx.timeout = Some(timeout);
-        // The context keeps the place as well: for a thread that goes on when this future is gone.
+        // The context holds the permit as well: for a thread that continues after this future is dropped.
         let place = Arc::new(self.place(&cx, timeout).await?);
         cx.hold(Arc::clone(&place));
 

@@ -34,11 +34,11 @@ pub struct CommandOptions {
     ///
     /// They run as this process' user, though, and may look at what that user may look at: on Linux at the environment
     /// of this very process (`/proc/PID/environ`), unless it has made itself not dumpable (`PR_SET_DUMPABLE`), as the
-    /// program `rethread` does when it starts. From a process of root nothing keeps them.
+    /// program `rethread` does when it starts. A process of root can read them anyway.
     pub environment: Vec<String>,
     /// Which commands may run, by their first words. All unless set. A convenience, no wall: see [`CommandRules`].
     pub rules: CommandRules,
-    /// What the system keeps commands from.
+    /// The isolation of commands by the operating system.
     pub isolation: Isolation,
 }
 

@@ -24,14 +24,14 @@ pub struct ToolContext {
     pub key: Arc<str>,
     /// The folder the tool may work in.
     pub workspace: Arc<Workspace>,
-    /// Cancelled when the call is called off, when its time is up and when nobody waits for it any more.
+    /// Cancelled when the call is cancelled, when it times out, and when its result is no longer awaited.
     pub cancel: CancellationToken,
     /// Where the tool says how far it is.
     pub progress: Progress,
     /// The number of this attempt; 1 is the first.
     pub attempt: u32,
-    /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry keeps it, and always
-    /// tells it to the tool.
+    /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry enforces it, and always
+    /// passes it to the tool.
     pub timeout: Option<Duration>,
     /// On whose behalf the call is made; the id of the thread where there is one. What outlives a call (a background
     /// process) belongs to it. Empty unless set.
@@ -147,8 +147,8 @@ impl ToolContext {
         self
     }
 
-    /// Says that this attempt has changed nothing, and gives the error back: `return Err(cx.not_started(error))`. A node may
-    /// then be tried again although the tool is not `safe`, whatever the kind of the error. Without it a call that began
+    /// Says that this attempt has changed nothing, and returns the error: `return Err(cx.not_started(error))`. A node
+    /// may then be tried again although the tool is not `safe`, for any kind of error. Without it a call that began
     /// counts as one that may have changed something, unless its error is retryable and of a kind that leaves no doubt
     /// ([`ErrorKind::leaves_doubt`]).
     #[must_use]

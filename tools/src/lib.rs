@@ -1,8 +1,8 @@
 //! What an agent can do: the tools of rethread.
 //!
 //! A [`Tool`] is a name, a schema and a function. A [`Registry`] holds the tools of a process and runs one call at a
-//! time: it checks the arguments, keeps the limits, contains panics, and always comes back with an answer or an
-//! [`ExecutionError`]. This crate knows nothing of threads, the log or models: who calls gives a [`ToolContext`] and
+//! time: it checks the arguments, enforces the limits, catches panics, and always returns an answer or an
+//! [`ExecutionError`]. This crate knows nothing of threads, the log or models: the caller passes a [`ToolContext`] and
 //! gets a [`ToolOutput`].
 //!
 //! ```

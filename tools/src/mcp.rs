@@ -99,7 +99,7 @@ impl McpServers {
         .await
     }
 
-    /// Takes the tools out of the registry, closes all connections and ends the processes behind them, at most two
+    /// Takes the tools out of the registry, closes all connections and ends their processes, at most two
     /// seconds each.
     pub async fn shutdown(&self) {
         join_all(self.0.iter().map(|server| server.shutdown())).await;

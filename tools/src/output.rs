@@ -6,7 +6,7 @@ use rethread_events::message::Part;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a tool answers: text for the model, and beside it whatever else there is.
+/// The answer of a tool: text for the model, and optional values and parts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     /// What the model reads.
@@ -18,8 +18,8 @@ pub struct ToolOutput {
     /// How many bytes the output limit took away; 0 when it is whole.
     pub bytes_cut: u64,
     /// All of the text, when `text`, or what `value` has of it, is only its head and tail; at most [`FULL_BYTES_MAX`]
-    /// bytes, beyond which it is head and tail itself. Who calls keeps it under `Hash::of` its bytes: that is the id by which the model asks
-    /// `read_output` for more.
+    /// bytes, beyond which it is head and tail itself. The caller stores it under `Hash::of` its bytes: that is the id
+    /// by which the model asks `read_output` for more.
     pub full: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl ToolOutput {
         serde_json::to_value(value).map(Self::from)
     }
 
-    /// The same answer with a picture or document behind the text.
+    /// The same answer with a picture or document after the text.
     #[must_use]
     pub fn with_part(mut self, part: Part) -> Self {
         self.parts.push(part);
@@ -54,7 +54,7 @@ impl ToolOutput {
         content
     }
 
-    /// Keeps the text within `text_max` bytes, and the value and the parts within `rest_max` each. The text keeps its
+    /// Limits the text to `text_max` bytes, and the value and the parts to `rest_max` each. The text keeps its
     /// head and tail, and what it was is handed on in `full`; a value or a part that does not fit goes, and the text
     /// says so: half of a picture is worth nothing. `can_read_more`: whether there is a `read_output` to name.
     pub(crate) fn limit(&mut self, text_max: usize, rest_max: usize, can_read_more: bool) {

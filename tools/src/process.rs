@@ -41,10 +41,10 @@ pub struct ProcessOptions {
     pub n_running_max: usize,
     /// How many run at once on behalf of one owner. 8 unless set.
     pub n_running_per_owner_max: usize,
-    /// The bytes of output that are kept of each; older output that nobody read is dropped and counted. 1 MiB unless
+    /// The bytes of output that are kept of each; older output that was not read is dropped and counted. 1 MiB unless
     /// set.
     pub output_bytes_max: usize,
-    /// How long one may run, whatever the model asks for. 24 h unless set.
+    /// The longest time of a process, even if the model asks for more. 24 h unless set.
     pub lifetime_ms_max: u64,
     /// How long `start_process` waits for a command that ends at once, to answer with its end and its output. 300 ms
     /// unless set.
@@ -85,8 +85,8 @@ pub enum ProcessesError {
 
 /// The background processes of a runtime. Cheap to clone, and every clone is the same.
 ///
-/// Every process leads a group of its own and carries a mark in its environment. It is killed with its whole group,
-/// and with whatever else carries the mark, when it is told to end, when its time is up, when its own first process
+/// Every process leads a group of its own and carries a mark in its environment. It is killed with its whole group, and
+/// with every other process that carries the mark, when it is cancelled, when it times out, when its own first process
 /// has ended, on [`Processes::end_owner`], on [`Processes::shutdown`], and when the last clone is dropped.
 ///
 /// A call sees the processes of its own [`ToolContext::owner`] and workspace, and no others.
@@ -157,7 +157,7 @@ pub struct ProcessInfo {
     pub id: String,
     /// The command as it was given.
     pub command: String,
-    /// How it stands, in words.
+    /// Its state, in words.
     pub state: String,
     /// When it was started, in Unix milliseconds.
     pub started_at_ms: u64,
@@ -343,7 +343,7 @@ impl Processes {
         let evicted = {
             let mut table = self.0.table.lock();
             table.entries.insert(record.id, Arc::clone(&entry));
-            // Under the lock: whoever ends the owner finds either the place, and has cancelled it, or the entry.
+            // Under the lock: code that ends the owner finds either the place, and has cancelled it, or the entry.
             if place.cancel.is_cancelled() {
                 entry.end(Why::OwnerEnded);
             }

@@ -12,7 +12,7 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// How much time there is between two messages at least: each of them is an event of the log.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Where a tool says how far it is. The default says it to nobody. Every clone is the same.
+/// Reports the progress of a tool. The default has no listener. Clones share the listener.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<Paced>>);
 
@@ -27,7 +27,7 @@ struct State {
     heard: Option<Instant>,
     /// What it is to hear when its time has come; only the last message counts.
     waiting: Option<String>,
-    /// Whether somebody sees to that.
+    /// Whether a task sends it.
     is_timed: bool,
 }
 
@@ -90,7 +90,7 @@ impl Paced {
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Progress(listener)" } else { "Progress(nobody)" })
+        f.write_str(if self.0.is_some() { "Progress(listener)" } else { "Progress(none)" })
     }
 }
 

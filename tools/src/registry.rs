@@ -185,7 +185,7 @@ impl Registry {
         self.now().tools.values().map(|registered| registered.tool.clone()).collect()
     }
 
-    /// These tools as a model sees them, in whatever order and how often they are named. Kept until the registry
+    /// These tools as a model sees them; order and repetitions do not matter. Cached until the registry
     /// changes, so asking again costs a look-up.
     pub fn catalogue(&self, names: &[ToolName]) -> Result<Arc<Catalogue>, UnknownTools> {
         let mut names = names.to_vec();
@@ -218,13 +218,12 @@ impl Registry {
     }
 
     /// Makes one attempt at one call: checks the arguments against the schema, waits for a permit
-    /// (`concurrency_max`), runs the tool and keeps its limits. It never panics, whatever the tool does.
+    /// (`concurrency_max`), runs the tool and enforces its limits. It never panics, even if the tool does.
     ///
-    /// The future stands alone (`'static`), must be polled inside a tokio runtime with timers, and ends at the latest
-    /// half a second after the tool's time is up. Its time begins when it has its permit; [`ToolContext::permits`] says how
-    /// long it waits for one. When the
-    /// time is up or `cx.cancel` is cancelled, the tool is told and has half a second to end by itself; an answer it
-    /// gives then still counts. Dropping the future calls the tool off at once.
+    /// The future is `'static`, must be polled inside a tokio runtime with timers, and ends at the latest half a second
+    /// after the tool's time is up. Its time begins when it has its permit; [`ToolContext::permits`] says how long it
+    /// waits for one. When the time is up or `cx.cancel` is cancelled, the tool is notified and has half a second to
+    /// end by itself; an answer it gives then still counts. Dropping the future cancels the tool at once.
     ///
     /// # Errors
     /// `unknown_tool`, `invalid_arguments`: the model can mend it. `overloaded`: nothing was started. `timeout`:

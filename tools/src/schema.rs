@@ -47,7 +47,7 @@ pub enum SchemaError {
     /// Arguments are always an object.
     #[error("the schema must have `\"type\": \"object\"` at its top, it has {found}")]
     NotAnObject {
-        /// What stands there.
+        /// What was found.
         found: String,
     },
     /// It would weigh on every request.
@@ -59,7 +59,7 @@ pub enum SchemaError {
         bytes_max: usize,
     },
     /// It is no JSON Schema, or it refers to something outside itself.
-    #[error("the schema is not a JSON Schema that stands alone: {reason}")]
+    #[error("the schema is not a self-contained JSON Schema: {reason}")]
     Invalid {
         /// What the compiler found.
         reason: String,

@@ -99,7 +99,7 @@ impl Skills {
     }
 
     /// The tool `load_skill`: the instructions of a skill, or a file in its folder. Nothing outside the folder is
-    /// read, whatever links there are in it.
+    /// read, even through links.
     pub fn tool(&self) -> Tool {
         self.described("Reads the instructions of a skill, or one of the files that belong to it.".to_owned())
     }

@@ -1,4 +1,4 @@
-//! One tool: what a model sees of it, its limits, and the function behind it.
+//! One tool: what a model sees of it, its limits, and its function.
 
 use std::fmt;
 use std::future::Future;
@@ -69,8 +69,8 @@ impl Tool {
     /// A tool from an async function. Its schema is made from `A`; doc comments on the fields of `A` are what the
     /// model reads about them.
     ///
-    /// The function must not block: a call that blocks its thread cannot be stopped, and whoever shares the thread
-    /// waits too. Work that blocks belongs into [`Tool::from_blocking_fn`]. When the time is up or the call is called
+    /// The function must not block: a call that blocks its thread cannot be stopped, and other tasks of the thread
+    /// wait too. Work that blocks belongs into [`Tool::from_blocking_fn`]. When the time is up or the call is called
     /// off, `cx.cancel` is cancelled, and shortly after the future is dropped.
     pub fn from_fn<A, O, F, Fut>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
@@ -138,16 +138,16 @@ impl Tool {
         self
     }
 
-    /// Has a person approve of each call before it runs: who approves may change the arguments, refuse with a reason,
-    /// or answer in the tool's place. Who calls does the asking; the registry runs what it is told to.
+    /// A person must approve each call before it runs. The person may change the arguments, refuse with a reason,
+    /// or answer in the tool's place. The caller asks; the registry only runs calls.
     #[must_use]
     pub fn with_approval(mut self) -> Self {
         self.person = PersonRole::Approves;
         self
     }
 
-    /// Has a person give the result of each call. Such a tool never runs: its function is there for whoever calls the
-    /// registry directly. Its arguments are `question`, a text, and may be `choices`, a list of texts, and
+    /// A person gives the result of each call. Such a tool never runs: its function is only for direct callers of the
+    /// registry. Its arguments are `question`, a text, and may be `choices`, a list of texts, and
     /// `timeout_ms`, how long the person has; without it the question waits for ever.
     #[must_use]
     pub fn answered_by_person(mut self) -> Self {
@@ -250,9 +250,9 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// Runs `work` on a thread where it may block, and comes back with its answer or its panic.
+/// Runs `work` on a thread where it may block, and returns its answer or its panic.
 pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
-    // What it says of itself belongs to its call, on whatever thread it runs.
+    // Its log lines belong to its call, on any thread.
     let span = tracing::Span::current();
     match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(answer) => answer,

@@ -21,7 +21,7 @@ const IGNORE_BYTES_MAX: u64 = 256 * 1024;
 /// Names of ignore files; the later wins over the earlier.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// Folders that version control keeps its own data in.
+/// Folders with the data of version control.
 const HISTORIES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// What a walk meets.
@@ -189,7 +189,7 @@ fn is_ignored(rules: &[Arc<Gitignore>], path: &Path, kind: Kind) -> bool {
 }
 
 /// The rules of a folder's ignore files. They are read here, and not by the crate that knows their language, because
-/// whoever can write to the workspace can put a pipe, an endless device or a link to outside in their place. A line
+/// a tool that can write to the workspace can put a pipe, an endless device or a link to outside in their place. A line
 /// that is no rule is passed over, as git does.
 fn rules_of(folder: &Dir, path: &Path) -> Vec<Arc<Gitignore>> {
     let mut all = Vec::new();

@@ -47,7 +47,7 @@ pub struct Workspace {
     root_given: PathBuf,
     dir: Dir,
     reserved: Arc<Inside>,
-    /// Held by whoever reads a file in order to write it again.
+    /// Held by an edit: a read of a file followed by a write.
     pub(crate) writing: Arc<Mutex<()>>,
 }
 
@@ -111,7 +111,7 @@ pub enum WorkspaceError {
         /// The path as given.
         path: String,
     },
-    /// A pipe, a device, a socket or a folder stands where a file is needed.
+    /// The path is a pipe, a device, a socket or a folder, and a file is needed.
     #[error("`{path}` is {found}, not a file")]
     NotAFile {
         /// The path as given.
@@ -224,7 +224,7 @@ impl Workspace {
 
     /// The place a path means: relative to the folder, or absolute and inside it. Links are followed as long as they
     /// stay inside; the place and folders on the way to it need not exist. What is reserved is refused, whichever way
-    /// leads there. Blocks on the file system, and never looks at anything outside.
+    /// leads there. Blocks on the file system, and never accesses anything outside.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<Resolved, WorkspaceError> {
         let path = path.as_ref();
         let given = || path.to_string_lossy().chars().take(80).collect::<String>();

@@ -1,5 +1,5 @@
-//! What a person types, line by line, for whoever asks just now: a question may be closed while its line is being read,
-//! and the read cannot be called off, so that there is one for the whole program.
+//! What a person types, line by line, for the current question: a question may be closed while its line is being read,
+//! and the read cannot be cancelled, so there is one for the whole program.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc;

@@ -38,7 +38,7 @@ pub(crate) fn shortened(lines: &[Line], n: usize) -> Vec<String> {
     shown
 }
 
-/// The steps of a thread and its branches, each at most so wide, below a line that says what stands where.
+/// The steps of a thread and its branches, each at most `width` wide, with the header line.
 pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<Line>) {
     let began = told.runs.began.unwrap_or(told.runs.last_at);
     let has_cost = told.runs.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
@@ -77,7 +77,7 @@ impl Lines {
             let only = only_call(result);
             // A node that does nothing is worth a line where it decided which way to go.
             let is_a_mark = result.does.is_none() && result.outcome == RunOutcome::Completed && result.route.is_none();
-            // Conditions that are judged belong to the node before them, whatever it is.
+            // Conditions that are judged belong to the node before them, of any kind.
             if !is_a_mark || result.calls().next().is_some() {
                 steps.push((result.first_seq, 0, Step::Node(result)));
             }
@@ -242,7 +242,7 @@ pub(crate) fn in_words(call: &Call) -> String {
         text.push_str(" (cached)");
     }
     let answered = call.answered.as_deref().filter(|answered| !answered.is_empty());
-    // What a branch gave stands below it.
+    // The output of a branch is printed below it.
     if let Some(answered) = answered.filter(|_| call.kind != CallKind::Branch) {
         text.push_str(&format!(" → {answered}"));
     }

@@ -65,7 +65,7 @@ fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
     };
     let Some(result) = told.runs.results().rev().find(failed) else { return };
     if result.route.is_some() {
-        // It was dealt with: what came behind it says more.
+        // The error was handled: the next node says more.
         return;
     }
     let node = &result.node;
@@ -101,7 +101,7 @@ fn guilty(result: &NodeResult) -> Option<&Call> {
     if result.does == Some(NodeDoes::Fork) {
         return result.calls().filter(failed).min_by_key(|call| call.last_seq);
     }
-    // A tool that failed is told to the model and ends nothing, unless it is the last that happened.
+    // The error of a tool goes to the model and ends nothing, unless it is the last event.
     let last = result.calls().max_by_key(|call| call.last_seq)?;
     Some(last).filter(|call| did_not_work(call.outcome))
 }
@@ -116,7 +116,7 @@ fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
         CallKind::Summary => format!("model {name} wrote no summary"),
         CallKind::Condition => format!("model {name} judged no condition"),
         CallKind::Tool => format!("tool {name} failed, called with {}", call.asked.as_deref().unwrap_or("nothing")),
-        CallKind::Interaction => format!("nobody answered {:?}", call.asked.as_deref().unwrap_or(name)),
+        CallKind::Interaction => format!("no answer to {:?}", call.asked.as_deref().unwrap_or(name)),
         CallKind::Strategy => format!("the strategy {name} failed"),
         CallKind::Processor => format!("context processor {name} failed"),
         CallKind::Branch => format!("branch {name} failed"),
@@ -185,7 +185,7 @@ fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = Stri
 fn waits_for(state: &State, told: &Told, width: usize) -> String {
     let mut lines = Vec::new();
     if state.status() == Status::Paused {
-        let why = state.pause_reason().unwrap_or("somebody paused it");
+        let why = state.pause_reason().unwrap_or("paused by request");
         lines.push(format!("  the end of its pause: {why}"));
     }
     for told in told.family() {

@@ -1,6 +1,6 @@
 //! A picture as a Graphviz digraph.
 //!
-//! Nodes have numbers for names, and what comes from the definition stands in quoted strings only, in which `"` and
+//! Nodes are named by numbers. Text of the definition appears only in quoted strings, in which `"` and
 //! `\` are escaped, and `&`, which would begin an entity (<https://graphviz.org/doc/info/lang.html>).
 
 use std::fmt::Write;
@@ -75,7 +75,7 @@ fn draw_arrow(arrow: &Arrow) -> String {
     match arrow.kind {
         ArrowKind::On => {}
         ArrowKind::OnError => attributes.push("style=dashed".into()),
-        // The way back does not decide what stands above what.
+        // A back edge does not influence the ranks.
         ArrowKind::Again => attributes.push("constraint=false".into()),
         ArrowKind::Into => attributes.push("style=bold".into()),
     }

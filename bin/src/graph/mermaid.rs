@@ -1,6 +1,6 @@
 //! A picture as a Mermaid flowchart.
 //!
-//! Nodes have numbers for names, and what comes from the definition stands in quoted labels only, where everything but
+//! Nodes are named by numbers. Text of the definition appears only in quoted labels, where everything but
 //! letters, digits, spaces and a few marks is written as an entity (<https://mermaid.js.org/syntax/flowchart.html>,
 //! "Entity codes to escape characters"). So no text of a workflow can mean anything to Mermaid.
 
@@ -87,7 +87,7 @@ fn label<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    // Mermaid refuses to draw what looks like the item of a list in Markdown: `1. a`, `- a`.
+    // Mermaid refuses to draw text that begins like a list item in Markdown: `1. a`, `- a`.
     let mut may_be_an_item = true;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -1,4 +1,4 @@
-//! What is drawn of a workflow, whatever the text it is drawn in. The same definition gives the same picture.
+//! The drawing of a workflow, independent of the output format. The same definition gives the same drawing.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct Box {
     pub(crate) is_end: bool,
 }
 
-/// What a node looks like.
+/// The shape of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Where the graph begins, when no `start` node says so.
@@ -182,7 +182,7 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
             NodeKind::LoopEnd(end) => arrow(&end.start, ArrowKind::Again, Some(again(graph, &end.start))),
             _ => {}
         }
-        // The run ends on an end point, whatever edges leave it.
+        // The run ends on an end point, even if edges leave it.
         if !graph.is_end(&node.id) {
             let edges = graph.edges_from(&node.id);
             let n_conditions = edges.clone().filter(|edge| !edge.is_default()).count();
@@ -197,7 +197,7 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
     part
 }
 
-/// A condition, with its place where several are tried one after the other; `else` behind them.
+/// A condition, with its number if there are several; `else` for the default edge.
 fn edge_label(i: usize, edge: &Edge, n_conditions: usize) -> Option<String> {
     let place = if n_conditions > 1 { format!("{}: ", i + 1) } else { String::new() };
     match (&edge.when, &edge.judge) {

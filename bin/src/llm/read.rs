@@ -1,4 +1,4 @@
-//! What is read: a file, or what a person brings.
+//! Input: a file, or text that a person types.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -79,7 +79,7 @@ pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
         profile.retry.total_ms = profile.retry.total_ms.min(ms.max(1));
         profile.limits.wait_max_ms = profile.limits.wait_max_ms.min(ms.max(1));
     }
-    // A name that no configuration file can hold, so that it is nobody else's.
+    // A name that no configuration file can hold, so that it is unique.
     let name = "\0command line";
     profiles.insert(name, profile);
     profiles.client(name)

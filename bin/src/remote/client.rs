@@ -34,7 +34,7 @@ const PIECES: usize = 8;
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Requests run here, so that whoever must wait for one without an event loop of its own can.
+/// Requests run here, so that code without an event loop of its own can wait for one.
 fn loop_of_requests() -> Result<&'static tokio::runtime::Runtime, RemoteError> {
     static LOOP: OnceLock<Option<tokio::runtime::Runtime>> = OnceLock::new();
     let made =
@@ -126,10 +126,10 @@ impl Client {
             return Err(invalid("has another scheme, or no host"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            let what = format!("is named with a user or a password, which is not sent (the token stands in {TOKEN})");
+            let what = format!("is named with a user or a password, which is not sent (set the token in {TOKEN})");
             return Err(invalid(&what));
         }
-        // A path would be lost on the way, and the token be sent to whoever answers without it.
+        // A path would be lost on the way, and the token be sent to another server.
         if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
             return Err(invalid("is named with more than a host and a port"));
         }
@@ -139,7 +139,7 @@ impl Client {
         Ok(Self { base, token, http, command: None })
     }
 
-    /// For a command that answers on a socket. No token is sent: whoever reaches the socket may use it.
+    /// For a command that answers on a socket. No token is sent: access to the socket is the permission.
     pub(super) fn at_socket(socket: Socket, name: String) -> Result<Self, Failure> {
         let base = Url::parse("http://localhost/").map_err(Failure::other)?;
         let http = reqwest::Client::builder().unix_socket(socket.path()).build().map_err(Failure::other)?;
@@ -152,7 +152,7 @@ impl Client {
         self.command.as_ref().is_some_and(|command| command.is_gone.load(Ordering::Relaxed))
     }
 
-    /// The same for whoever is not known to be the server: no token is sent.
+    /// The same for an address that is not verified to be the server: no token is sent.
     pub(super) fn without_token(&self) -> Self {
         Self { token: None, ..self.clone() }
     }

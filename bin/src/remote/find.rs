@@ -13,9 +13,9 @@ const LOCK_BYTES_MAX: u64 = 200;
 
 /// The server that holds the log in this folder now, when one does.
 ///
-/// What stands in the lock may be from a server that is gone, or from whoever prepared the folder. So it is believed only
-/// while the lock is held, and the one at that address must say that it is the process that wrote it, before it is sent a
-/// token.
+/// The content of the lock may be from a server that ended, or from an attacker who prepared the folder. So it is
+/// trusted only while the lock is held, and the one at that address must say that it is the process that wrote it,
+/// before it is sent a token.
 pub(crate) async fn find(data_dir: &Path) -> Result<Option<Client>, Failure> {
     let Some((address, pid)) = named(data_dir) else { return Ok(None) };
     let client = Client::new(&address)?;
@@ -61,8 +61,8 @@ fn lock(data_dir: &Path) -> Option<(File, String)> {
     Some((file, text))
 }
 
-/// Whether another process holds the lock. Where none does it is taken for an instant, beside others who look: whoever
-/// wants it for the log in that instant waits, because the process that is named in it has ended.
+/// Whether another process holds the lock. If none does, it is locked for an instant, shared with other readers: a
+/// process that wants it for the log in that instant waits, because the process that is named in it has ended.
 fn is_held(file: &File) -> bool {
     match file.try_lock_shared() {
         Ok(()) => {

@@ -63,7 +63,7 @@ impl Client {
                     format!("--workspace names a folder of this machine, and the thread runs at {at}: leave it out");
                 Err(Failure::new(2, message))
             }
-            // A token may not allow the choice, so it is left to the server where nobody chose.
+            // A token may not allow the choice, so it is left to the server if none was chosen.
             (None, true) if self.has_token() => Ok(None),
             (_, true) => Ok(args.folder()),
             (None, false) => Ok(None),

@@ -1,4 +1,4 @@
-//! The reading half of a store, over HTTP: what only looks at a log works as if it lay in a folder.
+//! The reading half of a store, over HTTP, so that commands that read need no second implementation.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Store for RemoteStore {
     }
 
     fn snapshots(&self, _thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
-        // A cache: whoever looks folds the events.
+        // A cache: readers fold the events.
         Ok(Vec::new())
     }
 

@@ -45,7 +45,7 @@ impl Client {
         self.post(&format!("/v1/interactions/{}/cancel", question.key(thread)), &json!({})).await.map(drop)
     }
 
-    /// Brings exported threads into its log.
+    /// Imports exported threads into its log.
     pub(crate) async fn import(&self, from: impl Read, allow_incomplete: bool) -> Result<Imported, Failure> {
         let mut bytes = Vec::new();
         from.take(IMPORT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -76,7 +76,7 @@ impl Client {
         if answer["thread"].is_null() { Ok(None) } else { id(&answer["thread"]).map(Some) }
     }
 
-    /// Waits until the thread has ended, waits for somebody, or is paused.
+    /// Waits until the thread has ended, waits for a person, or is paused.
     pub(crate) async fn at_rest(&self, thread: &ThreadHandle) -> Result<(), RemoteError> {
         loop {
             let outcome = self.get(&format!("/v1/threads/{}/outcome?wait_ms={WAIT_MS}", thread.id())).await?;

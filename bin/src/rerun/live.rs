@@ -36,7 +36,7 @@ pub(super) async fn go_on(
         None => parent.rerun_live(from, workflow.clone()).await?.1,
     };
     let Some(thread) = live else {
-        // What differs is told from the log itself, whoever found it.
+        // The difference is described from the log itself.
         let reran = parent.rerun_to(from, workflow).await;
         open::close(runtime).await?;
         return report(&reran?, args.form);

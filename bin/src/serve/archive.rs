@@ -22,8 +22,8 @@ pub(crate) struct ImportQuery {
     allow_incomplete: bool,
 }
 
-/// Brings threads into the log that `rethread export` wrote, as JSON lines. Threads that are there already with the same
-/// events are passed over. Nothing goes on by itself.
+/// Imports threads that `rethread export` wrote, as JSON lines. Threads that the log already has with the same
+/// events are skipped. Imported threads are not resumed.
 #[utoipa::path(post, path = "/v1/import", tag = "log", operation_id = "import_threads",
     params(ImportQuery),
     request_body(content((String = "application/x-ndjson"))),

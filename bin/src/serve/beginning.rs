@@ -1,5 +1,5 @@
-//! Threads that are begun once: whoever sends the same request with the same idempotency key again gets the thread that it
-//! began, whatever became of the client, the answer and the server meanwhile.
+//! Threads that are started once: a repeated request with the same idempotency key gets the thread that the first one
+//! started, even after a crash of the client or the server.
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
@@ -49,7 +49,7 @@ pub(crate) enum Begun<T> {
     Before(ThreadHandle),
 }
 
-/// Does what a request asks for, unless it came before and began a thread. The work is told the id that a new thread gets.
+/// Performs a request, unless it came before and started a thread. `work` receives the id that a new thread gets.
 pub(crate) async fn begin<T: Made, F: Future<Output = Result<T, Problem>> + Send + 'static>(
     server: &Shared,
     sent: Repeatable,

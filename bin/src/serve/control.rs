@@ -1,4 +1,4 @@
-//! What a thread is told: pause, resume, cancel, a checkpoint, a message, variables.
+//! Commands to a thread: pause, resume, cancel, a checkpoint, a message, variables.
 
 use actix_web::HttpResponse;
 use rethread::{Json, LimitRaised, Message, OrderedMap, Part, ThreadHandle};
@@ -16,7 +16,7 @@ use crate::views::Thread;
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reason {
-    /// For whoever reads the log.
+    /// A text for readers of the log.
     reason: Option<String>,
 }
 

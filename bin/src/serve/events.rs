@@ -22,7 +22,7 @@ use super::written::Form;
 /// How many events a page holds.
 const PAGE: usize = 500;
 const PAGE_MAX: usize = 5_000;
-/// At most so many records are looked at for one page, whatever the filter leaves of them.
+/// The most records that are read for one page, including those that the filter drops.
 const LOOKED_AT_MAX: usize = 50_000;
 /// The most threads in a filter.
 const THREADS_MAX: usize = 1_000;
@@ -31,7 +31,7 @@ const THREADS_MAX: usize = 1_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
-    /// Only events behind this position; `now` for those to come. `Last-Event-ID` comes before it. All when absent.
+    /// Only events after this position; `now` for those to come. `Last-Event-ID` takes precedence. All when absent.
     #[param(pattern = "^(now|[0-9]{1,18})$")]
     after: Option<String>,
     /// Only events with these documented names, with commas between them.
@@ -53,7 +53,7 @@ pub(crate) struct LogQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadQuery {
-    /// Only events behind this position of the log; `now` for those to come. `Last-Event-ID` comes before it.
+    /// Only events after this position of the log; `now` for those to come. `Last-Event-ID` takes precedence.
     #[param(pattern = "^(now|[0-9]{1,18})$")]
     after: Option<String>,
     /// Only events from this seq on.
@@ -121,7 +121,7 @@ fn no_more() -> HttpResponse {
 /// CloudEvent 1.0 with its position as `id:`, and the stream goes on with what happens; with
 /// `Accept: application/x-ndjson` as JSON lines; otherwise as a page of JSON.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "log_events",
-    params(LogQuery, ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$")),
+    params(LogQuery, ("Last-Event-ID" = Option<String>, Header, description = "Only events after this position; ignored if empty", pattern = "^[0-9]{0,18}$")),
     responses(
         (status = 200, description = "Events", content((Events = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
         (status = 204, description = "As a stream with `follow=false`: nothing follows by now"),
@@ -194,7 +194,7 @@ async fn page(
 #[utoipa::path(get, path = "/v1/threads/{thread}/events", tag = "events", operation_id = "thread_events",
     params(
         ThreadQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "Only events behind this position; as good as absent when empty", pattern = "^[0-9]{0,18}$"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Only events after this position; ignored if empty", pattern = "^[0-9]{0,18}$"),
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
@@ -204,14 +204,14 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     let query: ThreadQuery = request::query(&request)?;
     let types = request::types(query.types.as_deref())?;
     let thread = server.runtime.thread(request::thread(&request)?);
-    // Before the look at the thread, so that nothing that comes in between is behind it.
+    // Read before the thread, so that no event in between is missed.
     let end = server.runtime.store().next_position();
     let summary = thread.summary().await?;
     let mut from = request::seq(query.from_seq);
     let mut seen = None;
     match position(&request, query.after.as_deref())? {
         None => {}
-        // A client that comes back goes on from here, and not from what is now by then.
+        // A client that reconnects continues from here, and not from the end at that time.
         Some(After::Now) => {
             seen = end.0.checked_sub(1).map(Position);
             from = from.max(summary.last_seq.next());

@@ -32,7 +32,7 @@ struct Feed {
     _seat: Seat,
 }
 
-/// The body for one who begins behind `seen`. It is made as fast as it is read, and no faster: what is not read waits
+/// The body for a subscriber that starts after `seen`. It is made only as fast as it is read: what is not read waits
 /// in the log.
 pub(crate) fn body(
     server: Shared,
@@ -84,7 +84,7 @@ impl Feed {
         }
     }
 
-    /// What is to be written, if whoever reads it may still do so.
+    /// What is to be written, if the reader still has permission.
     fn allowed(&mut self, piece: Bytes) -> Bytes {
         match guard::still(&self.server, self.by) {
             Ok(()) => piece,
@@ -103,7 +103,7 @@ impl Feed {
         }
     }
 
-    /// The text, and those behind it that are ready.
+    /// The text, and the next ones that are ready.
     fn piece(&mut self, first: Result<Written, RuntimeError>) -> Bytes {
         let mut piece = self.text(first);
         let mut joined = BytesMut::new();

@@ -14,7 +14,7 @@ use super::server::Shared;
 use crate::explain::tree::{self, Told};
 use crate::graph::picture::{Arrow, Part, Picture};
 
-/// How many visits of a path are given; the state keeps more.
+/// The most visits of a path in an answer; the state has more.
 const VISITS_MAX: usize = 1_000;
 
 /// The picture of the workflow with the path of the thread up to a moment.

@@ -26,7 +26,7 @@ const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
 const LONG: [&str; 6] =
     ["/v1/log/verify", "/v1/log/compact", "/v1/log/backup", "/v1/gc", "/v1/import", "/v1/threads/{thread}/rerun"];
 
-/// What whoever sent the request may do.
+/// The permissions of the sender of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed(pub(crate) Scope);
 
@@ -58,7 +58,7 @@ pub(crate) async fn guard(
         (admitted, _) => admitted,
     };
     let answered = match admitted {
-        // A browser asks before it sends what a form could not; nothing is told here that needs a token.
+        // The preflight request of a browser; its answer contains nothing that needs a token.
         Ok(_) if foreign.is_some() && is_preflight(&request) => Ok(request.into_response(preflight())),
         Ok(allowed) => {
             request.extensions_mut().insert(Allowed(allowed));
@@ -84,8 +84,8 @@ pub(crate) async fn guard(
     Ok(response)
 }
 
-/// Leaves gzip or nothing to choose from. Compressed events would wait in the compressor until there are more of them, so
-/// whoever follows gets them as they are.
+/// Reduces the accepted encodings to gzip or none. Compressed events would wait in the compressor until there are more,
+/// so streams of events are not compressed.
 fn settle_encoding(headers: &mut HeaderMap) {
     let words = |name: HeaderName| {
         let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
@@ -138,7 +138,7 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
     Ok(allowed)
 }
 
-/// Whether somebody who was let in may do more than the route asks for.
+/// Checks a permission beyond the one that the route requires.
 pub(crate) fn needs(server: &Server, request: &HttpRequest, needed: Scope) -> Result<(), Problem> {
     let allowed = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
     check(server, allowed, needed)
@@ -272,7 +272,7 @@ pub(crate) fn principal(server: &Server, request: &HttpRequest) -> Principal {
     by_token.unwrap_or_else(without)
 }
 
-/// Whether whoever sent a request, which may take long to be answered, is still one who may.
+/// Checks that the sender of a long-running request still has permission.
 pub(crate) fn still(server: &Server, by: Option<By>) -> Result<(), Problem> {
     by.map_or(Ok(()), |By(token)| known(server, token).map(drop))
 }
@@ -304,7 +304,7 @@ fn token(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The name of the cookie that the page keeps its token in: `EventSource` sends no headers.
+/// The name of the cookie in which the page stores its token: `EventSource` sends no headers.
 pub(crate) const COOKIE: &str = "rethread_token";
 
 fn cookie(headers: &HeaderMap) -> Option<String> {

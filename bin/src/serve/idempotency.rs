@@ -114,8 +114,8 @@ impl Keys {
         Self { runtime, in_progress: Mutex::new(HashSet::new()) }
     }
 
-    /// What the key of a request says. Once this answers, the key is durable with the thread it stands for, so that a
-    /// request that is repeated after a crash finds that thread, whether or not it was begun.
+    /// Looks up the key of a request. When this returns, the key is durable with its thread, so that a
+    /// request that is repeated after a crash finds that thread, whether or not it was started.
     ///
     /// # Errors
     /// When the key was used for another request, or the same request is at work.
@@ -183,7 +183,7 @@ impl Keys {
     }
 }
 
-/// Runs something that waits for the disk where it holds up nobody.
+/// Runs blocking work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Problem::stopping())
 }

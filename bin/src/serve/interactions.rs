@@ -56,12 +56,12 @@ fn read_cursor(text: &str) -> Option<Place> {
     responses((status = 200, description = "A page of the list", body = Interactions)))]
 pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-    let behind = query.cursor.as_deref().map(|cursor| {
+    let after = query.cursor.as_deref().map(|cursor| {
         read_cursor(cursor).ok_or_else(|| Problem::parameter("cursor", "expected the `next` of a page before"))
     });
-    let behind = behind.transpose()?;
+    let after = after.transpose()?;
     let (inbox, now) = (server.runtime.inbox().await?, server.runtime.now());
-    let from = behind.map_or(0, |behind| inbox.open.partition_point(|question| place(question) <= behind));
+    let from = after.map_or(0, |after| inbox.open.partition_point(|question| place(question) <= after));
     let end = inbox.open.len().min(from + limit);
     let page = &inbox.open[from..end];
     let next = page.last().filter(|_| end < inbox.open.len()).map(cursor);
@@ -114,7 +114,7 @@ pub(crate) async fn respond(
     let Answer { answer } = request::json(&request, &body)?;
     let (thread, interaction) = request::interaction(&request)?;
     let id = interaction.key(thread);
-    // The same answer twice has no effect anyway: the key only keeps another one from being sent under it.
+    // The same answer twice has no effect anyway: the key only prevents a different one with the same key.
     let keyed = match Key::of(&request)? {
         Some(key) => Some(server.keys.begin(&key, &format!("respond {id}"), &body, thread).await?),
         None => None,

@@ -25,7 +25,7 @@ pub(crate) struct Pieces {
 impl Pieces {
     fn end(&mut self, written: io::Result<()>) {
         if let Err(error) = written.and_then(|()| self.flush()) {
-            // Nobody listens where it is that which failed.
+            // If the receiver is gone, the error has no reader.
             let _ = self.to.unbounded_send(Err(error));
         }
         self.ended = true;

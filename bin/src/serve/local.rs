@@ -119,7 +119,7 @@ impl Local {
     /// Finishes the answers that are being written, and removes the socket.
     pub(crate) async fn stop(self) {
         let Self { server, handle, serving, reading, socket } = self;
-        // First, so that no request comes that nobody answers.
+        // First, so that no request comes that is not answered.
         socket.remove();
         server.stopping.cancel();
         handle.stop(true).await;

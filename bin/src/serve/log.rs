@@ -128,13 +128,13 @@ pub(crate) async fn records_of_stream(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamsQuery {
-    /// Only streams behind this thread, by id.
+    /// Only streams after this thread, by id.
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     after: Option<String>,
     /// Only those with these tags, with commas between them.
     #[param(pattern = "^([0-9]{1,2}(,|$))*$")]
     tags: Option<String>,
-    /// Only those that inherit from this thread, whatever their tags.
+    /// Only those that inherit from this thread, with any tag.
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     fork_of: Option<String>,
     /// At most so many, 2000 unless given.

@@ -25,8 +25,8 @@ use super::{
     tags(
         (name = "workflows", description = "Definitions, by name and by hash"),
         (name = "threads", description = "Runs of workflows"),
-        (name = "control", description = "What a thread is told"),
-        (name = "moments", description = "A thread as it was"),
+        (name = "control", description = "Commands to a thread"),
+        (name = "moments", description = "Historical reads"),
         (name = "events", description = "What happened, and what happens"),
         (name = "interactions", description = "Questions to people"),
         (name = "surroundings", description = "Tools, profiles, the server"),

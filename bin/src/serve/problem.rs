@@ -8,16 +8,16 @@ use rethread::{Faults, Rejected, RuntimeError};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What kind of problem it is. The name is the end of `type` and does not change; docs/HTTP.md lists them all.
+/// The type of a problem. Its name is the end of `type` and does not change; docs/HTTP.md lists all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The request cannot be understood.
+    /// The request is malformed.
     InvalidRequest,
     /// A token is missing, unknown, revoked or expired.
     Unauthorized,
     /// The token allows less than this.
     Forbidden,
-    /// The server only shows.
+    /// The server is read-only.
     ReadOnly,
     /// The request comes from a page of another origin.
     ForeignOrigin,
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     NoThread,
     /// The thread has no such moment.
     NoMoment,
-    /// There is no such question.
+    /// There is no such interaction.
     NoInteraction,
     /// There is no such workflow.
     NoWorkflow,
@@ -35,37 +35,37 @@ pub(crate) enum Kind {
     NoSuchPart,
     /// The path takes other methods.
     MethodNotAllowed,
-    /// The body took too long to come.
+    /// The body was not received in time.
     SlowRequest,
     /// The state of the thread does not allow it.
     Conflict,
-    /// The question was answered otherwise before, or is closed.
+    /// The interaction was answered differently before, or is closed.
     InteractionClosed,
     /// Forks inherit from the thread.
     InUse,
-    /// A request with this idempotency key is at work.
+    /// A request with this idempotency key is in progress.
     KeyInProgress,
-    /// Something is over a limit.
+    /// A limit of size was exceeded.
     TooLarge,
-    /// The body is not of a kind that is read here.
+    /// The media type of the body is not supported.
     UnsupportedMediaType,
     /// The request was sent to a name that is not this server's.
     UnknownHost,
     /// The definition has faults.
     InvalidWorkflow,
-    /// What was given cannot be used.
+    /// A value in the request is invalid.
     Unusable,
     /// The idempotency key was used for another request.
     KeyReused,
     /// The log is damaged.
     Damaged,
-    /// It did not work, and that is not the request's fault.
+    /// The server failed; the request is not the cause.
     Internal,
-    /// Too much at once.
+    /// Too many requests at once.
     Busy,
     /// The server is stopping.
     Stopping,
-    /// It took too long.
+    /// The request timed out.
     Timeout,
     /// The disk is full.
     DiskFull,
@@ -77,42 +77,40 @@ impl Kind {
     /// Its name, its status and its title.
     pub(crate) const fn about(self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::InvalidRequest => ("invalid-request", 400, "The request cannot be understood"),
-            Self::Unauthorized => ("unauthorized", 401, "A token is needed"),
-            Self::Forbidden => ("forbidden", 403, "The token does not allow this"),
-            Self::ReadOnly => ("read-only", 403, "This server only shows"),
-            Self::ForeignOrigin => ("foreign-origin", 403, "Pages of other origins may not use this server"),
-            Self::NotFound => ("not-found", 404, "There is nothing at this path"),
-            Self::NoThread => ("no-thread", 404, "There is no such thread"),
-            Self::NoMoment => ("no-moment", 404, "The thread has no such moment"),
-            Self::NoInteraction => ("no-interaction", 404, "There is no such question"),
-            Self::NoWorkflow => ("no-workflow", 404, "There is no such workflow"),
-            Self::NoSuchPart => ("no-such-part", 404, "The log has no such part"),
-            Self::MethodNotAllowed => ("method-not-allowed", 405, "This path takes other methods"),
-            Self::SlowRequest => ("slow-request", 408, "The body took too long to come"),
-            Self::Conflict => ("conflict", 409, "The state of the thread does not allow it"),
-            Self::InteractionClosed => ("interaction-closed", 409, "The question is closed"),
-            Self::InUse => ("in-use", 409, "Forks inherit from the thread"),
-            Self::KeyInProgress => ("key-in-progress", 409, "A request with this key is at work"),
-            Self::TooLarge => ("too-large", 413, "Something is over a limit"),
-            Self::UnsupportedMediaType => {
-                ("unsupported-media-type", 415, "The body is not of a kind that is read here")
-            }
-            Self::UnknownHost => ("unknown-host", 421, "The request was sent to another name"),
-            Self::InvalidWorkflow => ("invalid-workflow", 422, "The workflow has faults"),
-            Self::Unusable => ("unusable", 422, "What was given cannot be used"),
-            Self::KeyReused => ("key-reused", 422, "The idempotency key was used for another request"),
-            Self::Damaged => ("damaged", 500, "The log is damaged"),
-            Self::Internal => ("internal", 500, "It did not work"),
-            Self::Busy => ("busy", 503, "Too much at once"),
-            Self::Stopping => ("stopping", 503, "The server is stopping"),
-            Self::Timeout => ("timeout", 504, "It took too long"),
-            Self::LogMoved => ("log-moved", 503, "The folder of the log was moved or removed"),
-            Self::DiskFull => ("disk-full", 507, "The disk is full"),
+            Self::InvalidRequest => ("invalid-request", 400, "Invalid request"),
+            Self::Unauthorized => ("unauthorized", 401, "Token missing or invalid"),
+            Self::Forbidden => ("forbidden", 403, "Permission denied"),
+            Self::ReadOnly => ("read-only", 403, "Read-only server"),
+            Self::ForeignOrigin => ("foreign-origin", 403, "Foreign origin"),
+            Self::NotFound => ("not-found", 404, "Path not found"),
+            Self::NoThread => ("no-thread", 404, "Thread not found"),
+            Self::NoMoment => ("no-moment", 404, "Moment not found"),
+            Self::NoInteraction => ("no-interaction", 404, "Interaction not found"),
+            Self::NoWorkflow => ("no-workflow", 404, "Workflow not found"),
+            Self::NoSuchPart => ("no-such-part", 404, "Not found in the log"),
+            Self::MethodNotAllowed => ("method-not-allowed", 405, "Method not allowed"),
+            Self::SlowRequest => ("slow-request", 408, "Request body timed out"),
+            Self::Conflict => ("conflict", 409, "Conflict with the state of the thread"),
+            Self::InteractionClosed => ("interaction-closed", 409, "Interaction closed"),
+            Self::InUse => ("in-use", 409, "Thread in use by forks"),
+            Self::KeyInProgress => ("key-in-progress", 409, "Idempotency key in progress"),
+            Self::TooLarge => ("too-large", 413, "Limit exceeded"),
+            Self::UnsupportedMediaType => ("unsupported-media-type", 415, "Unsupported media type"),
+            Self::UnknownHost => ("unknown-host", 421, "Unknown host"),
+            Self::InvalidWorkflow => ("invalid-workflow", 422, "Invalid workflow"),
+            Self::Unusable => ("unusable", 422, "Invalid value"),
+            Self::KeyReused => ("key-reused", 422, "Idempotency key reused"),
+            Self::Damaged => ("damaged", 500, "Log damaged"),
+            Self::Internal => ("internal", 500, "Internal error"),
+            Self::Busy => ("busy", 503, "Server busy"),
+            Self::Stopping => ("stopping", 503, "Server stopping"),
+            Self::Timeout => ("timeout", 504, "Timeout"),
+            Self::LogMoved => ("log-moved", 503, "Log moved"),
+            Self::DiskFull => ("disk-full", 507, "Disk full"),
         }
     }
 
-    /// Whether the same request may do better in a moment, and after how many seconds.
+    /// The seconds after which the same request may succeed, if it may.
     const fn retry_after_s(self) -> Option<u16> {
         match self {
             Self::Busy | Self::KeyInProgress => Some(1),
@@ -123,7 +121,7 @@ impl Kind {
     }
 }
 
-/// Why a request is not done.
+/// The error answer of a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     // Boxed, because every answer has room for it.
@@ -132,7 +130,7 @@ pub(crate) struct Problem {
     headers: Vec<(header::HeaderName, HeaderValue)>,
 }
 
-/// What is answered when a request is not done.
+/// The error answer of a request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct Document {
@@ -140,13 +138,13 @@ pub(crate) struct Document {
     #[serde(rename = "type")]
     #[schema(example = "urn:rethread:problem:no-thread")]
     kind: String,
-    /// The kind in words.
+    /// A short text for the type of problem.
     title: &'static str,
     /// The HTTP status.
     status: u16,
     /// What is wrong with this request, and what to do next.
     detail: String,
-    /// Where it is, as far as that is known: `thread_id`, `seq`, `position`, `parameter` and the like.
+    /// The place of the problem, as far as it is known: `thread_id`, `seq`, `position`, `parameter` and the like.
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     place: Map<String, Value>,
@@ -218,7 +216,7 @@ impl Problem {
         match error {
             StoreError::Conflict { thread, expected, actual } => {
                 let detail = format!(
-                    "thread {thread} is at seq {actual}, not at {expected}: somebody else wrote first; look at it \
+                    "thread {thread} is at seq {actual}, not at {expected}: another writer was first; read it \
                      again, then decide again"
                 );
                 Self::new(Kind::Conflict, detail).at("thread_id", thread).at("seq", actual)
@@ -263,7 +261,7 @@ impl Problem {
     }
 
     fn damaged(damage: Damage) -> Self {
-        // Where the file lies on this machine is nothing for whoever asks over the network.
+        // Clients over the network do not learn the path of the file on this machine.
         let file =
             damage.file.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
         let detail = format!(
@@ -289,7 +287,7 @@ impl Problem {
     pub(crate) fn stopping() -> Self {
         Self::new(
             Kind::Stopping,
-            "the server is stopping: ask again when it is back; nothing that was acknowledged is lost",
+            "the server is stopping: retry when it is running again; nothing that was acknowledged is lost",
         )
     }
 

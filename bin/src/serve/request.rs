@@ -50,7 +50,7 @@ pub(crate) fn media_type(request: &HttpRequest) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The JSON in a body. A form on a page of somebody else's cannot send the media type that is asked for.
+/// The JSON in a body. A form on a foreign page cannot send the required media type.
 pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
     let media_type = media_type(request);
     if !(media_type == "application/json" || media_type.ends_with("+json")) {
@@ -92,20 +92,20 @@ pub(crate) fn named(request: &HttpRequest, name: &str) -> String {
 /// The router decodes a path but for these three, which could look like something else in it.
 fn decoded(part: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(part.len()), part);
-    while let Some((before, behind)) = rest.split_once('%') {
+    while let Some((before, after)) = rest.split_once('%') {
         text.push_str(before);
-        let c = match behind.get(..2).map(str::to_ascii_lowercase).as_deref() {
+        let c = match after.get(..2).map(str::to_ascii_lowercase).as_deref() {
             Some("25") => '%',
             Some("2b") => '+',
             Some("2f") => '/',
             _ => {
                 text.push('%');
-                rest = behind;
+                rest = after;
                 continue;
             }
         };
         text.push(c);
-        rest = &behind[2..];
+        rest = &after[2..];
     }
     text + rest
 }
@@ -184,7 +184,7 @@ pub(crate) fn limit(given: Option<u64>, default: usize, max: usize) -> Result<us
     }
 }
 
-/// A position that one can be behind. It has 18 digits at most, so that there is always one behind it.
+/// A position to read after. It has at most 18 digits, so that it always has a successor.
 pub(crate) fn position(text: &str) -> Option<Position> {
     text.parse().ok().filter(|_| text.len() <= 18).map(Position)
 }
@@ -201,7 +201,7 @@ pub(crate) fn after(text: Option<&str>) -> Result<Option<After>, Problem> {
     }
 }
 
-/// Where somebody goes on.
+/// Where a subscriber continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     Now,

@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) body_bytes_max: usize,
     /// How many may follow the log at once.
     pub(crate) subscribers_max: usize,
-    /// How long nothing is said at most to one who follows, so that nobody between takes the connection for a dead one.
+    /// The longest silence towards a subscriber, so that proxies do not close the connection as idle.
     pub(crate) silence_max: Duration,
 }
 

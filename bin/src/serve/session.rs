@@ -22,11 +22,11 @@ pub(crate) struct Credentials {
     token: String,
 }
 
-/// Keeps a token in a cookie that no script can read and no other site can send.
+/// Stores a token in a cookie that scripts cannot read and other sites cannot send.
 #[utoipa::path(post, path = "/v1/session", tag = "surroundings", operation_id = "begin_session", request_body = Credentials,
     responses(
         (status = 200, description = "The cookie is set", body = Session),
-        (status = 401, description = "Nobody knows this token, or it has expired"),
+        (status = 401, description = "The token is unknown or has expired"),
     ))]
 pub(crate) async fn begin(
     server: Shared,

@@ -37,7 +37,7 @@ pub(crate) async fn profiles(server: Shared) -> HttpResponse {
     HttpResponse::Ok().json(Profiles { profiles })
 }
 
-/// What the server is, and what whoever asks may do.
+/// The version and settings of the server, and the permissions of the caller.
 #[utoipa::path(get, path = "/v1/info", tag = "surroundings", operation_id = "info",
     responses((status = 200, description = "The server", body = Info)))]
 pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {

@@ -35,7 +35,7 @@ pub(crate) struct ListQuery {
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,
-    /// The branches of this thread; `none` for threads that are nobody's branch. All threads when absent.
+    /// The branches of this thread; `none` for threads that are not a branch. All threads when absent.
     #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
     branch_of: Option<String>,
     /// Only threads made at this time or later.
@@ -222,7 +222,7 @@ pub(crate) struct OutcomeQuery {
 /// What a thread has come to. Asking again with `wait_ms` waits without following events.
 #[utoipa::path(get, path = "/v1/threads/{thread}/outcome", tag = "threads", operation_id = "thread_outcome",
     params(OutcomeQuery),
-    responses((status = 200, description = "Where it stands; it goes on while `status` is `pending` or `running`", body = Outcome)))]
+    responses((status = 200, description = "Its outcome so far; it is not final while `status` is `pending` or `running`", body = Outcome)))]
 pub(crate) async fn outcome(
     server: Shared,
     request: HttpRequest,
@@ -234,7 +234,7 @@ pub(crate) async fn outcome(
         return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
     }
     thread.summary().await?;
-    // A server that only shows wakes nobody up.
+    // A read-only server activates no thread.
     if wait_ms > 0 && server.runtime.mode().runs() {
         tokio::select! {
             outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the file.
 const NAME: &str = "tokens.json";
-/// The name of the file beside it that is locked by whoever changes it.
+/// The name of the file beside it that a process locks while it changes the tokens.
 const LOCK: &str = "tokens.lock";
 /// What every token begins with, so that one that was lost is recognised.
 const PREFIX: &str = "rethread_";
@@ -22,7 +22,7 @@ const PREFIX: &str = "rethread_";
 const ID_OF_PROCESS: &str = "start";
 /// The most tokens there can be.
 const TOKENS_MAX: usize = 1_000;
-/// The random part, in bytes: nobody guesses it, so a fast hash is enough.
+/// The random part, in bytes: it cannot be guessed, so a fast hash is enough.
 const RANDOM_BYTES: usize = 32;
 
 /// The scope of a token. Each includes those above it.
@@ -67,7 +67,7 @@ pub(crate) struct Kept {
     pub(crate) hash: String,
 }
 
-/// What is remembered of a token that somebody sent.
+/// The hash of a token that a client sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenHash(blake3::Hash);
 
@@ -86,10 +86,10 @@ pub(crate) enum TokenError {
     TooMany,
     #[error("the system gives no random numbers")]
     Random,
-    #[error("nobody knows this token: it was revoked, or belongs to another server")]
+    #[error("unknown token: it was revoked, or belongs to another server")]
     Unknown,
     #[error(
-        "nobody knows this token: it was revoked, belongs to another server, or was created after this server started. \
+        "unknown token: it was revoked, belongs to another server, or was created after this server started. \
          Commands or MCP servers of this server could create one, so create tokens before it starts"
     )]
     UnknownSinceStart,
@@ -143,7 +143,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Makes a token and keeps its hash. Gives the token itself, which nobody can get again.
+    /// Creates a token and stores its hash. Returns the token itself, which cannot be read again.
     pub(crate) fn create(
         &self,
         scope: Scope,
@@ -187,7 +187,7 @@ impl Tokens {
         Ok(all.len() < n)
     }
 
-    /// Waits until nobody else changes the tokens. Until what this gives is dropped nobody does.
+    /// Locks the tokens against changes by other processes until the returned file is dropped.
     fn alone(&self) -> Result<fs::File, TokenError> {
         let lock = self.file.with_file_name(LOCK);
         let failed = |source| TokenError::Io { file: lock.clone(), source };
@@ -216,7 +216,7 @@ impl Tokens {
         }
     }
 
-    /// The principal that a token stands for; none where the token is unknown.
+    /// The principal of a token; `None` if the token is unknown.
     pub(crate) fn principal_of(&self, hash: TokenHash) -> Option<Principal> {
         if self.of_process == Some(hash.0) {
             return Some(Principal::token(ID_OF_PROCESS, None));

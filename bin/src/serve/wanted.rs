@@ -17,7 +17,7 @@ pub(crate) type EventTextStream = BoxStream<'static, Result<Written, RuntimeErro
 /// The newest events, shared by all who follow.
 pub(crate) type Hub = Arc<Recent<Entry>>;
 
-/// Which events somebody wants.
+/// The events that a subscriber wants.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     /// Documented names; all when empty.
@@ -101,7 +101,7 @@ impl Writer {
             }
         };
         self.is_over |= failed.is_some();
-        // How far was looked, where that is behind what is written.
+        // The position up to which was read, if it is after the last written event.
         let covered = if self.is_over { self.at } else { batch.covered };
         if let Some(position) = covered.filter(|position| written.last().is_none_or(|last| last.last < *position)) {
             written.push(Written::nothing_to(position));

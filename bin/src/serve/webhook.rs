@@ -1,7 +1,7 @@
 //! Webhooks: events are posted to an address, signed, in order, at least once.
 //!
 //! Each webhook has a place in the log of its own, kept durably under its name. What cannot be delivered is tried again
-//! after ever longer waits; nothing behind it is sent meanwhile, so that the order holds. After a limit the webhook is
+//! after increasing waits; later events are not sent meanwhile, so that the order holds. After a limit the webhook is
 //! dead until the server is started again, and says so.
 
 mod config;
@@ -36,7 +36,7 @@ const KEEP_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct WebhookStats {
     pub(crate) delivered: AtomicU64,
     pub(crate) failed: AtomicU64,
-    /// The next position that it looks at.
+    /// The next position to read.
     pub(crate) next: AtomicU64,
     /// 1 once it has given up.
     pub(crate) dead: AtomicU64,
@@ -115,7 +115,7 @@ impl Sender {
     }
 
     async fn deliver(&self, next: &mut Position, stopping: &CancellationToken) -> Halt {
-        // All of them: one that wants few keeps up with the log all the same.
+        // Without a filter: a webhook that wants few events must still advance its position.
         let mut records = self.runtime.store().subscribe(*next, Filter::default());
         let wanted: Vec<_> = self.webhook.types.iter().filter_map(|name| event_type_named(name)).collect();
         let (mut n_since, mut has_moved, mut kept_at) = (0, false, Instant::now());
@@ -211,7 +211,7 @@ impl Sender {
         }
     }
 
-    /// Keeps its place. What is not kept is delivered again after a crash.
+    /// Stores the position. What is not stored is delivered again after a crash.
     async fn keep(&self, next: Position) {
         if let Err(error) = self.runtime.save_cursor(&self.cursor, next).await {
             tracing::warn!(webhook = self.webhook.name, %error, "its place could not be kept");

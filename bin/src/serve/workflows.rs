@@ -75,7 +75,7 @@ pub(crate) struct PutQuery {
     dry_run: Option<bool>,
 }
 
-/// Puts a workflow: a file as `rethread run` takes it, YAML or JSON. All that is wrong with it is told at once.
+/// Stores a workflow: a file as `rethread run` takes it, YAML or JSON. All faults are reported at once.
 #[utoipa::path(post, path = "/v1/workflows", tag = "workflows", operation_id = "put_workflow", params(PutQuery),
     request_body(content((Object = "application/json"), (String = "application/yaml"))),
     responses(

@@ -1,11 +1,11 @@
-//! Where the walk is: an event, and the states before and behind it.
+//! The position of the walk: an event, and the states before and after it.
 
 use rethread::store::{Record, StoreError};
 use rethread::{Event, RecordedEvent, Seq, State, ThreadHandle};
 
 use crate::exit::Failure;
 
-/// A place in a thread. Holds two states, whatever the thread's length.
+/// A place in a thread. Holds two states, independent of the thread's length.
 pub(crate) struct Walk {
     thread: ThreadHandle,
     pub(crate) last: Seq,
@@ -27,7 +27,7 @@ impl Walk {
         self.event.record.seq
     }
 
-    /// One event on; the state behind this one is there already.
+    /// Moves one event forward; the state after this one is already loaded.
     pub(crate) async fn next(&mut self) -> Result<(), Failure> {
         if self.seq() >= self.last {
             return Ok(());

@@ -30,7 +30,7 @@ pub(crate) struct Thread {
     last_position: Position,
     forked_from: Option<Moment>,
     branch_of: Option<BranchOf>,
-    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    /// Whether the workflow or the branch is unknown because the log is damaged there.
     damaged: bool,
     /// Where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,17 +16,17 @@ use crate::message::{Message, UnitPrices, Usage, UsageSource};
 /// CONDITION_EVALUATION_REQUESTED: a condition in natural language is put to a model. Its seq is the call's id.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationRequested {
-    /// The node that is being left.
+    /// The node that the edge leaves.
     pub node_id: NodeId,
-    /// The place of the edge among those that leave the node.
+    /// The index of the edge among those that leave the node.
     pub edge: u32,
     /// The condition.
     pub condition: String,
-    /// 1 for the first time it is asked, 2 when the first answer was neither yes nor no.
+    /// 1 for the first call, 2 if the first answer was neither yes nor no.
     pub attempt: u32,
     /// The model that judges.
     pub model: ModelChoice,
-    /// How long it may take.
+    /// The timeout.
     pub timeout_ms: u64,
     /// As in LLM_CALL_REQUESTED.
     pub model_profile: Option<Hash>,
@@ -40,21 +40,21 @@ pub struct ConditionEvaluationCompleted {
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
-    /// Whether the condition holds; absent when the answer was neither yes nor no, or there was none.
+    /// Whether the condition holds; absent if the answer was neither yes nor no, or the call failed.
     pub verdict: Option<bool>,
-    /// What the model said, cut to 1 000 characters.
+    /// The answer of the model, cut to 1 000 characters.
     pub answer: String,
-    /// Why there was no answer.
+    /// The error of the call.
     pub error: Option<ExecutionError>,
     /// Tokens.
     pub usage: Usage,
     /// Cost in billionths of a US dollar.
     pub cost_nanousd: Option<u64>,
-    /// The prices that say so.
+    /// The prices of that cost.
     pub prices: Option<UnitPrices>,
     /// The model, as the provider names it.
     pub model: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
     /// Who counted the tokens.
     #[serde(default)]
@@ -71,17 +71,17 @@ pub struct ForkStarted {
     pub join: NodeId,
     /// The branches.
     pub branches: Branches,
-    /// How many must complete.
+    /// The number of branches that must complete.
     pub n_needed: u32,
-    /// What becomes of failed ones.
+    /// The policy for failed branches.
     pub on_failed: OnFailed,
-    /// How many run at once.
+    /// The most branches that run at the same time.
     pub concurrency_max: u32,
-    /// When they must have ended.
+    /// The deadline of the branches.
     pub deadline: Option<Time>,
-    /// Whether `n_needed` branches must succeed whatever `on_failed` says, as in the modes `any` and `n_of_m`. Null in
-    /// events of version 1: no such rule holds for them, and when their time is up a join that ignores or collects failed
-    /// branches goes on with what there is.
+    /// Whether `n_needed` branches must succeed for every value of `on_failed`, as in the modes `any` and `n_of_m`.
+    /// Null in events of version 1: no such rule holds for them, and when their time is up a join that ignores or
+    /// collects failed branches goes on with what there is.
     #[serde(default)]
     pub quorum: Option<bool>,
     /// The variable that holds all results, beside `output`.
@@ -128,10 +128,10 @@ pub enum OnFailed {
     Collect,
 }
 
-/// BRANCH_STARTED: a branch is to run, as a thread of its own that forks off right behind FORK_STARTED.
+/// BRANCH_STARTED: a branch begins, as a thread of its own that is forked right after FORK_STARTED.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct BranchStarted {
-    /// Its number, from 0, in the order of the fork.
+    /// The index of the branch, from 0, in the order of the fork.
     pub index: u32,
     /// The thread. Its id follows from the thread, seq and time of this event.
     pub child: ThreadId,
@@ -140,13 +140,13 @@ pub struct BranchStarted {
 /// BRANCH_ENDED: a branch ended by itself, or is cancelled because it is not needed any more.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct BranchEnded {
-    /// Its number.
+    /// The index of the branch.
     pub index: u32,
     /// The thread.
     pub child: ThreadId,
-    /// Its output, where it completed.
+    /// The output, if it completed.
     pub output: Option<Json>,
-    /// Its error, where it did not.
+    /// The error, if it did not complete.
     pub error: Option<ExecutionError>,
     /// Variables of scope `global` that it set; they are set in this thread now.
     pub globals: OrderedMap<Json>,
@@ -169,9 +169,9 @@ pub struct BranchEnded {
 pub struct JoinCompleted {
     /// The fork node.
     pub node_id: NodeId,
-    /// How many branches completed.
+    /// The number of branches that completed.
     pub n_completed: u32,
-    /// How many failed.
+    /// The number of branches that failed.
     pub n_failed: u32,
 }
 
@@ -182,7 +182,7 @@ pub struct LoopStarted {
     pub node_id: NodeId,
     /// The node at which an iteration ends.
     pub end: NodeId,
-    /// The list, in a loop over one.
+    /// The list, in a `for_each` loop.
     pub items: Option<Vec<Json>>,
     /// The variable that holds the element.
     pub variable: String,
@@ -198,7 +198,7 @@ pub struct LoopStarted {
 pub struct LoopIterationStarted {
     /// The node the loop begins at.
     pub node_id: NodeId,
-    /// 0 for the first time round.
+    /// 0 for the first iteration.
     pub index: u64,
 }
 
@@ -207,9 +207,9 @@ pub struct LoopIterationStarted {
 pub struct LoopEnded {
     /// The node the loop begins at.
     pub node_id: NodeId,
-    /// How often it went round.
+    /// The number of iterations.
     pub n_iterations: u64,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<ExecutionError>,
 }
 
@@ -224,7 +224,7 @@ pub struct SubWorkflowStarted {
     pub entry: NodeId,
     /// Its variables, inputs included.
     pub variables: OrderedMap<Json>,
-    /// How many nodes it may enter outside of its own loops and sub-workflows.
+    /// The most nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
     /// The conversation that it begins with; null in events of version 1, where it goes on with that of its caller.
     #[serde(default)]
@@ -249,7 +249,7 @@ pub enum NodeContext {
 pub struct SubWorkflowCompleted {
     /// The node.
     pub node_id: NodeId,
-    /// What the inner workflow gave.
+    /// The output of the sub-workflow.
     pub output: Option<Json>,
     /// Variables of the caller that are set.
     pub variables: OrderedMap<Json>,
@@ -271,9 +271,9 @@ pub struct ContextProcessingRequested {
     pub node_id: NodeId,
     /// The processor.
     pub processor: String,
-    /// What it is told.
+    /// Its settings.
     pub config: OrderedMap<Json>,
-    /// When it must have answered.
+    /// The deadline of the answer.
     pub deadline: Time,
 }
 
@@ -299,9 +299,9 @@ pub struct ContextProcessed {
     pub call_id: CallId,
     /// The conversation from here on.
     pub messages: Vec<ContextItem>,
-    /// Variables it set.
+    /// The variables that it set.
     pub variables: OrderedMap<Json>,
-    /// What it gave as its output.
+    /// The output of the processor.
     pub output: Option<Json>,
 }
 

@@ -20,7 +20,7 @@ pub enum OperationType {
     ApproveTool,
     /// It is the result of a tool call.
     AnswerTool,
-    /// It is the answer of a model that a person stands for.
+    /// It is the answer of a person in place of a model.
     RelayModel,
     /// It goes to a tool that runs and asked for it.
     InformTool,
@@ -61,13 +61,13 @@ pub struct UserInteractionRequested {
     /// The interaction: the seq of this event. Absent in events of older versions.
     #[serde(default)]
     pub interaction_id: Option<CallId>,
-    /// The node that asks.
+    /// The node that asks the question.
     pub node_id: NodeId,
-    /// What is done with the answer.
+    /// The use of the answer.
     pub operation_type: OperationType,
     /// The question.
     pub prompt: Option<String>,
-    /// Until when it can be answered.
+    /// The time until which it can be answered.
     pub deadline: Option<Time>,
     /// What the application may want to know.
     pub metadata: Option<Json>,
@@ -178,9 +178,9 @@ pub struct UserInteractionProcessed {
     pub node_id: Option<NodeId>,
     /// The question.
     pub interaction_id: CallId,
-    /// What was done with the answer.
+    /// The use of the answer.
     pub operation_type: OperationType,
-    /// What the answer changed.
+    /// The changes that the answer caused.
     pub results: InteractionResults,
 }
 
@@ -198,7 +198,7 @@ pub struct InteractionResults {
 /// A variable that an answer set.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct VariableUpdate {
-    /// Where it lives.
+    /// The scope of the variable.
     pub scope: Scope,
     /// Its name.
     pub name: String,
@@ -216,7 +216,7 @@ pub struct UserInteractionFailed {
     pub interaction_id: CallId,
     /// Why.
     pub reason: InteractionFailure,
-    /// More of it, for people.
+    /// Details for people.
     pub detail: Option<String>,
     /// Who took it back; absent where the runtime did, and in older logs.
     #[serde(default)]
@@ -227,7 +227,7 @@ pub struct UserInteractionFailed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InteractionFailure {
-    /// Nobody answered in time.
+    /// No answer came in time.
     Timeout,
     /// The question was taken back.
     Cancelled,

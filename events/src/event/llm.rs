@@ -21,29 +21,29 @@ pub struct LlmExecutionRequest {
     pub prompt: String,
     /// The instructions; becomes the system message when it differs from the one in force.
     pub system_prompt: Option<String>,
-    /// How the model is reached and called.
+    /// The model: provider, name, parameters.
     pub model: ModelChoice,
     /// Whether tools are offered.
     pub tool_mode: ToolMode,
     /// The names of the tools that are offered.
     pub tools: Vec<String>,
-    /// The hash of the catalogue of those tools (a blob: the JSON that the model is shown).
+    /// The hash of the catalogue of those tools (a blob: the JSON that the model receives).
     pub tool_catalog: Option<Hash>,
-    /// How many model calls it may take.
+    /// The most model calls of the loop.
     pub max_iterations: u32,
-    /// How many tools of one answer may run at once.
+    /// The most tools of one answer that run at the same time.
     pub concurrent_tools_max: u32,
-    /// How long one model call may take; absent when it may take for ever, as a person may.
+    /// The timeout of one model call; absent if it has none, as for a person.
     pub llm_timeout_ms: Option<u64>,
     /// The tools among them that run only when a person approves of the call.
     pub approve_tools: Vec<String>,
     /// The tools among them that never run: a person gives the result.
     pub person_tools: Vec<String>,
-    /// Whether a person stands for the model: its calls are questions.
+    /// Whether a person answers for the model: its calls are questions.
     pub relay: bool,
-    /// When and by whom what was said is summarised; never when absent.
+    /// When the conversation is summarised, and by which model; never when absent.
     pub summary: Option<SummaryPlan>,
-    /// How it comes to its answer.
+    /// The strategy of the agent loop.
     pub strategy: LoopStrategy,
     /// The conversation that the loop sees beside its own turn.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct SummaryPlan {
     pub token_limit: u64,
     /// The model that writes the summaries; that of the loop when absent.
     pub model: Option<ModelChoice>,
-    /// How long one summary may take.
+    /// The timeout of one summary.
     pub timeout_ms: u64,
 }
 
@@ -106,9 +106,9 @@ pub struct LlmCallRequested {
     /// The node that the call belongs to; absent in events of older versions.
     #[serde(default)]
     pub node_id: Option<NodeId>,
-    /// 1 for the first call of the loop; for a call that is an aside, how many there were before.
+    /// 1 for the first call of the loop; for an aside, the number of calls before it.
     pub iteration: u32,
-    /// What it is for, when its answer does not join the conversation by itself.
+    /// The purpose of an aside: a call whose answer is not added to the conversation by itself.
     pub aside: Option<Aside>,
     /// The hash of what is known of the model's profile now (a blob, without keys), so that what is sent can be got back;
     /// absent where nothing is sent over HTTP.
@@ -137,11 +137,11 @@ pub struct LlmTryFailed {
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
-    /// Which try of the client, from 1.
+    /// The number of the client's attempt, from 1.
     pub try_number: u32,
     /// Why.
     pub error: ExecutionError,
-    /// How long the client waits before the next.
+    /// The wait of the client before the next attempt.
     pub wait_ms: u64,
 }
 
@@ -153,17 +153,17 @@ pub struct LlmExecutionProgress {
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
-    /// The attempt; pieces of an attempt that failed are void.
+    /// The attempt; chunks of an attempt that failed are void.
     pub attempt: u32,
     /// The number of this piece in its attempt, from 0.
     pub index: u64,
-    /// More of the text.
+    /// The next piece of the text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// More of the reasoning.
+    /// The next piece of the reasoning.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// Whether the client starts the answer over: what this attempt sent before is void.
+    /// Whether the client restarts the answer: earlier chunks of this attempt are void.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restarted: bool,
 }
@@ -183,9 +183,9 @@ pub struct LlmCallCompleted {
     pub finish_reason: FinishReason,
     /// Tokens, as the provider counted them, or as they were counted here where it did not.
     pub usage: Usage,
-    /// What it cost, in billionths of a US dollar; absent when the price is not known.
+    /// The cost in billionths of a US dollar; absent if the price is unknown.
     pub cost_nanousd: Option<u64>,
-    /// The prices that say so, so that a later price list changes nothing about this call.
+    /// The prices of that cost, so that a later price list does not change it.
     pub prices: Option<UnitPrices>,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,
@@ -193,7 +193,7 @@ pub struct LlmCallCompleted {
     pub response_id: Option<String>,
     /// Whether it came from the cache of answers.
     pub cached: bool,
-    /// How long the call took.
+    /// The duration of the call.
     pub duration_ms: u64,
     /// Who counted the tokens.
     #[serde(default)]
@@ -226,9 +226,9 @@ pub struct LlmExecutionCompleted {
     pub finish_reason: FinishReason,
     /// Tokens of the whole loop.
     pub usage: Usage,
-    /// How many model calls it took.
+    /// The number of model calls.
     pub n_llm_calls: u32,
-    /// How many tool calls it took.
+    /// The number of tool calls.
     pub n_tool_calls: u32,
     /// The tool calls of the loop, in the order in which they were requested. Empty in events of version 1.
     #[serde(default)]
@@ -266,15 +266,15 @@ pub struct ContextSummaryRequested {
     pub node_id: NodeId,
     /// The first message of the stretch, by its place in the conversation.
     pub from: u64,
-    /// The place behind its last message.
+    /// The index after its last message.
     pub to: u64,
     /// Counted tokens of what was to be sent.
     pub tokens: u64,
-    /// The limit that they pass; 0 when somebody asked for the summary.
+    /// The limit that they pass; 0 if the summary was requested.
     pub limit: u64,
-    /// The model that is asked.
+    /// The model that writes the summary.
     pub model: ModelChoice,
-    /// How long it may take.
+    /// The timeout.
     pub timeout_ms: u64,
     /// As in LLM_CALL_REQUESTED.
     pub model_profile: Option<Hash>,
@@ -290,17 +290,17 @@ pub struct ContextSummaryCompleted {
     pub call_id: CallId,
     /// The summary.
     pub summary: Option<String>,
-    /// Why there is none.
+    /// The error of the call.
     pub error: Option<ExecutionError>,
     /// Tokens.
     pub usage: Usage,
     /// Cost in billionths of a US dollar.
     pub cost_nanousd: Option<u64>,
-    /// The prices that say so.
+    /// The prices of that cost.
     pub prices: Option<UnitPrices>,
     /// The model, as the provider names it.
     pub model: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
     /// Who counted the tokens.
     #[serde(default)]
@@ -325,10 +325,10 @@ pub struct ContextSummarized {
 pub struct BudgetExceeded {
     /// `tokens`, `cost_nanousd`, or `unpriced_calls`: calls whose cost is not known, where a budget in money allows none.
     pub what: String,
-    /// How much was spent.
+    /// The amount that was spent.
     pub spent: u64,
     /// The limit.
     pub limit: u64,
-    /// When it was noticed.
+    /// The time when it was noticed.
     pub at: Time,
 }

@@ -31,11 +31,11 @@ use crate::principal::Principal;
 pub enum FoldRole {
     /// Part of the state.
     State,
-    /// For whoever watches; a fold passes over it.
+    /// For subscribers; a fold skips it.
     Informational,
 }
 
-/// What stands in the table about one kind of event.
+/// The row of one kind of event in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType {
     /// The code it is stored under; never reused.
@@ -143,7 +143,7 @@ macro_rules! events {
                     .map_err(|source| EventError::Malformed { name, source })
             }
 
-            /// The event behind its stored form; older versions are brought up to the present one.
+            /// Decodes the stored form of an event; older versions are converted to the present one.
             pub fn decode(code: u16, version: u16, bytes: &[u8]) -> Result<Self, EventError> {
                 match code {
                     $($code => {

@@ -11,9 +11,9 @@ use crate::ids::{NodeId, Time, ToolName};
 pub struct NodeStarted {
     /// The node.
     pub node_id: NodeId,
-    /// 1 for the first try.
+    /// 1 for the first attempt.
     pub attempt: u32,
-    /// When this try must have ended.
+    /// The deadline of this attempt.
     pub deadline: Option<Time>,
 }
 
@@ -22,7 +22,7 @@ pub struct NodeStarted {
 pub struct NodeCompleted {
     /// The node.
     pub node_id: NodeId,
-    /// How long this try took.
+    /// The duration of this attempt.
     pub duration_ms: u64,
 }
 
@@ -31,11 +31,11 @@ pub struct NodeCompleted {
 pub struct NodeFailed {
     /// The node.
     pub node_id: NodeId,
-    /// Which try failed.
+    /// The number of the attempt that failed.
     pub attempt: u32,
     /// Why.
     pub error: ExecutionError,
-    /// When it is tried again; absent when it is not.
+    /// The time of the retry; absent if there is none.
     pub retry_at: Option<Time>,
 }
 
@@ -57,7 +57,7 @@ pub struct RouteTaken {
 /// An error that `on_error` leads on from.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct CaughtError {
-    /// What kind of failure it is.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// What happened.
     pub message: String,
@@ -65,6 +65,6 @@ pub struct CaughtError {
     pub node: NodeId,
     /// The tool of that node, where it runs one, or the tool whose failed call made the node fail.
     pub tool: Option<ToolName>,
-    /// What caused it, where that says more.
+    /// The underlying error, if it says more.
     pub source: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Strategies of an agent loop: how it is told of one, and what each decides on its way to the answer.
+//! Strategies of an agent loop: their settings, and the events for their decisions.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct PlanStrategy {
     pub max_replans: u32,
     /// How many model calls one step may take.
     pub max_step_iterations: Option<u32>,
-    /// What the planner is told about plans.
+    /// The instructions for plans to the planner.
     pub prompt: Option<String>,
     /// The model that plans; that of the loop when absent.
     pub planner: Option<Planner>,
@@ -47,7 +47,7 @@ pub struct PlanStrategy {
 pub struct Planner {
     /// How it is reached and called.
     pub model: ModelChoice,
-    /// Whether a person stands for it.
+    /// Whether a person answers for it.
     pub relay: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct PanelStrategy {
 /// One of several models.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct Member {
-    /// The name it goes by.
+    /// The name of the candidate.
     pub name: String,
     /// What it is good at.
     pub description: Option<String>,
@@ -94,7 +94,7 @@ pub enum Combine {
 pub struct CustomDecider {
     /// The name under which it was registered.
     pub name: String,
-    /// What it is told.
+    /// Its settings.
     pub config: OrderedMap<Json>,
     /// How long one decision may take.
     pub timeout_ms: u64,
@@ -106,7 +106,7 @@ pub struct CustomDecider {
 pub enum Aside {
     /// One of several models answers.
     Candidate {
-        /// Its place among them, from 0.
+        /// The index among them, from 0.
         index: u32,
     },
     /// A model picks an answer, or a model.
@@ -121,11 +121,11 @@ pub enum Aside {
 pub struct PlanRequested {
     /// The node.
     pub node_id: NodeId,
-    /// How many plans failed before.
+    /// The number of plans that failed before.
     pub replan: u32,
-    /// 1 for the first time this plan is asked for, 2 when the first answer was no plan.
+    /// 1 for the first call for this plan, 2 if the first answer was not a plan.
     pub attempt: u32,
-    /// What the model is told.
+    /// The prompt for the model.
     pub prompt: String,
 }
 
@@ -134,7 +134,7 @@ pub struct PlanRequested {
 pub struct PlanMade {
     /// The node.
     pub node_id: NodeId,
-    /// How many plans failed before.
+    /// The number of plans that failed before.
     pub replan: u32,
     /// The steps.
     pub steps: Vec<String>,
@@ -145,11 +145,11 @@ pub struct PlanMade {
 pub struct PlanStepStarted {
     /// The node.
     pub node_id: NodeId,
-    /// Its place in the plan, from 0.
+    /// The index in the plan, from 0.
     pub index: u32,
-    /// What is to be done.
+    /// The task of the step.
     pub step: String,
-    /// What the model is told.
+    /// The prompt for the model.
     pub prompt: String,
 }
 
@@ -158,9 +158,9 @@ pub struct PlanStepStarted {
 pub struct PlanStepCompleted {
     /// The node.
     pub node_id: NodeId,
-    /// Its place in the plan, from 0.
+    /// The index in the plan, from 0.
     pub index: u32,
-    /// How many model calls it took.
+    /// The number of model calls.
     pub n_llm_calls: u32,
 }
 
@@ -169,7 +169,7 @@ pub struct PlanStepCompleted {
 pub struct PlanStepFailed {
     /// The node.
     pub node_id: NodeId,
-    /// Its place in the plan, from 0.
+    /// The index in the plan, from 0.
     pub index: u32,
     /// Why.
     pub error: ExecutionError,
@@ -180,7 +180,7 @@ pub struct PlanStepFailed {
 pub struct PlanCompleted {
     /// The node.
     pub node_id: NodeId,
-    /// What the model is told.
+    /// The prompt for the model.
     pub prompt: String,
 }
 
@@ -189,23 +189,23 @@ pub struct PlanCompleted {
 pub struct CandidateChosen {
     /// The node.
     pub node_id: NodeId,
-    /// Its place among them, from 0.
+    /// The index among them, from 0.
     pub index: u32,
-    /// The name it goes by.
+    /// The name of the candidate.
     pub name: String,
-    /// Why, as the model that picked it says.
+    /// The reason that the selecting model gave.
     pub reason: Option<String>,
 }
 
-/// CANDIDATES_GATHERED: all models that could have answered; the prompt, with their answers behind it, becomes a user
+/// CANDIDATES_GATHERED: all models that could have answered; the prompt, followed by their answers, becomes a user
 /// message for the model that writes one answer from them.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct CandidatesGathered {
     /// The node.
     pub node_id: NodeId,
-    /// How many answered.
+    /// The number of answers.
     pub n_answers: u32,
-    /// What the model is told, before the answers.
+    /// The prompt for the model, before the answers.
     pub prompt: String,
 }
 
@@ -216,7 +216,7 @@ pub struct StrategyDecisionRequested {
     pub node_id: NodeId,
     /// The strategy.
     pub name: String,
-    /// When it must have decided.
+    /// The deadline of the decision.
     pub deadline: Time,
 }
 

@@ -17,22 +17,22 @@ use std::sync::Arc;
 pub struct ThreadStarted {
     /// The workflow and the hash of the definition that the thread will finish on.
     pub workflow: WorkflowRef,
-    /// What the caller gave; the variable `input`.
+    /// The input of the caller; the variable `input`.
     pub input: Json,
     /// Variables that are there from the beginning, in the order of the definition.
     pub variables: OrderedMap<Json>,
     /// The first node.
     pub entry: NodeId,
-    /// When the whole run must have ended.
+    /// The deadline of the whole run.
     pub deadline: Option<Time>,
     /// How many nodes it may enter outside of loops and sub-workflows; each iteration of a loop may enter as many by
     /// itself.
     pub max_iterations: u32,
     /// The folder the tools work in.
     pub workspace: Option<String>,
-    /// What it may spend; without limit when absent.
+    /// The budget; no limit when absent.
     pub budget: Option<BudgetLimits>,
-    /// What happens when a node or the thread has no iteration left.
+    /// The policy when a node or the thread has no iteration left.
     pub on_limit: OnLimit,
 }
 
@@ -43,7 +43,7 @@ pub struct BudgetLimits {
     pub tokens: Option<u64>,
     /// Cost in billionths of a US dollar.
     pub cost_nanousd: Option<u64>,
-    /// What happens when it is spent.
+    /// The policy when the budget is spent.
     pub on_exceeded: OnLimit,
     /// What becomes of a thread with a budget in money when the cost of a call is not known.
     #[serde(default)]
@@ -72,14 +72,14 @@ pub enum OnLimit {
     Pause,
 }
 
-/// LIMIT_RAISED: somebody lets the thread go on beyond a limit.
+/// LIMIT_RAISED: a limit of the thread was raised, so that it can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct LimitRaised {
     /// The budget in tokens from here on.
     pub tokens: Option<u64>,
     /// The budget in billionths of a US dollar from here on.
     pub cost_nanousd: Option<u64>,
-    /// So many more: model calls of the agent loop that runs, or nodes that may be entered where none does.
+    /// The number of additional iterations: model calls of the running agent loop, or nodes to enter if none runs.
     pub iterations: Option<u32>,
     /// From here on calls without a known price are allowed, and not counted against the budget in money.
     #[serde(default)]
@@ -116,7 +116,7 @@ pub struct ThreadForked {
 pub struct BranchOf {
     /// The thread whose branch it is.
     pub owner: ThreadId,
-    /// Its number, from 0, in the order of the fork.
+    /// The index of the branch, from 0, in the order of the fork.
     pub index: u32,
 }
 
@@ -141,7 +141,7 @@ pub struct ForkChanges {
     /// Every model call from here on uses this profile.
     #[serde(default)]
     pub profile: Option<ProfileId>,
-    /// Whether a person stands for the model of that profile. The machine fills it in.
+    /// Whether a person answers for the model of that profile. The machine fills it in.
     #[serde(default)]
     pub relay: bool,
     /// User prompts of nodes that are entered from here on.
@@ -156,7 +156,7 @@ pub struct ForkChanges {
 /// nodes, calls and questions stand still; the one of the whole run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadPaused {
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: Option<String>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
@@ -179,10 +179,10 @@ pub struct ThreadRecovered {
     pub calls: Vec<CallId>,
 }
 
-/// THREAD_CANCELLED: ended because somebody asked for it.
+/// THREAD_CANCELLED: the thread was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadCancelled {
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: Option<String>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
@@ -239,7 +239,7 @@ pub struct MessageAdded {
 /// WARNING: something came that changes nothing, for example a late answer.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct Warning {
-    /// What kind of thing.
+    /// The kind of input that was ignored.
     pub code: WarningCode,
     /// The call it is about.
     pub call_id: Option<CallId>,

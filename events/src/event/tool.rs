@@ -22,7 +22,7 @@ pub struct ToolExecutionRequest {
     pub name: ToolName,
     /// Its arguments: an object, or null when the model's were cut off.
     pub arguments: Json,
-    /// What may be done when the answer is lost.
+    /// The recovery class: what may be done if the answer is lost.
     pub recovery: Recovery,
     /// Limits of the call.
     pub options: ToolCallOptions,
@@ -31,11 +31,11 @@ pub struct ToolExecutionRequest {
 /// Limits of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolCallOptions {
-    /// How long one attempt may take.
+    /// The timeout of one attempt.
     pub timeout_ms: u64,
-    /// How often it is tried again after an error that allows it.
+    /// The most retries after a retryable error.
     pub retries: u32,
-    /// How long to wait before that.
+    /// The wait before a retry.
     pub retry_delay_ms: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct ToolCallRetried {
     pub call_id: CallId,
     /// The number of this attempt; 1 was the first.
     pub attempt: u32,
-    /// Not to begin before.
+    /// The attempt does not start before this time.
     pub not_before: Time,
     /// The error of the attempt before; absent when its answer was lost.
     pub error: Option<ExecutionError>,
@@ -65,7 +65,7 @@ pub struct ToolExecutionProgress {
     pub call_id: CallId,
     /// The attempt.
     pub attempt: u32,
-    /// What it says.
+    /// The progress message.
     pub message: String,
 }
 
@@ -79,17 +79,17 @@ pub struct ToolExecutionCompleted {
     pub call_id: CallId,
     /// The id the model gave the call.
     pub tool_call_id: Option<String>,
-    /// What it answered: text, sometimes pictures.
+    /// The answer: text, sometimes pictures.
     pub content: Vec<Part>,
-    /// The same as a value, where the tool gives one.
+    /// The answer as a value, if the tool returns one.
     pub value: Option<Json>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
     /// The hash of the whole text (a blob), where `content` has only its head and tail.
     pub full_output: Option<Hash>,
 }
 
-/// TOOL_EXECUTION_FAILED: there will be no answer. The model is told.
+/// TOOL_EXECUTION_FAILED: the call failed. The model receives the error.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionFailed {
     /// The node that the call belongs to; absent in events of older versions.
@@ -101,9 +101,9 @@ pub struct ToolExecutionFailed {
     pub tool_call_id: Option<String>,
     /// Why.
     pub error: ExecutionError,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
-    /// Whether it is known that the tool did nothing: the call was refused before the tool began, or the tool said so. Null
+    /// Whether it is certain that the tool did nothing: the call was refused before it started, or the tool said so. Null
     /// in events of version 1: there the kind of the error says it.
     #[serde(default)]
     pub not_started: Option<bool>,

@@ -1,4 +1,4 @@
-//! Which sources are cheap to evaluate, whatever the values of their variables: those that repeat nothing, call nothing,
+//! Which sources are cheap to evaluate for all values of their variables: those that repeat nothing, call nothing,
 //! and read each value at most as often as they mention it.
 
 use minijinja::machinery::{CodeGenerator, Instruction, Instructions, parse, parse_expr};

@@ -24,7 +24,7 @@ pub(super) fn install(environment: &mut Environment<'_>) {
     // The engine's own escapes for HTML.
     environment.add_filter("tojson", tojson);
     environment.add_filter("fromjson", fromjson);
-    // A width, a count or a precision out of somebody's data would decide how much memory they take.
+    // A width, a count or a precision from data would decide how much memory they take.
     for filter in ["format", "batch", "slice", "pprint"] {
         environment.remove_filter(filter);
     }
@@ -69,7 +69,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
 
 fn join(values: Value, between: Option<&str>, rest: Rest<Value>) -> Result<String, Error> {
     if !rest.is_empty() {
-        return Err(Error::new(ErrorKind::TooManyArguments, "join takes a list and what stands between its items"));
+        return Err(Error::new(ErrorKind::TooManyArguments, "join takes a list and a separator"));
     }
     let mut joined = String::new();
     for (i, value) in values.try_iter()?.enumerate() {

@@ -87,7 +87,7 @@ pub(super) fn visit() -> Result<(), Error> {
     let (made, visited) = SPENT.get();
     SPENT.set((made, visited + 1));
     if visited >= VISITS_MAX {
-        let what = format!("looks at more than {VISITS_MAX} elements");
+        let what = format!("visits more than {VISITS_MAX} elements");
         return Err(Error::new(ErrorKind::InvalidOperation, what));
     }
     Ok(())

@@ -105,7 +105,7 @@ fn asked_for(source: &str, is_expression: bool, tests: &[&str], filters: &[&str]
     names.map(|(i, name)| with_owner(&tokens[..i], name)).collect()
 }
 
-/// The path of a name that stands after these tokens.
+/// The path of a name that follows these tokens.
 fn with_owner(before: &[Token<'_>], name: &str) -> String {
     match before {
         [before @ .., Token::Ident(owner), Token::Dot] => format!("{}.{name}", with_owner(before, owner)),

@@ -1,4 +1,4 @@
-//! What stands inside each other. minijinja's parser, its compiler, and whatever serialises, compares or drops a value
+//! Limits of nesting. minijinja's parser, its compiler, and code that serialises, compares or drops a value
 //! recurse once for each level, and only for brackets and statements with a guard of their own: a chain of operators, or
 //! a list in a list in a list, would overflow the stack, which takes the whole process down. So a source is looked
 //! through before it is parsed, and a value before it is kept or written.

@@ -356,7 +356,7 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
         |context, source| context.evaluate(source).map(|value| format!("{} bytes", value.0.to_string().len())),
         expect![[r#"
             'x' * 20000000 => error: repeats constant texts to more than 262144 bytes in `'x' * 20000000`
-            [0] * 99999999 => error: invalid operation: looks at more than 10000000 elements in `[0] * 99999999`
+            [0] * 99999999 => error: invalid operation: visits more than 10000000 elements in `[0] * 99999999`
             range(100000)|list|length => 6 bytes
             deep => 201 bytes
             [deep] => error: is nested deeper than 100 levels in `[deep]`
@@ -388,7 +388,7 @@ fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
             {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|chain(ns.x)|list %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
-            {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %} => error: invalid operation: looks at more than 10000000 elements in ``
+            {% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = ns.x|zip(ns.x)|list %}{% endfor %} => error: invalid operation: visits more than 10000000 elements in ``
             {% set ns = namespace(x='x') %}{% for i in range(40) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
             {% set y %}{% for i in range(90000) %}{% raw %}RAW{% endraw %}{% endfor %}{% endset %} => error: takes more than 300000 steps in ``
             {% set a = name * 10000000 %}{% for i in range(20000) %}{% if a == a %}{% endif %}{% endfor %} => error: invalid operation: makes more than 67108864 bytes on the way to its value in ``
@@ -505,7 +505,7 @@ fn a_value_that_is_nested_without_end_is_an_error() {
             }
         }
         let twice = "{% set ns = namespace(x=1) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
-        assert!(context.render(twice).unwrap_err().message.contains("looks at more than"));
+        assert!(context.render(twice).unwrap_err().message.contains("visits more than"));
         let itself = "{% set ns = namespace(x=1) %}{% set ns.x = ns %}{{ ns }}";
         assert!(context.render(itself).unwrap_err().message.contains("a namespace cannot be kept in a namespace"));
         let inside = "{% set ns = namespace(x=1) %}{% set l = [ns] %}{% set ns.x = l %}{{ ns }}";

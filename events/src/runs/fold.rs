@@ -259,7 +259,7 @@ impl Runs {
         self.wait(WaitKind::Retry, seq, at, Some(limits::cut(&e.error.message, TEXT_CHARS_MAX)));
     }
 
-    /// The thread ended: whatever is open in it has ended too.
+    /// The thread ended: everything open in it has ended too.
     fn end(&mut self, seq: Seq, at: Time, outcome: RunOutcome, error: Option<&ExecutionError>) {
         while !self.opened.nodes.is_empty() {
             let last_try = self.present().and_then(|result| result.failed_tries.last()?.error.clone());
@@ -374,7 +374,7 @@ fn keep_try(tries: &mut Vec<FailedTry>, failed: FailedTry) {
     tries.push(failed);
 }
 
-/// What somebody called off did not fail.
+/// A cancelled call did not fail.
 fn outcome_of(error: &ExecutionError) -> RunOutcome {
     if error.kind == ErrorKind::Cancelled { RunOutcome::Cancelled } else { RunOutcome::Failed }
 }

@@ -103,7 +103,7 @@ impl Opened {
         Some(call)
     }
 
-    /// A person stands for the model: the time is that of the question.
+    /// A person answers for the model: the time is that of the question.
     pub(super) fn relay_call(&mut self, id: CallId, relayed: bool) {
         let what = (!relayed).then_some(SpentOn::Model);
         if let Some(call) = self.calls.get_mut(&id) {

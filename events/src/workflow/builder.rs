@@ -37,7 +37,7 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// How long an agent may take unless it is told otherwise.
+    /// The default timeout of an agent.
     pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 
     /// An agent with this name, at most 50 node visits and 60 seconds.

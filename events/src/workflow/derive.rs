@@ -23,7 +23,7 @@ impl Workflow {
     }
 }
 
-/// Sets it wherever a node with that name stands: nodes stand in lists, inside of others too, and never among variables.
+/// Sets it at every node with that name: nodes are in lists, inside of others too, and never among variables.
 fn set_profile(value: &mut Value, node: &str, profile: &str) -> usize {
     match value {
         Value::Array(items) => items.iter_mut().map(|item| set_profile(item, node, profile)).sum(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where something stands in a file; both count from 1.
+/// A place in a file; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Place {
     /// The line.
@@ -54,7 +54,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The most faults that are told; how many more there are is told with the last one.
+/// The most faults that are reported; the last one says how many more there are.
 pub const FAULTS_MAX: usize = 100;
 
 /// What is wrong with a definition, all of it up to [`FAULTS_MAX`]; never empty.

@@ -111,9 +111,9 @@ fn read_to_depth<'a, T: Deserialize<'a>>(text: &'a str, max_depth: usize) -> Res
 fn fault_of(error: &serde_saphyr::Error, text: &str) -> Fault {
     let mut place = error.location().map(|l| Place { line: l.line(), column: l.column() });
     let message = error.without_snippet().to_string();
-    // The place stands beside the message already.
+    // The message already has the place beside it.
     let message = message.split_once(" at line ").map_or(&*message, |(message, _)| message);
-    // A field that stands there under two names is found by serde, which knows no places.
+    // A field that is given under two names is found by serde, which knows no places.
     if place.is_none()
         && let Some(field) = message.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`'))
         && let Ok(tree) = read_tree(text)
@@ -128,7 +128,7 @@ const LIST: &str = "expected a list";
 const WHOLE: &str = "expected a whole number that is not negative";
 const NUMBER: &str = "expected a number";
 
-/// What the parser says, for somebody who writes a workflow and does not know the parser.
+/// A message of the parser, for authors of workflows, who do not know the parser.
 fn in_plain_words(message: &str) -> String {
     match message {
         "expected mapping start" => PAIRS.into(),
@@ -212,7 +212,7 @@ impl FindPlace for Spanned<Tree> {
         Place { line: at.referenced.line(), column: at.referenced.column() }
     }
 
-    /// The place of a field that stands in a mapping for the second time, under any of its names.
+    /// The place of a field that a mapping has twice, under any of its names.
     fn second(&self, field: &str) -> Option<Place> {
         match &self.value {
             Tree::Map(entries) => {

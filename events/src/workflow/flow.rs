@@ -132,8 +132,8 @@ pub fn nanousd(text: &str) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(decimals)
 }
 
-/// When a conversation that has become too long is summarised, and by which model. User messages stay; what stands
-/// between two of them is replaced by a summary. The originals stay in the log.
+/// When a conversation that has become too long is summarised, and by which model. User messages stay; the messages
+/// between two of them are replaced by a summary. The originals stay in the log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -317,7 +317,7 @@ pub struct Body {
     pub edges: Option<Vec<Edge>>,
 }
 
-/// A loop. As `loop_start`, what stands between it and its `end` is done again and again; as `loop`, the `body` is, and
+/// A loop. As `loop_start`, the nodes between it and its `end` are repeated; as `loop`, the `body` is, and
 /// what the body ends on needs no edge. At least one of `times`, `while` and `for_each` is given; where several are, the
 /// first that says so ends the loop. Its body sees `loop`: `index` (from 0), `iteration` (from 1), `first`, `last`
 /// (whether no other can follow) and `n` (how many there are at most).
@@ -366,7 +366,7 @@ pub struct LoopEndNode {
 pub struct SubWorkflowNode {
     /// Its name under `workflows`.
     pub workflow: String,
-    /// Its variables; a text that is exactly one `{{expression}}` keeps the expression's type.
+    /// Its variables; a text that is exactly one `{{expression}}` has the expression's type.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub inputs: OrderedMap<Json>,
     /// Variables of the caller that are set at its end, from expressions over its own; when absent, only `output`.
@@ -395,7 +395,7 @@ pub struct SubWorkflow {
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<NodeId>,
-    /// Nodes that end it, whatever edges lead on from them; besides, every node without an outgoing edge does.
+    /// Nodes that end it, even if edges leave them. Every node without an outgoing edge ends it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
     pub end_points: Vec<NodeId>,
     /// The nodes.
@@ -406,8 +406,8 @@ pub struct SubWorkflow {
 }
 
 /// Changes the conversation by a processor: the application's own, or a built-in one. Of those,
-/// - `truncate` keeps at most `head` messages of the beginning and `tail` of the end; instructions do not count;
-/// - `filter` keeps messages of the roles in `keep`, or all but those in `drop`;
+/// - `truncate` retains at most `head` messages of the beginning and `tail` of the end; instructions do not count;
+/// - `filter` retains messages of the roles in `keep`, or all but those in `drop`;
 /// - `extract` sets `variable` to an `expression`, or to the text of the last message, of one `role` or of any;
 /// - `inject` adds a message with the text `content`, of the role `user` (or `role: assistant`), at the end (or `at:
 ///   start`).
@@ -420,7 +420,7 @@ pub struct ContextProcessorNode {
     /// The processor.
     #[serde(alias = "processorName", alias = "processor")]
     pub processor_name: String,
-    /// What it is told; texts may hold `{{expressions}}`.
+    /// Its settings; texts may hold `{{expressions}}`.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty", alias = "processorConfig", alias = "config")]
     pub processor_config: OrderedMap<Json>,
 }

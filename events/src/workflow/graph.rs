@@ -1,4 +1,4 @@
-//! The graph that a definition stands for: short forms written out, every edge in its place.
+//! The graph of a definition: short forms expanded, every edge in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ pub struct Graph {
     pub(super) end_points: Vec<NodeId>,
     /// The same, to be found in.
     pub(super) ends: BTreeSet<NodeId>,
-    /// Nodes whose id stands there a second time, with their paths.
+    /// Nodes whose id is used twice, with their paths.
     pub(super) doubles: Vec<(String, NodeId)>,
 }
 
-/// A node and where it stands in the file.
+/// A node and its place in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
     pub(super) path: String,
     pub(super) node: Node,
 }
 
-/// An edge and where it stands in the file.
+/// An edge and its place in the file.
 #[derive(Debug, Clone)]
 pub(super) struct PlacedEdge {
     pub(super) path: String,
@@ -63,7 +63,7 @@ impl Graph {
         !leads_on && (self.edges_from(id).len() == 0 || self.ends.contains(id))
     }
 
-    /// Writes out what stands in a definition. `path` is the place of the nodes' owner in the file, empty at the top.
+    /// Expands a definition. `path` is the place of the nodes' owner in the file, empty at the top.
     pub(super) fn write_out(
         path: &str,
         nodes: &[Node],

@@ -84,7 +84,7 @@ pub struct WorkflowSpec {
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
     pub entry: Option<NodeId>,
-    /// Nodes that end the thread, whatever edges lead on from them; besides, every node without an outgoing edge does.
+    /// Nodes that end the thread, even if edges leave them. Every node without an outgoing edge ends it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
     pub end_points: Vec<NodeId>,
     /// The nodes.

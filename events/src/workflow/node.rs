@@ -77,7 +77,7 @@ pub struct Node {
     /// The node to go on with when this one has failed for good; the thread fails when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "onError")]
     pub on_error: Option<NodeId>,
-    /// The name that the moment after this node gets; from the second visit on with `#2`, `#3` … behind it.
+    /// The name that the moment after this node gets; from the second visit on with the suffix `#2`, `#3` ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
 }
@@ -222,7 +222,7 @@ pub struct LlmNode {
     /// How many tools of one answer may run at once; 8 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "concurrentTools")]
     pub concurrent_tools: Option<u32>,
-    /// How long one model call may take; 120 000 when absent, for ever where a person stands for the model.
+    /// How long one model call may take; 120 000 when absent, without limit if a person answers for the model.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "llmTimeoutMs")]
     pub llm_timeout_ms: Option<u64>,
     /// When the conversation is summarised, and by which model, in place of what the workflow says.
@@ -251,7 +251,7 @@ pub struct ToolNode {
     /// The tool.
     #[serde(alias = "toolName", alias = "name")]
     pub tool_name: ToolName,
-    /// Its arguments; a text that is exactly one `{{expression}}` keeps the expression's type.
+    /// Its arguments; a text that is exactly one `{{expression}}` has the expression's type.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub parameters: OrderedMap<Json>,
     /// How long one attempt may take; the tool's own limit when absent.

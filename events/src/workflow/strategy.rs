@@ -50,8 +50,8 @@ pub struct PlanAndExecute {
     /// The model that plans; the node's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<StrategyModel>,
-    /// What the planner is told about plans, with `{{expressions}}`, in place of the built-in words. The form of the
-    /// answer is told besides.
+    /// The instructions for plans to the planner, with `{{expressions}}`, in place of the built-in text. The form of
+    /// the answer is added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
@@ -81,7 +81,7 @@ pub struct MultiLlm {
 pub struct CustomStrategy {
     /// Its name.
     pub name: String,
-    /// What it is told; expressions are filled in.
+    /// Its settings; expressions are evaluated.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub config: OrderedMap<Json>,
     /// How long one decision may take; 60 000 when absent.
@@ -114,7 +114,7 @@ pub struct StrategyModel {
 }
 
 impl StrategyModel {
-    /// The model behind a profile.
+    /// The model of a profile.
     pub fn profile(id: impl Into<ProfileId>) -> Self {
         Self { profile_id: Some(id.into()), ..Self::default() }
     }
@@ -173,7 +173,7 @@ struct ModelFields {
 }
 
 impl<'de> Deserialize<'de> for StrategyModel {
-    // By hand, because what serde says of a fault in an untagged enum helps nobody.
+    // By hand, because serde's errors of an untagged enum do not name the fault.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {

@@ -1,4 +1,4 @@
-//! The files behind the answer cache: one JSON file per answer, named by its hash.
+//! The files of the answer cache: one JSON file per answer, named by its hash.
 
 use std::collections::HashMap;
 use std::fs;
@@ -136,7 +136,7 @@ impl AnswerStore {
         Some((serde_json::from_slice(&text).ok()?, text.len() as u64))
     }
 
-    /// Keeps an answer; the ones used longest ago make room for it. One that is too large is not kept.
+    /// Stores an answer; the least recently used ones make room for it. An answer that is too large is not stored.
     ///
     /// # Errors
     /// When it cannot be written; then nothing has changed.
@@ -148,7 +148,7 @@ impl AnswerStore {
         }
         let path = self.path(key);
         let fail = |source| StoreError::Io { path: path.display().to_string(), source };
-        // Written beside and moved into place, so that nobody reads half of it.
+        // Written beside and moved into place, so that readers never see half of it.
         let beside = self.folder.join(format!("{}.{}.new", HEXLOWER.encode(key), std::process::id()));
         let mut file = fs::File::create(&beside).map_err(fail)?;
         let written = file.write_all(&text).and_then(|()| fs::rename(&beside, &path));

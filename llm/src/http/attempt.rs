@@ -1,4 +1,4 @@
-//! Sending a request and reading what comes back, byte by byte.
+//! Sends a request and reads the response, byte by byte.
 
 use std::time::{Duration, SystemTime};
 
@@ -162,7 +162,7 @@ impl HttpClient {
             if Instant::now() + wait + POLL_FIRST >= until {
                 let cancel = self.url(&job.cancel);
                 let cancelled = self.open(|headers| self.http.post(cancel.clone()).headers(headers));
-                // Whether it could be cancelled or not: nobody waits for the answer any more.
+                // Cancelled or not, the answer has no reader any more.
                 let _ = tokio::time::timeout(POLL_FIRST, cancelled).await;
                 let mut error = self.late("an answer that is written in the background", self.limits.try_ms);
                 error.retryable = false;

@@ -1,4 +1,4 @@
-//! Bytes of an answer, in any pieces, into the answer. No IO: whoever has bytes pushes them.
+//! Bytes of an answer, in any pieces, into the answer. No IO: the caller pushes bytes.
 
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ impl<'a> Reading<'a> {
         let mut failed = None;
         let pushed = decoder.push(bytes, |event| {
             match assembler.event(event, listener) {
-                // What ends an answer stays its end, whatever follows.
+                // The end of an answer stays its end, even if more follows.
                 Ok(Progress::More) if *progress == Progress::Ending => {}
                 Ok(now) => *progress = now,
                 Err(error) => failed = Some(error),
@@ -95,8 +95,8 @@ impl<'a> Reading<'a> {
         pushed.map_err(|e| LlmError::new(ErrorKind::TooLarge, self.cx.provider, e.to_string()))
     }
 
-    /// The connection broke or fell silent: the error to give, or none when the answer is whole all the same. A
-    /// server that only keeps the connection open after the answer has no figures to send; one that breaks may have
+    /// The connection broke or timed out: returns the error, or `None` if the answer is complete all the same. A
+    /// server that only leaves the connection open after the answer has no figures to send; one that breaks may have
     /// had some.
     pub(crate) fn broken(&self, mut error: LlmError) -> Option<LlmError> {
         if self.progress != Progress::More && (error.kind == ErrorKind::Timeout || self.assembler.has_figures()) {

@@ -1,4 +1,4 @@
-//! The script of a [`Mock`](super::Mock), as it stands in a YAML or JSON file.
+//! The script of a [`Mock`](super::Mock), as written in a YAML or JSON file.
 
 use regex::Regex;
 use rethread_events::json::Json;

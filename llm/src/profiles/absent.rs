@@ -1,4 +1,4 @@
-//! Stands for what is HTTP in a program without a provider that is reached over it.
+//! Replaces the HTTP client in a program without a provider that needs it.
 
 use std::sync::Arc;
 

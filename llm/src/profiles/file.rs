@@ -60,7 +60,7 @@ impl Profiles {
     }
 }
 
-/// What is wrong with a configuration in TOML, with its line and column. What stands there is not part of it: it may be a
+/// The fault of a configuration in TOML, with its line and column. The text there is not part of it: it may be a
 /// key that was put in the wrong place.
 pub fn config_fault(text: &str, error: &toml::de::Error) -> String {
     let message = with_nearest(without_value(error.message()));

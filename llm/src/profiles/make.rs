@@ -29,7 +29,7 @@ impl Profiles {
         Ok(Arc::new(Fallback::new(first, others)))
     }
 
-    /// The client of a profile without its fallbacks. There is one of it, whoever turns to it, so that all share its
+    /// The client of a profile without its fallbacks. There is one per profile, so that all callers share its
     /// limits.
     fn alone(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         // Held while it is made: two callers must not make two. Nothing waits in there.
@@ -76,7 +76,7 @@ impl Profiles {
             return Err(ProfileError::Value {
                 profile: name.into(),
                 field: "cache.folder",
-                why: "is missing, and nobody said where answers are kept".into(),
+                why: "is missing, and there is no default folder for answers".into(),
             });
         };
         let mut stores = self.stores.lock();
@@ -111,7 +111,7 @@ impl Profiles {
                 None => Err(ProfileError::Value {
                     profile: name.into(),
                     field: "provider",
-                    why: "is human, and there is nobody to ask here".into(),
+                    why: "is human, and no person can be asked here".into(),
                 }),
             },
             Provider::OpenaiChat

@@ -1,5 +1,5 @@
-//! What decides the body of a request, without keys: kept beside a call, the body can be built again later, whatever the
-//! configuration says by then.
+//! What decides the body of a request, without keys: stored with a call, so that the body can be built again later,
+//! even if the configuration has changed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

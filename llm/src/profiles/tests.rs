@@ -41,7 +41,7 @@ fn profiles_are_found_by_name_and_by_model() {
 fn what_is_wrong_is_said_with_its_place() {
     expect!["no profile is named `slow`; there are: fast, local"]
         .assert_eq(&fault(Profiles::from_toml(TWO).unwrap().client("slow")));
-    expect!["nobody knows whose model `foo` is: name the provider or a profile"]
+    expect!["the provider of the model `foo` is unknown: name the provider or a profile"]
         .assert_eq(&fault(Profiles::empty().client_for_model("foo")));
     let keyless = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     expect!["openai_chat wants a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// The most entries of each of the two generations.
 const GENERATION_MAX: usize = 16_384;
 
-/// A text's hash: half of its blake3, which nobody can make collide.
+/// A text's hash: half of its blake3, for which collisions are infeasible.
 pub(super) type Key = [u8; 16];
 
 pub(super) fn key(text: &str) -> Key {

@@ -22,7 +22,7 @@ pub enum Encoding {
 /// Texts are counted in pieces of about this many bytes, cut where no token can reach across.
 const PIECE_BYTES: usize = 4 << 10;
 /// A piece without such a place is cut anywhere at this length; the count may then be off by a token. Longer runs
-/// of blanks would exhaust the backtracking of the regular expression behind the encodings.
+/// of blanks would exhaust the backtracking of the regular expression of the encodings.
 const PIECE_BYTES_MAX: usize = 128 << 10;
 
 impl Encoding {
@@ -58,7 +58,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first piece ends: behind a line end that no blank follows, or before a single space between a visible
+/// Where the first piece ends: after a line end that no blank follows, or before a single space between a visible
 /// character and a letter. In both encodings a token holds blanks only in front, or is nothing but blanks, so none
 /// reaches across such a place.
 fn piece_end(text: &str) -> usize {
@@ -70,7 +70,7 @@ fn piece_end(text: &str) -> usize {
     for at in PIECE_BYTES..last {
         let before = bytes[at - 1];
         let here = bytes[at];
-        // Punctuation takes the line ends behind it into its token, and then any slashes (o200k_base).
+        // Punctuation takes the following line ends into its token, and then any slashes (o200k_base).
         if before == b'\n' && here.is_ascii_graphic() && here != b'/' {
             return at;
         }

@@ -13,7 +13,7 @@ mod waits;
 /// How much of an answer that is not JSON (a gateway's page) an error carries, in bytes.
 const PAGE_BYTES_MAX: usize = 500;
 
-/// The error behind an HTTP answer that is not a success.
+/// The error of an HTTP answer that is not a success.
 pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body: &[u8], now: SystemTime) -> LlmError {
     let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     let mut error = if value.is_null() {
@@ -100,7 +100,7 @@ fn message_of(inner: &Value, outer: &Value) -> String {
                 other => other.to_string(),
             }),
     };
-    // A router puts the words of the provider behind it here.
+    // A router puts the error of the actual provider here.
     if let Some(raw) = inner.get("metadata").and_then(|m| readable(m.get("raw")?))
         && !message.contains(&raw)
     {

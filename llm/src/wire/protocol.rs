@@ -10,7 +10,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::sse::Event;
 
-/// One protocol: where a request goes, what it looks like there, how its answer reads.
+/// One protocol: the address and the form of a request, and how to read its answer.
 pub(crate) trait Wire: Send + Sync {
     /// The path that is added to the base URL, and the query.
     fn call_path(&self, request: &Request) -> String;

@@ -57,7 +57,7 @@ impl Cache {
         Fresh(self.state.lock().n_clears)
     }
 
-    /// Keeps what was read, unless stored chunks were changed since: it may be what was there before.
+    /// Caches what was read, unless stored chunks changed since: it may be outdated.
     pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>, fresh: Fresh) {
         let bytes: usize = rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
         let mut state = self.state.lock();
@@ -72,7 +72,7 @@ impl Cache {
         }
         state.uses.insert(now, key);
         state.bytes += bytes;
-        // The newest stays even when it is over the limit alone: whoever reads on asks for it again at once.
+        // The newest stays even if it alone is over the limit: the next read of the same reader needs it again.
         while state.bytes > self.bytes_max && state.uses.len() > 1 {
             let Some((_, oldest)) = state.uses.pop_first() else { break };
             if let Some((_, bytes, _)) = state.entries.remove(&oldest) {

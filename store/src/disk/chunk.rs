@@ -97,7 +97,7 @@ impl Packer {
     }
 }
 
-/// Where what is compressed begins: behind the checksum, the form and the length.
+/// The offset of the compressed part: after the checksum, the form and the length.
 const PACKED_AT: usize = 9;
 
 /// As many records as fit, at least one, written to `out`; their runs, and how many they are.

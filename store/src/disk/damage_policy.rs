@@ -17,7 +17,7 @@ impl DamagePolicy {
         match self {
             Self::Strict => Err(StoreError::Damaged(damage)),
             Self::Salvage(found) => {
-                // The same is met by whoever looks at it.
+                // Every reader meets the same damage.
                 if !found.contains(&damage) {
                     found.push(damage);
                 }

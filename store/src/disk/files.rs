@@ -309,7 +309,7 @@ impl LogFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes bytes zeros and gives back to the disk what they took, where its filesystem can do that.
+    /// Overwrites bytes with zeros and frees their space, if the filesystem can do that.
     pub(crate) fn erase(&self, offset: u64, n: u64) -> io::Result<()> {
         const ZEROS: &[u8] = &[0; 64 << 10];
         // A watcher is to see what changes, and it knows only writes.

@@ -51,7 +51,7 @@ pub(crate) enum Entry {
     },
 }
 
-/// Where a frame stands.
+/// The location of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) epoch: u64,
@@ -137,7 +137,7 @@ pub(crate) fn write_append(addition: &Addition, stamp: &Stamp, out: &mut Vec<u8>
                     out.u8(2);
                     out.var(index.into());
                 }
-                // Its position is found by the writer and stands in the header.
+                // Its position is found by the writer and is in the header.
                 Some(Cause::Own(_)) => out.u8(3),
             }
             out.sized(&item.payload);
@@ -156,7 +156,7 @@ pub(crate) fn write_blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8
     });
 }
 
-/// A blob frame: a version that does not know the flag takes it for another claim of the store, and keeps the blob.
+/// A blob frame: a version that does not know the flag takes it for another claim of the store, and retains the blob.
 pub(crate) fn write_release(hash: Hash, stamp: &Stamp, out: &mut Vec<u8>) {
     write(2, stamp, out, |out| {
         out.u8(RELEASED);

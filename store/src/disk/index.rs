@@ -35,7 +35,7 @@ pub(crate) struct Trees {
     pub(crate) db: sled::Db,
     /// seal ‖ number → where the chunk lies
     pub(crate) chunks: sled::Tree,
-    /// where a chunk lay that is nobody's any more → seal ‖ number
+    /// the former place of an unreferenced chunk → seal ‖ number
     pub(crate) dead: sled::Tree,
     /// seal (its first position) → end position, number of chunks
     pub(crate) seals: sled::Tree,
@@ -106,8 +106,8 @@ struct Open {
 /// sled now and then reports damage that is not there after a crash: this often it is asked.
 const OPEN_TRIES: u32 = 3;
 
-/// sled's threads let go of its file a little after the handle is gone. Nobody else can hold it: the log's own lock
-/// is held by now.
+/// sled's threads let go of its file a little after the handle is gone. No other process can hold it: the log's own
+/// lock is held by now.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 fn is_lock(error: &StoreError) -> bool {

@@ -47,7 +47,7 @@ pub(crate) struct Journal {
     group: u64,
     /// The last one that was written.
     written_group: u64,
-    /// Whether a group that failed may have left whole frames behind the last one that was written.
+    /// Whether a group that failed may have left whole frames after the last one that was written.
     has_remains: bool,
 }
 
@@ -87,12 +87,12 @@ impl Cursor {
         stamp
     }
 
-    /// The group is complete with so many bytes; the next one begins behind it.
+    /// The group is complete with so many bytes; the next one begins after it.
     pub(crate) fn end_group(&mut self, bytes: usize) {
         self.offset += bytes as u64;
     }
 
-    /// Goes on where the journal is: in its other file, or behind the last group that did not fail.
+    /// Continues where the journal is: in its other file, or after the last group that did not fail.
     pub(crate) fn follow(&mut self, journal: &Journal) {
         (self.epoch, self.offset) = (journal.epoch, journal.offset);
         self.group = self.group.max(journal.group);
@@ -233,7 +233,7 @@ impl Journal {
         self.commit(stamp.group, &mut out)
     }
 
-    /// Gives back the room that a burst took, after a while without one; `is_free` when all of the file that takes
+    /// Frees the space that a burst took, after a while without one; `is_free` when all of the file that takes
     /// nothing now is in sled.
     pub(crate) fn tidy(&mut self, is_free: bool) {
         if is_free {
@@ -244,7 +244,7 @@ impl Journal {
         }
     }
 
-    /// Cuts off all that is in sled and all that was left behind what is in use, when nothing is on its way to sled.
+    /// Cuts off all that is in sled and all that remains after the part in use, when nothing is on its way to sled.
     pub(crate) fn scrub(&mut self) -> Result<(), StoreError> {
         for (file, bytes) in [(self.active ^ 1, 0), (self.active, self.offset)] {
             let log_file = &self.files[file];
@@ -262,7 +262,7 @@ impl Journal {
         }
     }
 
-    /// Gives back the room of both files, once all is in sled.
+    /// Frees the space of both files, once all is in sled.
     pub(crate) fn trim(&mut self) -> Result<(), StoreError> {
         for file in &self.files {
             file.resize(0).and_then(|()| file.sync()).map_err(|e| failed(file.path(), e))?;

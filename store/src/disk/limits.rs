@@ -1,6 +1,6 @@
 //! The sizes that hold the layout together.
 
-/// sled's segment. A larger one lets more fit into a value, a smaller one keeps a small log small.
+/// sled's segment. A larger one lets more fit into a value, a smaller one makes a small log smaller.
 pub(crate) const SEGMENT_BYTES: usize = 2 << 20;
 
 /// The largest value in sled: a leaf of 17 entries is rewritten as one message, and above a quarter of a segment

@@ -1,4 +1,4 @@
-//! The mark: how far the log was acknowledged, written a little behind, so that a log that lost its end notices.
+//! The mark: how far the log was acknowledged, written with a small delay, so that a missing end of the log is noticed.
 //!
 //! Neither the journal nor sled can tell a tail that was cut off from one that was never written.
 
@@ -60,7 +60,7 @@ impl SharedMark {
         self.mark.lock().renew(reached)
     }
 
-    /// Notes the latest group. Whoever finds the mark taken leaves that to the holder, which looks again after it.
+    /// Notes the latest group. If another thread holds the mark, that thread writes this group after its own.
     fn catch_up(&self) -> std::io::Result<()> {
         while self.latest.lock().is_some() {
             let Some(mut mark) = self.mark.try_lock() else { return Ok(()) };

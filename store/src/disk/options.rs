@@ -12,14 +12,14 @@ pub struct Options {
     pub label: String,
     /// How many bytes of unpacked records are kept in memory for readers.
     pub read_cache_bytes: usize,
-    /// How many bytes sled may keep in memory, by its own count, which is of bytes as they are stored. Whatever it may
-    /// keep, it has an entry in memory for each of its pages.
+    /// How many bytes sled may keep in memory, by its own count, which is of bytes as they are stored. Independent of
+    /// that, it has an entry in memory for each of its pages.
     pub index_cache_bytes: u64,
     /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
     /// this is taken when nothing else waits.
     pub queue_bytes_max: usize,
     /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
-    /// brings records of one stream closer together, less makes opening after a crash faster.
+    /// puts records of one stream closer together, less makes opening after a crash faster.
     pub tail_bytes: usize,
     /// Whether the room is used at once that is set aside for deletes on a full disk, so that the log can be opened to
     /// delete threads. It is set aside again when the log is opened without this.

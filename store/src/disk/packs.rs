@@ -1,4 +1,4 @@
-//! The files that hold the chunks. They are written from front to back and synced before sled is told where each chunk
+//! The files that hold the chunks. They are written from front to back and synced before sled records where each chunk
 //! lies; after that nothing in them changes, until what lies there is deleted and becomes a hole.
 //!
 //! sled would write each chunk two to three times and keep it in memory beside what is looked up.
@@ -28,7 +28,7 @@ use crate::error::{Damage, StoreError};
 
 /// The folder of the packs.
 pub(crate) const NAME: &str = "packs";
-/// What stands before each chunk, so that one can be found without sled.
+/// The prefix of each chunk, so that chunks can be found without sled.
 const MAGIC: [u8; 4] = *b"rtck";
 const FRAME_BYTES: u64 = 8;
 /// How large a pack gets before the next one is begun.
@@ -87,7 +87,7 @@ impl Packs {
         self.dir.join(format!("{pack:06}"))
     }
 
-    /// The chunk's bytes, which are checked by whoever unpacks them.
+    /// The chunk's bytes; unpacking checks them.
     pub(crate) fn read(&self, spot: ChunkLocation) -> Result<Vec<u8>, StoreError> {
         let read = self.find(spot.pack).and_then(|file| file.read_at(spot.offset, spot.bytes as usize));
         read.map_err(|error| match error.kind() {
@@ -129,7 +129,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Takes chunks. What an attempt before this one left behind the end is freed first, but for what is `used`.
+    /// Begins to write chunks. What an earlier attempt left after the end is freed first, except what is `used`.
     pub(crate) fn begin(
         &self,
         used: impl FnOnce() -> Result<Vec<ChunkLocation>, StoreError>,

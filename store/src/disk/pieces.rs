@@ -1,7 +1,7 @@
 //! Bytes of any size in sled: cut into pieces that are small enough for it.
 //!
 //! Piece 0 begins with the whole length and a checksum of the whole. It is written last and removed first, so that
-//! whoever reads at the same time finds all or nothing.
+//! a concurrent reader finds all or nothing.
 
 use super::limits::PIECE_BYTES;
 use crate::wire::{Malformed, Put, Take};

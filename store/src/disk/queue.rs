@@ -63,7 +63,7 @@ impl Answer {
         }
     }
 
-    /// It was done. That nobody listens any more changes nothing.
+    /// Answers with the result. The caller may be gone.
     pub(crate) fn done(self, appended: Option<Appended>) {
         match (self, appended) {
             (Self::Append(sender), Some(appended)) => drop(sender.send(Ok(appended))),
@@ -89,7 +89,7 @@ struct State {
     next_ticket: u64,
     /// How many have to wait before the writer is woken.
     wanted: usize,
-    /// Somebody other than a caller has something for the writer.
+    /// Another thread than a caller has work for the writer.
     nudged: bool,
     closed: bool,
     /// Why nothing is taken, where that is so for good.
@@ -224,7 +224,7 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Gives back the room of what was taken and is written.
+    /// Releases the space of what was taken and is written.
     pub(crate) fn release(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.bytes = state.bytes.saturating_sub(bytes);

@@ -102,7 +102,7 @@ pub(crate) fn recover(
     if !files.only_reads() {
         let (group, journal_end) = (journal.written_group(), journal.end());
         let reached = Reached { group, next, sealed_epoch: watermark.epoch, journal_end };
-        // With a full disk the old mark stays, which is only further behind.
+        // With a full disk the old mark stays, which is only older.
         match mark.renew(reached) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => return Err(error),

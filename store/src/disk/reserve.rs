@@ -7,7 +7,7 @@ const NAME: &str = "reserve";
 /// What a delete of many threads writes before the first room is free again: a piece of the journal, the chunks that
 /// other threads share, and segments of sled.
 const BYTES: u64 = 4 << 20;
-/// A disk with less room than this many times the reserve keeps it for records.
+/// A disk with less room than this many times the reserve has no reserve: records need the room.
 const TIMES: u64 = 64;
 
 /// Sets the room aside, where there is plenty. That it cannot be had is no error.

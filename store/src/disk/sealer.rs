@@ -30,7 +30,7 @@ const NICE: i32 = 10;
 /// How long to wait before a full disk, or a folder that was moved, is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// How long the writer, which looks up twice a second, may take to hand over what a caller waits for.
+/// How long the writer, which polls twice a second, may take to hand over what a caller waits for.
 const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// What the sealer is asked to do.
@@ -204,7 +204,7 @@ impl Sealer {
 
     /// The loop of the sealer's thread.
     pub(crate) fn run(&self, reader: &Reader, mark: &SharedMark, tasks: &Receiver<Task>) {
-        // Whoever waits for an append comes first; moving records can wait until the journal gets too large.
+        // Appends have priority; moving records can wait until the journal gets too large.
         if let Err(error) = rustix::process::nice(NICE) {
             tracing::debug!(%error, "the sealer runs at the common priority");
         }
@@ -235,7 +235,7 @@ impl Sealer {
                     reader.tail.state.write().sealing = None;
                 }
                 (Ok(()), Task::Snapshots) => self.state.lock().leaving.clear(),
-                // That nobody waits for the answers any more changes nothing.
+                // The receivers of the answers may be gone.
                 (Ok(()), Task::Compact(answer)) => drop(answer.send(reader.index.compact())),
                 (Ok(()), Task::CopyIndex { to, answer }) => {
                     drop(answer.send(copy_index(reader.packs.files(), &reader.index, &to)));

@@ -85,7 +85,7 @@ impl State {
         in_segment(&self.active) || sealed && self.sealing.as_deref().is_some_and(in_segment)
     }
 
-    /// Whether somebody in the tail names the blob.
+    /// Whether the tail has a claim to the blob.
     pub(crate) fn names(&self, hash: Hash) -> bool {
         let owns = |segment: &Segment, is_active: bool| {
             segment

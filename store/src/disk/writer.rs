@@ -33,7 +33,7 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// How many heads are remembered of streams that are in sled.
 const COLD_HEADS_MAX: usize = 16 << 10;
 
-/// How often an idle writer looks whether there is something to tidy up.
+/// The interval at which an idle writer checks for upkeep.
 const IDLE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
     tasks: Sender<Task>,
     flight: InFlightCommit,
     cursor: Cursor,
-    /// The position of the next record, behind the group that is on its way.
+    /// The position of the next record, after the group in flight.
     next: Position,
     /// The last group that is known to be durable, and so can be read.
     readable_group: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
     /// What is being put together.
     group: Option<Group>,
     heads: HashMap<ThreadId, Known>,
-    /// Streams of which an append failed, and the ticket before which all that was queued behind it fails too.
+    /// Streams of which an append failed, and the ticket before which all that was queued after it fails too.
     fenced: HashMap<ThreadId, u64>,
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
@@ -86,7 +86,7 @@ struct Group {
     stamp: Stamp,
     /// The frames.
     out: Vec<u8>,
-    /// With who waits for them; of several that belong together only the last has somebody.
+    /// Changes with their answers; of several that belong together only the last has one.
     changes: Vec<(Change, Option<Answer>)>,
     /// The records of all its appends, in order.
     records: Vec<Record>,
@@ -118,11 +118,11 @@ impl Writer {
         }
     }
 
-    /// Works until the queue is closed and empty; gives back the journal.
+    /// Runs until the queue is closed and empty. Returns the journal.
     pub(crate) fn run(mut self) -> Result<Journal, StoreError> {
         let mut waiting = VecDeque::new();
         loop {
-            // While a group is on its way nobody gains by being taken at once, and waking for each costs much.
+            // While a group is in flight, taking appends at once gains nothing, and waking for each costs much.
             let wanted = if self.flight.is_away() { MANY } else { 1 };
             let room = GROUP_BYTES_MAX - self.group_bytes().min(GROUP_BYTES_MAX - 1);
             let is_open = self.queue.take(&mut waiting, room, wanted, IDLE);
@@ -286,7 +286,7 @@ impl Writer {
         }
     }
 
-    /// Answers that something failed. What is queued behind an append was decided without knowing that, so it
+    /// Answers with a failure. What is queued after an append was decided without knowing that, so it
     /// fails too; what comes later meets the fence until the failure was seen.
     fn fail(&mut self, thread: Option<ThreadId>, answer: Answer, error: StoreError) {
         // The fence first: between the two nothing can slip through.

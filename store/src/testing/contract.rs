@@ -19,7 +19,7 @@ pub use subscribe::*;
 
 use crate::{Record, Store};
 
-/// Something that keeps the contract.
+/// A backend under test.
 pub trait Backend {
     /// The store.
     fn store(&self) -> &dyn Store;

@@ -37,16 +37,16 @@ pub enum Fault {
 
 /// Passes everything on to another store, until the chosen append.
 ///
-/// After a death, what is not an append answers `Closed`; the store behind it can be opened or used again as after
+/// After a death, what is not an append answers `Closed`; the inner store can be opened or used again as after
 /// a restart.
 pub struct FaultyStore {
-    behind: Arc<dyn Store>,
+    inner: Arc<dyn Store>,
     count: AtomicU64,
     /// At which append, counted from 0, what happens.
     plan: Mutex<Option<(u64, Fault)>>,
     dead: Mutex<bool>,
     death: Notify,
-    looks: AtomicU64,
+    stream_reads: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
     held: Mutex<Option<Held>>,
 }
@@ -66,15 +66,15 @@ impl std::fmt::Debug for FaultyStore {
 }
 
 impl FaultyStore {
-    /// A store that does what `behind` does.
-    pub fn new(behind: Arc<dyn Store>) -> Self {
+    /// A store that delegates to `inner`.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
         Self {
-            behind,
+            inner,
             count: AtomicU64::new(0),
             plan: Mutex::new(None),
             dead: Mutex::new(false),
             death: Notify::new(),
-            looks: AtomicU64::new(0),
+            stream_reads: AtomicU64::new(0),
             hidden: Mutex::new(None),
             held: Mutex::new(None),
         }
@@ -103,8 +103,8 @@ impl FaultyStore {
     }
 
     /// How often it was asked what is known of a stream.
-    pub fn n_looks(&self) -> u64 {
-        self.looks.load(Ordering::SeqCst)
+    pub fn n_stream_reads(&self) -> u64 {
+        self.stream_reads.load(Ordering::SeqCst)
     }
 
     /// The records of this stream cannot be read, until it is another one or none.
@@ -135,7 +135,7 @@ impl FaultyStore {
     }
 
     fn alive(&self) -> Result<&dyn Store, StoreError> {
-        if self.is_dead() { Err(StoreError::Closed) } else { Ok(&*self.behind) }
+        if self.is_dead() { Err(StoreError::Closed) } else { Ok(&*self.inner) }
     }
 }
 
@@ -152,17 +152,17 @@ impl Store for FaultyStore {
             _ => None,
         };
         match fault {
-            None => self.behind.append(append),
+            None => self.inner.append(append),
             Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
             Some(Fault::Waits { until, then }) => {
-                let behind = self.behind.clone();
+                let inner = self.inner.clone();
                 async move {
                     if let Ok(permit) = until.acquire().await {
                         permit.forget();
                     }
                     match then {
                         Some(error) => Err(error),
-                        None => behind.append(append).await,
+                        None => inner.append(append).await,
                     }
                 }
                 .boxed()
@@ -174,8 +174,8 @@ impl Store for FaultyStore {
             }
             Some(Fault::DiesAfter) => {
                 *dead = true;
-                // Written whether or not anybody waits for it; the answer goes nowhere.
-                drop(self.behind.append(append));
+                // Written even if its answer is not awaited; the answer is dropped.
+                drop(self.inner.append(append));
                 self.death.notify_waiters();
                 futures_util::future::pending().boxed()
             }
@@ -194,7 +194,7 @@ impl Store for FaultyStore {
     }
 
     fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.stream_reads.fetch_add(1, Ordering::SeqCst);
         self.alive()?.stream(thread)
     }
 
@@ -207,11 +207,11 @@ impl Store for FaultyStore {
     }
 
     fn next_position(&self) -> Position {
-        self.behind.next_position()
+        self.inner.next_position()
     }
 
     fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
-        self.behind.subscribe(from, filter)
+        self.inner.subscribe(from, filter)
     }
 
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
@@ -285,7 +285,7 @@ impl Store for FaultyStore {
     }
 
     fn check_writable(&self) -> Result<(), StoreError> {
-        self.behind.check_writable()
+        self.inner.check_writable()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use crate::Watcher;
 /// Watches a log and can say, at any moment, what its folder would look like after a power cut.
 ///
 /// Of the log's own files it knows every write and sync: what was synced stays; of the writes after that, each
-/// sector of 512 bytes may or may not have reached the disk. Of sled's file it keeps a copy at each sync; of what
+/// sector of 512 bytes may or may not have reached the disk. Of sled's file it makes a copy at each sync; of what
 /// changed since, each page of 4096 bytes may or may not have reached the disk.
 #[derive(Debug, Default, Clone)]
 pub struct PowerCut {
@@ -67,14 +67,14 @@ fn is_sleds(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "db")
 }
 
-fn apply(bytes: &mut Vec<u8>, change: &Change, mut keeps: impl FnMut(usize) -> bool) {
+fn apply(bytes: &mut Vec<u8>, change: &Change, mut reached_disk: impl FnMut(usize) -> bool) {
     match change {
         Change::Resize(n) => bytes.resize(*n as usize, 0),
         Change::Write(offset, new) => {
             let offset = *offset as usize;
             for (index, sector) in new.chunks(512).enumerate() {
                 let at = offset + index * 512;
-                if keeps(index) {
+                if reached_disk(index) {
                     if bytes.len() < at + sector.len() {
                         bytes.resize(at + sector.len(), 0);
                     }
@@ -86,9 +86,9 @@ fn apply(bytes: &mut Vec<u8>, change: &Change, mut keeps: impl FnMut(usize) -> b
 }
 
 impl PowerCut {
-    /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `keeps` is
-    /// asked for each piece whether it reached the disk.
-    pub fn cut(&self, dir: &Path, target: &Path, mut keeps: impl FnMut() -> bool) -> io::Result<()> {
+    /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `reached_disk`
+    /// is asked for each piece whether it reached the disk.
+    pub fn cut(&self, dir: &Path, target: &Path, mut reached_disk: impl FnMut() -> bool) -> io::Result<()> {
         let mut images = self.state.lock().clone();
         // Without a sync nothing of it is sure.
         images.entry(dir.join("index/db")).or_default();
@@ -100,7 +100,7 @@ impl PowerCut {
                 let now = std::fs::read(&path).unwrap_or_default();
                 for (index, page) in now.chunks(4096).enumerate() {
                     let at = index * 4096;
-                    if bytes.get(at..at + page.len()) != Some(page) && keeps() {
+                    if bytes.get(at..at + page.len()) != Some(page) && reached_disk() {
                         if bytes.len() < at + page.len() {
                             bytes.resize(at + page.len(), 0);
                         }
@@ -109,7 +109,7 @@ impl PowerCut {
                 }
             } else {
                 for change in &image.since {
-                    apply(&mut bytes, change, |_| keeps());
+                    apply(&mut bytes, change, |_| reached_disk());
                 }
             }
             std::fs::write(target.join(name), bytes)?;

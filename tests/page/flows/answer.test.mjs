@@ -182,7 +182,7 @@ test('a server that wants a token gets it, in the form or in the address', async
     await page.says('Sign in', 'h1');
     await page.type('wrong');
     await page.press('Enter');
-    await page.says('nobody knows this token', '.fault');
+    await page.says('unknown token', '.fault');
     await page.value(`document.getElementById('token').value = ''`);
     await page.type(token);
     await page.press('Enter');

@@ -88,9 +88,9 @@ async fn leaf(world: &World) -> ThreadHandle {
 async fn quiet(store: &FaultyStore) {
     let seconds = async {
         loop {
-            let before = store.n_looks();
+            let before = store.n_stream_reads();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if store.n_looks() - before < 40 {
+            if store.n_stream_reads() - before < 40 {
                 return;
             }
         }

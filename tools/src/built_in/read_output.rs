@@ -19,8 +19,8 @@ const NOTE_BYTES_MAX: usize = 256;
 pub trait OutputStore: Send + Sync {
     /// Some bytes of the output that was kept under this id. Blocks.
     ///
-    /// Who implements it decides who may read: an id is the hash of the content, which whoever knows the content can
-    /// compute.
+    /// The implementation must check permissions: an id is the hash of the content, which anyone who knows the content
+    /// can compute.
     ///
     /// # Errors
     /// `not_found` when there is no such output, or it is not for the one who asks.
@@ -30,7 +30,7 @@ pub trait OutputStore: Send + Sync {
 /// A part of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPart {
-    /// The bytes from the offset on, at most as many as were asked for; none behind the end.
+    /// The bytes from the offset on, at most as many as were asked for; none after the end.
     pub bytes: Vec<u8>,
     /// How long the whole output is, in bytes.
     pub n_bytes: u64,
@@ -79,7 +79,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     let part = outputs.read(id, args.offset, args.limit)?;
     let n_bytes = part.n_bytes;
     if args.offset >= n_bytes {
-        let message = format!("the output has {n_bytes} bytes; offset {} is behind its end", args.offset);
+        let message = format!("the output has {n_bytes} bytes; offset {} is after its end", args.offset);
         return Err(ExecutionError::new(ErrorKind::InvalidArguments, message));
     }
     let mut bytes = part.bytes.as_slice();

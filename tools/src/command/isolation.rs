@@ -1,4 +1,4 @@
-//! What the system itself keeps commands from.
+//! Isolation of commands by the operating system.
 
 #[cfg(all(feature = "sandbox", target_os = "linux"))]
 mod bubblewrap;
@@ -32,7 +32,7 @@ use crate::process::Group;
 ///   `/var/tmp` of the system, where sockets of other programs are;
 /// - sees no process but its own, and cannot signal others;
 /// - has no network unless `network` is set;
-/// - ends with all it started when its call ends, and when this process ends, in whatever way.
+/// - ends with all it started when its call ends, and when this process ends, also by a crash.
 ///
 /// What this does not keep a program from: **reading** the files that this user may read; connecting to a socket that
 /// another program makes after the start, outside these folders; filling the disk of the workspace.

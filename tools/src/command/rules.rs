@@ -15,7 +15,7 @@ const N_PATTERNS_MAX: usize = 1000;
 /// Commands that are allowed and denied by pattern.
 ///
 /// A pattern is some words: `git status`, `cargo *`, `npm run build*`. It fits a command whose first words fit, one by
-/// one; `*` stands for any characters within a word, and the words after the pattern do not matter. When there is
+/// one; `*` matches any characters within a word, and the words after the pattern do not matter. When there is
 /// something in `allow`, a command must fit a pattern there. `deny` wins over `allow`, and fits a program by the last
 /// part of its path as well: `rm` denies `/bin/rm`, and `git` does not allow `./git`.
 ///
@@ -140,7 +140,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Whether a word fits a pattern in which `*` stands for any characters. Linear in practice, quadratic at worst.
+/// Whether a word fits a pattern in which `*` matches any characters. Linear in practice, quadratic at worst.
 fn fits(pattern: &str, word: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

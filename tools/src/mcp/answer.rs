@@ -32,7 +32,7 @@ pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer
             line(&mut answer.text, "[the structured answer does not fit the schema that the server gave for it]");
         }
     } else if answer.parts.is_empty() {
-        // A text such as `5` stays one: nobody said that it is a number.
+        // A text such as `5` stays a text: it may not be meant as a number.
         let data = serde_json::from_str(&answer.text).ok().filter(|data: &Value| data.is_object() || data.is_array());
         answer.value = data.map(Json::from);
     }

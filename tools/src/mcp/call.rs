@@ -90,7 +90,7 @@ enum Ended {
     Failed(ServiceError),
 }
 
-/// Sends one request and waits for its response. When the call is called off or dropped the server is told.
+/// Sends one request and waits for its response. If the call is cancelled or dropped, the server is notified.
 async fn once(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -120,7 +120,7 @@ async fn once(
     }
 }
 
-/// Tells the server that nobody waits any more, unless it has answered, and has it looked whether it still does.
+/// Notifies the server that the call was cancelled, unless it has answered, and checks that it still responds.
 struct Unanswered<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,

@@ -103,7 +103,7 @@ pub struct McpServerConfig {
     pub idempotency_argument: BTreeMap<String, String>,
     /// Tools whose calls a person approves, by the server's own names; `*` is all.
     pub approval: Vec<String>,
-    /// What the system keeps its process from. As for commands, with the network, unless set.
+    /// The isolation of its process. As for commands, with the network, unless set.
     pub isolation: Isolation,
     /// Values that must not be seen in errors.
     pub(super) secrets: Vec<String>,
@@ -184,7 +184,7 @@ impl McpConfig {
         if servers.len() > N_SERVERS_MAX {
             return Err(McpConfigError::Shape(format!("there are over {N_SERVERS_MAX} servers")));
         }
-        // What VS Code keeps beside them, and schemas for editors.
+        // Other fields of VS Code, and schemas for editors.
         file.retain(|key, _| key != "inputs" && key != "$schema");
         warnings.extend(file.keys().map(|key| format!("unknown key `{key}`")));
         let mut servers: Vec<_> =

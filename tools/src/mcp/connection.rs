@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a server has to end by itself when its input is closed, and again when it is asked to.
 const END: Duration = Duration::from_millis(800);
 
-/// An open connection. Dropping it closes it and kills the process behind it.
+/// An open connection. Dropping it closes it and kills its process.
 pub(super) struct Connection {
     /// Dropped first, so that a process sees its input end before it is killed.
     service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
@@ -166,7 +166,7 @@ impl Connection {
         self.is_doubtful.load(Ordering::Acquire)
     }
 
-    /// Whether anything comes back in time, be it a refusal. Then there is no doubt any more.
+    /// Whether any answer arrives in time, even an error.
     pub(super) async fn answers(&self, wait: Duration) -> bool {
         let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         let answers = matches!(timeout(wait, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))));

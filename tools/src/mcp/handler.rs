@@ -118,7 +118,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some(cx) = self.calls.about(context.extensions.get::<InboundStreamOrigin>()) else {
-            // Whoever is not asked cannot agree.
+            // Without a person to ask, the answer is no.
             tracing::warn!(
                 server = self.name,
                 "an MCP server's question is declined: it cannot be told whose call it is about"
@@ -148,7 +148,7 @@ impl ClientHandler for Handler {
     }
 }
 
-/// Asks the person behind a call; without one, and when asking fails, the answer is no.
+/// Asks the person of a call; without one, and when asking fails, the answer is no.
 pub(super) async fn ask(
     server: &str,
     request: ElicitRequestParams,

@@ -16,7 +16,7 @@ fn plain(name: &str) -> String {
 }
 
 /// `server__tool` with what is not allowed in a name as `_`, at most 64 bytes long and not among `taken`: where that
-/// needs it, the name ends in a part of the hash of what it stands for, so that it is the same every time.
+/// needs it, the name ends in a part of the hash of the full name, so that it is the same every time.
 pub(super) fn unique(server: &str, tool: &str, taken: &HashSet<String>) -> String {
     let plain = plain(&format!("{server}__{tool}"));
     if plain.len() <= NAME_BYTES_MAX && !taken.contains(&plain) {

@@ -68,7 +68,7 @@ pub(super) struct Server {
     pub(super) workspace: Arc<Workspace>,
     /// Weak, because the tools in it hold this.
     registry: WeakRegistry,
-    /// Where connections live, whoever makes them.
+    /// The runtime on which all connections run.
     runtime: Handle,
     /// Held while a connection is made, so that one is made.
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The last bytes that came, and where the reader stands.
+/// The last bytes that were received, and the position of the reader.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: VecDeque<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct New {
     pub(crate) bytes: Vec<u8>,
     /// How many bytes were pushed out before anybody read them.
     pub(crate) n_lost: u64,
-    /// Where the reader stands when it has read all of it.
+    /// The position of the reader after all of it was read.
     pub(crate) end: u64,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     stop: CancellationToken,
 }
 
-/// How a process stands.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
@@ -213,7 +213,7 @@ impl Entry {
         (start, new, state)
     }
 
-    /// How many bytes have come behind `end`.
+    /// The number of bytes after `end`.
     pub(crate) fn n_behind(&self, end: u64) -> u64 {
         self.buffer.lock().end() - end
     }
@@ -239,7 +239,7 @@ impl Entry {
     }
 }
 
-/// Whoever waits for the end of a process need not wait when the runtime that watched it is gone, and the process
+/// Ends the waits for the end of a process when the runtime that watched it is gone, and the process
 /// killed with it.
 struct Ended(Arc<Entry>);
 

@@ -19,7 +19,7 @@ const GONE_MAX: Duration = Duration::from_secs(2);
 /// that has been done.
 ///
 /// A process number is only safe to signal as long as the process has not been waited for, since the system may give
-/// it to another. So whoever waits for the child calls [`Group::kill`] first.
+/// it to another. So code that waits for the child must call [`Group::kill`] first.
 pub(crate) struct Group {
     leader: Pid,
     is_killed: bool,
@@ -59,7 +59,7 @@ impl Group {
             // The leader would end at once, and take the others with it.
             return sandbox.terminate();
         }
-        // Nobody there to ask is what is wanted.
+        // An error means that the group has ended.
         let _ = kill_process_group(self.leader, Signal::TERM);
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Record {
     pub(super) state: Recorded,
 }
 
-/// How it stands.
+/// Its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Recorded {

@@ -38,7 +38,7 @@ pub(super) fn kill_marked(name: &str, value: &str) -> usize {
             break;
         }
         for pid in found {
-            // The handle holds on to this process, so that a number that is given to another between the two looks
+            // The handle refers to this process, so that a number that is reused between the two reads
             // is noticed.
             let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             if has_mark(pid.as_raw_pid(), &mark) && pidfd_send_signal(&handle, Signal::KILL).is_ok() {

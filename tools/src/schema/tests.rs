@@ -76,8 +76,8 @@ fn a_useless_schema_is_refused() {
         .assert_eq(&reason(json!({ "type": "string" })));
     expect![[r#"the schema must have `"type": "object"` at its top, it has no `type`"#]]
         .assert_eq(&reason(json!(true)));
-    assert!(reason(json!({ "type": "object", "properties": 1 })).contains("not a JSON Schema"));
-    assert!(reason(json!({ "type": "object", "$ref": "http://127.0.0.1:1/schema.json" })).contains("stands alone"));
+    assert!(reason(json!({ "type": "object", "properties": 1 })).contains("not a self-contained JSON Schema"));
+    assert!(reason(json!({ "type": "object", "$ref": "http://127.0.0.1:1/schema.json" })).contains("self-contained"));
     assert!(
         reason(json!({ "type": "object", "description": "x".repeat(100_000) })).contains("100000")
             || reason(json!({ "type": "object", "description": "x".repeat(100_000) })).contains("65536")

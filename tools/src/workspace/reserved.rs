@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Places that no tool reads, writes, lists or searches, though they lie in its workspace: the folder of the log, files
-/// that say which programs are started. Whoever could write there could run what it likes and undo what it did.
+/// that say which programs are started. A tool that could write there could run any program and hide what it did.
 ///
 /// ```
 /// use rethread_tools::{Reserved, Workspace};
@@ -34,8 +34,8 @@ impl Reserved {
         self
     }
 
-    /// Reserves whatever has this name, however deep, with all that is in it. Upper and lower case are the same, as
-    /// they are to some file systems.
+    /// Reserves every file and folder of this name, at any depth, with its content. Upper and lower case are the same,
+    /// as they are to some file systems.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into().to_lowercase());

@@ -1,4 +1,4 @@
-//! Folders that are opened again and again, by whoever works in them just now.
+//! Workspaces that several calls have open at the same time.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Reserved, Workspace, WorkspaceError};
 type FolderId = (u64, u64);
 
 /// Opens workspaces. Those that are the same folder, however it was written, take turns with their edits; and what
-/// nobody uses any more is closed, so that a folder that was made anew under the same name is the new one.
+/// is no longer used is closed, so that a folder that was created again under the same name is the new one.
 #[derive(Debug, Default)]
 pub struct Workspaces {
     reserved: Reserved,

@@ -15,12 +15,12 @@ use crate::ToolContext;
 const N_NAMES_MAX: u32 = 1000;
 
 impl Workspace {
-    /// Puts `bytes` at `place`, in place of the file there, if there is one; folders on the way are made. Whoever
-    /// reads meanwhile, and whoever looks after a crash, sees the old file or the new one, never a part: the bytes go
+    /// Puts `bytes` at `place`, in place of the file there, if there is one; missing folders are created. Readers
+    /// see the old file or the new one, also after a crash, never a part: the bytes go
     /// to a file beside it, to the disk, and then take its name. The file keeps its permissions; it does not keep
     /// its owner or its hard links.
     ///
-    /// Says whether a file was there. What is called off before the last moment leaves nothing behind but folders; a
+    /// Says whether a file was there. A cancelled write leaves nothing but folders; a
     /// crash in the middle may leave a hidden file `.rethread-….tmp`.
     pub(crate) fn write(&self, place: &Resolved, bytes: &[u8], cx: &ToolContext) -> Result<bool, ExecutionError> {
         let fault = |source| WorkspaceError::io(&place.relative, source);
@@ -63,7 +63,7 @@ impl<'a> New<'a> {
         let (mut file, new) = Self::create(folder, permissions.is_some())?;
         file.write_all(bytes)?;
         if let Some(permissions) = permissions {
-            // Whoever may run the old file with its owner's rights did not agree to the new one.
+            // Set-user-id and set-group-id do not pass to the new content.
             file.set_permissions(Permissions::from_mode(permissions.mode() & 0o777))?;
         }
         file.sync_all()?;
@@ -71,7 +71,7 @@ impl<'a> New<'a> {
     }
 
     /// An empty file; one that is to have the permissions of another is its owner's alone until it has them, so that
-    /// nobody reads meanwhile what only some may read.
+    /// a file with restricted permissions is never readable by others.
     fn create(folder: &'a Dir, is_private: bool) -> io::Result<(File, Self)> {
         static N_MADE: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();

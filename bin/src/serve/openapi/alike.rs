@@ -6,7 +6,7 @@ use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 
-/// What stands in braces in paths: its name, what it is, and how it looks.
+/// The variable parts of paths: name, description, pattern.
 const PARTS: [(&str, &str, &str); 4] = [
     ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
     ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),

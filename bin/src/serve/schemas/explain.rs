@@ -108,7 +108,7 @@ pub(crate) struct Explanation {
     thread_id: String,
     status: String,
     workflow: Option<String>,
-    /// The moment up to which it is told.
+    /// The last event that is explained.
     seq: Option<u64>,
     #[schema(value_type = Option<Object>)]
     error: Option<Value>,

@@ -38,7 +38,7 @@ pub(crate) struct Profiles {
     pub(crate) profiles: Vec<Profile>,
 }
 
-/// What the server is, and what whoever asks may do.
+/// The version and settings of the server, and the permissions of the caller.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Info {
@@ -74,7 +74,7 @@ pub(crate) struct CallsWaiting {
 pub(crate) struct Health {
     /// `ok`.
     pub(crate) status: &'static str,
-    /// The process, by which the server of a log is told from others.
+    /// The id of the process, which distinguishes the server of this log from others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<u32>,
 }

@@ -15,7 +15,7 @@ const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 pub(crate) struct Secret(SecretSlice<u8>);
 
 impl Secret {
-    /// The secret behind `whsec_` and base64.
+    /// Parses a secret: `whsec_`, then base64.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(

@@ -92,7 +92,7 @@ fn make_text(tree: &mut Value, place: &[String]) -> bool {
     }
 }
 
-/// Repairs what stands at the place, or else what it is a part of; `false` when nothing is left to try.
+/// Repairs the value at the place, or else the value around it; `false` when nothing is left to try.
 fn make_readable(
     tree: &mut Value,
     mut place: Vec<String>,

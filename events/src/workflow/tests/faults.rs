@@ -66,7 +66,7 @@ nodes:
             21:24: nodes[0].llm.available_tools: tools are listed, but tool_mode is `none` (set tool_mode: auto)
             22:14: nodes[0].llm.extra: not an object
             23:9: nodes[1].id: `ask` is the id of another node too
-            25:19: nodes[1].llm.profile_id: a profile stands in place of provider and model (keep the profile, or provider and model)
+            25:19: nodes[1].llm.profile_id: a profile replaces provider and model (keep the profile, or provider and model)
             28:20: nodes[1].llm.user_prompt: syntax error: unexpected end of block in `{% if %}`
             30:24: nodes[1].llm.available_tools: tool_mode is `required` and no tool is offered
             31:27: nodes[1].retry.max_attempts: 0 is not between 1 and 100
@@ -143,7 +143,7 @@ edges:
         expect![[r#"
             7:19: edges[0].to: there is no node `c`
             8:12: edges[1].from: there is no node `d`
-            9:5: edges[2]: this edge can never be taken: a default edge of `a` stands before it (put the default edge last)
+            9:5: edges[2]: this edge can never be taken: a default edge of `a` comes before it (put the default edge last)
             9:28: edges[2].when: syntax error: unexpected end of input, expected expression in `1 +`
             10:5: edges[3]: `a` has more than one default edge (give all but one a `when`)
         "#]],

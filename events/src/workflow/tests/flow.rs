@@ -73,8 +73,8 @@ edges:
   - {from: round.end, to: stop}
 ",
         expect![[r#"
-            7:5: nodes[3]: `middle` stands in loop `round` and is reached past it too (a fork or loop is entered at its beginning and left at its end)
-            9:5: nodes[5]: `stop` stands in loop `round` and is reached past it too (a fork or loop is entered at its beginning and left at its end)
+            7:5: nodes[3]: `middle` is in loop `round` and is also reached from outside (a fork or loop is entered at its beginning and left at its end)
+            9:5: nodes[5]: `stop` is in loop `round` and is also reached from outside (a fork or loop is entered at its beginning and left at its end)
         "#]],
     );
     check(
@@ -161,7 +161,7 @@ edges:
   - {from: a, to: gather}
 ",
         expect![[r#"
-            6:5: nodes[2]: `a` stands in fork `split` and is reached past it too (a fork or loop is entered at its beginning and left at its end)
+            6:5: nodes[2]: `a` is in fork `split` and is also reached from outside (a fork or loop is entered at its beginning and left at its end)
             7:5: nodes[3]: `b` ends the run inside fork `split` (lead it to the join)
         "#]],
     );
@@ -203,7 +203,7 @@ workflows:
             8:46: nodes[2].condition.else: `three` has more than one default edge (give all but one a `when`)
             9:48: nodes[3].condition.judge: a condition is an expression or is judged, not both
             10:37: nodes[4].route.conditions[0]: no condition (give `when` or `judge`, or make it the default)
-            10:48: nodes[4].route.conditions[1]: this edge can never be taken: a default edge of `five` stands before it (put the default edge last)
+            10:48: nodes[4].route.conditions[1]: this edge can never be taken: a default edge of `five` comes before it (put the default edge last)
             10:56: nodes[4].route.conditions[1].judge: the condition is empty
             10:56: nodes[4].route.conditions[1].judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
             10:81: nodes[4].route.default: `five` has more than one default edge (give all but one a `when`)
@@ -223,7 +223,7 @@ nodes:
   - {id: one, end: {}}
 ",
         expect![[r#"
-            3:21: judge.profile_id: a profile stands in place of provider and model (keep the profile, or provider and model)
+            3:21: judge.profile_id: a profile replaces provider and model (keep the profile, or provider and model)
             3:46: judge.timeout_ms: 0 is not between 1 and 2592000000
             3:56: judge.extra: not an object
         "#]],
@@ -270,7 +270,7 @@ nodes:
             6:89: nodes[2].context_processor.processor_config.content: syntax error: unexpected `}` in `{{ (  }}`
             7:91: nodes[3].context_processor.processor_config.variables: `extract` does not know it: it reads variable, expression, role
             8:104: nodes[4].context_processor.processor_config.expression: syntax error: unexpected end of input, expected expression in `1 +`
-            12:58: nodes[6].retry.on[1]: a node is never tried again after `indeterminate`: whether it happened is not known, or somebody called it off
+            12:58: nodes[6].retry.on[1]: a node is never tried again after `indeterminate`: its effect is unknown, or it was cancelled
             15:34: nodes[7].retry.on: after no error is it tried again (name kinds of errors, or leave `on` away)
         "#]],
     );

@@ -38,7 +38,7 @@ nodes:
             4:10: summary: no provider (give provider and model, or profile_id)
             4:51: summary.timeout_ms: 0 is not between 1 and 2592000000
             4:61: summary.extra: not an object
-            10:29: nodes[0].llm.summary.profile_id: a profile stands in place of provider and model (keep the profile, or provider and model)
+            10:29: nodes[0].llm.summary.profile_id: a profile replaces provider and model (keep the profile, or provider and model)
             12:84: nodes[1].context_processor.processor_config.token_limit: `summarize` does not know it: it reads profile_id, provider, model, timeout_ms, extra
         "#]],
     );

@@ -14,7 +14,7 @@ use crate::workflow::{AnswerKind, Fault, LlmNode, Node, NodeKind, NodeOperation,
 /// The most choices of a question.
 const CHOICES_MAX: u64 = 100;
 
-/// Checks a node as it stands in the file, and the nodes inside it.
+/// Checks a node as written in the file, and the nodes inside it.
 pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.id"), "id", node.id.as_str(), faults);
     match node.kinds().count() {
@@ -66,7 +66,7 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
         check_range(&format!("{path}.retry.backoff_ms"), retry.backoff_ms, 0, WAIT_MS_MAX, faults);
         for (i, kind) in retry.on.iter().flatten().enumerate() {
             if matches!(kind, ErrorKind::Indeterminate | ErrorKind::Cancelled) {
-                let why = "whether it happened is not known, or somebody called it off";
+                let why = "its effect is unknown, or it was cancelled";
                 let message = format!("a node is never tried again after `{kind}`: {why}");
                 faults.push(Fault::new(format!("{path}.retry.on[{i}]"), message));
             }
@@ -150,7 +150,7 @@ fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     }
 }
 
-/// A name that is offered nowhere is a slip of the finger, and a call that somebody meant to see would run unseen.
+/// A name of a tool that is not offered is probably misspelt, and a call that needs approval would run without it.
 fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.approve_tools.is_empty() {
         return;
@@ -249,7 +249,7 @@ fn check_answer(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) 
             let path = format!("{path}.schema");
             check_depth(&path, schema, faults);
             if let Err(why) = schema::compile(&schema.0) {
-                faults.push(Fault::new(path, format!("not a JSON Schema that stands alone: {why}")));
+                faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {why}")));
             }
         }
         (_, Some(_)) => {

@@ -79,7 +79,7 @@ pub(super) fn check_model(
     match (profile, provider, model) {
         (Some(_), None, None) | (None, Some(_), Some(_)) => {}
         (Some(_), _, _) => faults.push(
-            Fault::new(format!("{path}.profile_id"), "a profile stands in place of provider and model")
+            Fault::new(format!("{path}.profile_id"), "a profile replaces provider and model")
                 .hint("keep the profile, or provider and model"),
         ),
         (None, None, _) => {

@@ -82,7 +82,7 @@ fn check_defaults(graph: &Graph, faults: &mut Vec<Fault>) {
                     (format!("`{}` has more than one default edge", edge.from), "give all but one a `when`")
                 } else {
                     (
-                        format!("this edge can never be taken: a default edge of `{}` stands before it", edge.from),
+                        format!("this edge can never be taken: a default edge of `{}` comes before it", edge.from),
                         "put the default edge last",
                     )
                 };
@@ -164,7 +164,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The nodes that can follow, by an edge, by `on_error`, as branches, or past a loop that never goes round. A run
-    /// ends on an end point whatever edges lead on from it.
+    /// ends on an end point even if edges leave it.
     pub(super) fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
         let mut ids: Vec<&NodeId> = node.on_error.iter().collect();
         if !self.graph.ends.contains(&node.id) {

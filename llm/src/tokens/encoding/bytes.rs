@@ -1,4 +1,4 @@
-//! Stands for the encodings in a program without the feature `tokens`.
+//! Replaces the encodings in a program without the feature `tokens`.
 
 use super::Encoding;
 

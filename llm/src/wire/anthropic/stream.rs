@@ -135,7 +135,7 @@ impl Assembler for MessageStream {
             _ if fault::is_error(&value) => {
                 return Err(fault::from_value(self.cx.provider, None, &value));
             }
-            // `ping`, the end of a block, and whatever the provider invents next.
+            // `ping`, the end of a block, and unknown events.
             _ => {}
         }
         Ok(Progress::More)

@@ -13,7 +13,7 @@ use crate::wire::{draft, merge_extra};
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
 const MAX_TOKENS: u64 = 16_384;
-/// The longest answer of a model nobody knows.
+/// The longest answer of an unknown model.
 const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The room for the answer beside the thoughts, when the request does not say.
 const BESIDE_THOUGHTS: u64 = 4_096;
@@ -138,7 +138,7 @@ fn answer_block(part: &Part) -> Option<Value> {
     }
 }
 
-/// A text of nothing but blanks is refused, so it is left out wherever it stands. What the model wrote before its calls is
+/// A text of nothing but blanks is refused, so it is left out everywhere. What the model wrote before its calls is
 /// no exception: the signatures of its thoughts hold without it.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))

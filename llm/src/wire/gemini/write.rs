@@ -129,7 +129,7 @@ fn media_part(media: &Media, default_type: &str) -> Option<Value> {
         (None, Some(url)) => {
             let mut file = Map::new();
             file.insert("fileUri".into(), url.as_str().into());
-            // Guessed wrong it would be refused; left out, the provider looks for itself.
+            // A wrong guess would be refused; without it, the provider detects the type.
             if let Some(media_type) = &media.media_type {
                 file.insert("mimeType".into(), media_type.as_str().into());
             }

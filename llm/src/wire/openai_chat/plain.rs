@@ -1,5 +1,5 @@
 //! The chunk that nearly every chunk is: some text and nothing else. It is read some times faster than as a tree of
-//! JSON; whatever does not fit is read the other way, and both come to the same.
+//! JSON; other chunks are read as a tree, with the same result.
 
 use std::borrow::Cow;
 

@@ -105,7 +105,7 @@ impl ChatStream {
     }
 }
 
-/// Keeps the last word that is not empty, written anew only when it changed.
+/// Stores the last text that is not empty; it is copied only if it changed.
 fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
     if let Some(new) = new.as_deref().filter(|new| !new.is_empty())
         && known.as_deref() != Some(new)
@@ -114,7 +114,7 @@ fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
     }
 }
 
-/// Whether a piece of a function brings arguments.
+/// Whether a piece of a function has arguments.
 fn says_something(function: &Value) -> bool {
     match function.get("arguments") {
         Some(Value::String(text)) => !text.trim().is_empty(),

@@ -271,7 +271,7 @@ fn document(media: &Media) -> Option<Value> {
             let file_data = draft::url(media, "application/pdf")?;
             Some(json!({ "type": "file", "file": { "filename": "document.pdf", "file_data": file_data } }))
         }
-        // This protocol fetches no documents; the model is told where it is.
+        // This protocol fetches no documents; the model gets the address.
         (None, Some(url)) => Some(json!({ "type": "text", "text": url })),
         (None, None) => None,
     }

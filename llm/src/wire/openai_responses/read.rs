@@ -84,7 +84,7 @@ fn push_item(item: &Value, content: &mut Vec<Part>) {
 /// The mark of an opaque part that holds fields of the item after it.
 const FIELDS: &str = "item_fields";
 
-/// Keeps a field without neutral meaning that the provider wants back with its item.
+/// Stores a field without neutral meaning that the provider requires with its item in later requests.
 fn push_fields(item: &Value, key: &str, content: &mut Vec<Part>) {
     if let Some(word) = item.get(key).filter(|word| word.is_string()) {
         content.push(Part::Opaque {

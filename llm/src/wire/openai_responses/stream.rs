@@ -17,7 +17,7 @@ pub(super) struct ResponsesStream {
     cx: AnswerContext,
     /// Items that are complete, by their place in the output.
     items: BTreeMap<u64, Value>,
-    /// Which call of the answer stands at which place of the output.
+    /// The index in the output of each call of the answer.
     calls: Vec<u64>,
     last: Option<Value>,
 }

@@ -139,7 +139,7 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
 }
 
 /// An answer goes back as the items it came in. A reasoning item must be followed by the item it led to: one that
-/// led to nothing stays behind.
+/// led to nothing is left out.
 #[derive(Default)]
 struct Answer<'a> {
     items: Vec<Value>,

@@ -1,7 +1,7 @@
 //! Sled's notes of where its pages lie, put aside: without them it reads its whole file, and what they say may not fit
 //! that any more. After a full disk cut its last write short, sled calls its own file damaged for ever otherwise.
 //!
-//! What sled does not find then is noticed as ever: its watermark is behind the mark.
+//! What sled does not find then is noticed as always: its watermark is before the mark.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
-//! Small rows, many in one row of sled's. Sled keeps an entry in memory for each of its pages, whatever its cache may
-//! take, and puts no more than 16 rows on a page. So what there is for each thread is kept in blocks: rows in order,
-//! under the key of the first.
+//! Small rows, many in one row of sled's. Sled holds an entry in memory for each of its pages, besides what its cache
+//! may take, and puts no more than 16 rows on a page. So what there is for each thread is kept in blocks: rows in
+//! order, under the key of the first.
 //!
 //! ```text
 //! block: ten bytes 0xff, rows
@@ -152,7 +152,7 @@ impl Blocks {
             return self.remove(&first);
         }
         let mut pieces = cut(rows, is_last);
-        // What it holds beyond the end belongs to nobody, so the key of a block stays although its first row goes.
+        // The key of a block stays although its first row is removed: no other block holds that range.
         pieces[0].0 = first.to_vec();
         if pieces[0].1[..] == stored[..] {
             pieces.remove(0);
@@ -199,7 +199,7 @@ impl Blocks {
     }
 }
 
-/// Cuts rows into blocks, which are rows to sled. Of the last block of a tree, behind which more will come, full ones;
+/// Cuts rows into blocks, which are rows to sled. Of the last block of a tree, after which more will come, full ones;
 /// else such that all have room.
 fn cut(rows: &BTreeMap<Vec<u8>, Vec<u8>>, is_last: bool) -> Vec<Row> {
     let bytes = encode(rows).len();

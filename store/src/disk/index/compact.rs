@@ -1,4 +1,4 @@
-//! The index written anew: sled's file never becomes smaller, and keeps bytes of what was removed from it.
+//! The index written anew: sled's file never becomes smaller, and still contains bytes that were removed from it.
 
 use std::path::PathBuf;
 

@@ -53,7 +53,7 @@ pub(super) fn read_stored(bytes: sled::IVec) -> Result<Stored, Malformed> {
     }
 }
 
-/// A chunk that is nobody's any more.
+/// An unreferenced chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) spot: ChunkLocation,

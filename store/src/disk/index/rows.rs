@@ -115,7 +115,7 @@ impl Index {
     ) -> Result<Vec<ThreadId>, StoreError> {
         let id = thread.as_bytes();
         let from = match after {
-            // The first key behind it.
+            // The first key after it.
             Some(after) => [&id[..], after.as_bytes(), &[0]].concat(),
             None => id.to_vec(),
         };
@@ -155,7 +155,7 @@ impl Index {
             let rows = self.with(|trees| {
                 let tree = if tags.is_empty() { &trees.heads } else { &trees.tags };
                 let from = match after {
-                    // The first key behind it.
+                    // The first key after it.
                     Some(after) => [&prefix[..], after.as_bytes(), &[0]].concat(),
                     None => prefix.clone(),
                 };
@@ -195,7 +195,7 @@ impl Index {
         Ok(names)
     }
 
-    /// The hashes of all blobs that are there or that somebody names.
+    /// The hashes of all blobs that exist or have a claim.
     pub(crate) fn blob_hashes(&self) -> Result<BTreeSet<Hash>, StoreError> {
         let keys = self.with(|trees| {
             let keys = trees.blobs.iter().keys().chain(trees.owners.iter().keys());

@@ -1,4 +1,4 @@
-//! Giving back what is nobody's any more.
+//! Reclaims unreferenced chunks.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::disk::files::failed;
 use crate::error::StoreError;
 
 impl Packs {
-    /// Frees what lies behind `end`, as far as nothing that is `used` does; where the packs end then.
+    /// Frees everything after `end` that is not `used`. Returns the new end of the packs.
     pub(super) fn cut(&self, end: End, mut used: Vec<ChunkLocation>) -> Result<End, StoreError> {
         used.retain(|spot| spot.begin() >= end);
         used.sort_unstable();

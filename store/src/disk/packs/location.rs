@@ -8,7 +8,7 @@ use crate::wire::{Malformed, Put, Take};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChunkLocation {
     pub(crate) pack: u32,
-    /// Of the chunk itself, behind what frames it.
+    /// Of the chunk itself, after its frame.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
 }

@@ -28,7 +28,7 @@ impl Packs {
     }
 }
 
-/// What is framed like a chunk, the first at or behind this offset.
+/// The first frame of a chunk at or after this offset.
 fn next_frame(file: &LogFile, pack: u32, mut at: u64, end: u64) -> std::io::Result<Option<(ChunkLocation, Vec<u8>)>> {
     while at + FRAME_BYTES <= end {
         let frame = file.read_at(at, FRAME_BYTES as usize)?;
@@ -39,7 +39,7 @@ fn next_frame(file: &LogFile, pack: u32, mut at: u64, end: u64) -> std::io::Resu
         if magic == MAGIC && fits {
             return Ok(Some((ChunkLocation { pack, offset, bytes }, file.read_at(offset, bytes as usize)?)));
         }
-        // Behind what was there: a hole, or what is damaged.
+        // After the end of the data: a hole, or damage.
         let from = at + 1;
         let block = file.read_at(from, BLOCK_BYTES.min(end - from) as usize)?;
         at = match block.windows(MAGIC.len()).position(|window| window == MAGIC) {

@@ -1,4 +1,4 @@
-//! Adding chunks behind those that are there.
+//! Appends chunks to the packs.
 
 use super::{ChunkLocation, End, FRAME_BYTES, MAGIC, Packs};
 use crate::disk::files::{LogFile, failed};

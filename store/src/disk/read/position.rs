@@ -18,7 +18,7 @@ impl Reader {
         loop {
             let n_deletes = self.tail.n_deletes();
             match self.try_all(from, limit) {
-                // A delete that reached sled in between looks like damage.
+                // A delete that reached sled in between appears as damage.
                 Err(StoreError::Damaged(_)) if self.tail.n_deletes() != n_deletes => {}
                 found => return found,
             }

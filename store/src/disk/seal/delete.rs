@@ -88,7 +88,7 @@ pub(super) fn replace(index: &Index, rewritten: &[Rewritten]) -> Result<(), Stor
     })
 }
 
-/// Frees what is nobody's any more. To be called when sled is synced: until then the old places may still be those
+/// Reclaims unreferenced chunks. To be called when sled is synced: until then the old places may still be those
 /// that count.
 pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> {
     if packs.is_backed_up() {

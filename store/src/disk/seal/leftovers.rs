@@ -1,4 +1,4 @@
-//! What an attempt that did not finish left behind.
+//! Removes the remains of an attempt that did not finish.
 
 use rethread_events::ids::{Seq, ThreadId};
 

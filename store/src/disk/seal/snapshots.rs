@@ -85,8 +85,8 @@ pub(crate) fn snapshots(index: &Index, thread: ThreadId) -> Result<Vec<Seq>, Sto
     Ok(seqs)
 }
 
-/// The seqs by the keys, the oldest first, and the keys of a snapshot from before there could be several. Looks for one
-/// after the other from the end, since walking over all pieces would read them, and ends where that cannot be read.
+/// The seqs by the keys, the oldest first, and the keys of a snapshot from before there could be several. Searches for
+/// one after the other from the end, since walking over all pieces would read them, and ends where that cannot be read.
 fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>), StoreError> {
     let (mut seqs, mut old) = (Vec::new(), Vec::new());
     let low = Bound::Included(thread.as_bytes().to_vec());
@@ -135,7 +135,7 @@ fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     out
 }
 
-/// The snapshot behind these bytes, `None` when they are not one.
+/// Decodes a snapshot; `None` if the bytes are not one.
 fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
     let mut take = crate::wire::Take(bytes);
     let seq = Seq(take.var().ok()?);

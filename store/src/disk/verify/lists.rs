@@ -35,7 +35,7 @@ pub(super) fn check_listed(reader: &Reader, thread: ThreadId, found: &mut Verifi
     note(reader, thread, wrong, found)
 }
 
-/// That what is listed as a fork is one: nobody can delete the parent otherwise.
+/// Checks that each listed fork is one: otherwise the parent could never be deleted.
 pub(super) fn check_forks(reader: &Reader, found: &mut Verification) -> Result<(), StoreError> {
     let mut from = Vec::new();
     loop {

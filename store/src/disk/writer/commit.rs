@@ -91,7 +91,7 @@ impl Committer {
         group.out
     }
 
-    /// Gives back the journal after everybody was answered.
+    /// Returns the journal after all callers were answered.
     pub(super) fn finish(mut self) -> Journal {
         self.answerer.finish();
         self.journal

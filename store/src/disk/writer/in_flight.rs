@@ -14,7 +14,7 @@ use crate::error::StoreError;
 pub(super) enum Landed {
     /// It is on the disk, shown and answered. Its buffer can be used again.
     Durable { group: u64, buffer: Vec<u8> },
-    /// Nothing of it counts, and nobody was answered.
+    /// Nothing of it counts, and no caller was answered.
     Failed(Box<Group>, StoreError),
     /// The thread is gone, and the journal with it.
     Lost,
@@ -123,7 +123,7 @@ impl InFlightCommit {
         Some(Landed::Lost)
     }
 
-    /// Ends the thread; gives back the journal after everybody was answered.
+    /// Ends the thread. Returns the journal after all callers were answered.
     pub(super) fn end(mut self) -> Result<Journal, StoreError> {
         let committer = self.here.take().ok_or_else(|| stopped("journal"))?;
         if let Some(Thread { groups, landed, handle }) = self.thread.take() {

@@ -119,7 +119,7 @@ pub fn a_cause_may_be_named_before_it_has_a_position(backend: &mut dyn Backend) 
 /// Even where the later expectation would hold.
 pub fn what_is_queued_behind_a_failed_append_fails_too(backend: &mut dyn Backend) {
     let store = backend.store();
-    put(store, append(thread(1), 0, &["somebody else's", "somebody else's"])).unwrap();
+    put(store, append(thread(1), 0, &["another writer's", "another writer's"])).unwrap();
     let stale = store.append(append(thread(1), 1, &["stale"]));
     let next = store.append(append(thread(1), 2, &["decided after the stale one"]));
     let other = store.append(append(thread(2), 0, &["another stream"]));
@@ -132,7 +132,7 @@ pub fn what_is_queued_behind_a_failed_append_fails_too(backend: &mut dyn Backend
     }
     block_on(other).unwrap();
     assert_eq!(texts(store, thread(1)).len(), 2);
-    // Once the failure is known, the stream goes on; so it does when nobody wanted to know.
+    // After the failure was received or dropped, the stream accepts appends.
     put(store, append(thread(1), 2, &["a new decision"])).unwrap();
     drop(store.append(append(thread(1), 0, &["stale"])));
     // The answer that was dropped may still be on its way.

@@ -227,10 +227,10 @@ pub fn snapshots_stand_beside_each_other(backend: &mut dyn Backend) {
         assert_eq!(store.snapshot(thread(1), Seq(1)).unwrap(), None);
         backend.reopen();
     }
-    let nobody = backend.store().put_snapshot(thread(3), snapshot(0, 1));
-    assert!(matches!(nobody, Err(StoreError::NotFound { .. })), "{nobody:?}");
-    let nobody = backend.store().keep_snapshots(thread(3), &[]);
-    assert!(matches!(nobody, Err(StoreError::NotFound { .. })), "{nobody:?}");
+    let missing = backend.store().put_snapshot(thread(3), snapshot(0, 1));
+    assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
+    let missing = backend.store().keep_snapshots(thread(3), &[]);
+    assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
     assert_eq!(backend.store().snapshots(thread(3)).unwrap(), []);
 }
 

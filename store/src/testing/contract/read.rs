@@ -63,7 +63,7 @@ pub fn the_whole_log_is_read_by_position(backend: &mut dyn Backend) {
     assert!(backend.store().read_all(Position(u64::MAX), 7).unwrap().is_empty());
 }
 
-/// Whatever their size and however well they compress.
+/// For payloads of all sizes and compression ratios.
 pub fn large_payloads_come_back_whole(backend: &mut dyn Backend) {
     let noise = |n: usize| -> Vec<u8> {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;

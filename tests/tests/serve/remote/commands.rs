@@ -109,7 +109,7 @@ const LINES: &[Line] = &[
     Line {
         words: "doctor --offline --json",
         found: (0, "\"checks\""),
-        named: (2, "looks at this machine"),
+        named: (2, "checks this machine"),
         shows: (0, "\"checks\""),
     },
     alike("init", (0, "rethread.toml")),

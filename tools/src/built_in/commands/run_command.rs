@@ -21,7 +21,7 @@ use crate::tool::typed;
 use crate::{FULL_BYTES_MAX, Tool, ToolContext, ToolOutput, head_and_tail, schema_of};
 use output::Captured;
 
-/// How long a command may take at most, whatever the model asks for.
+/// The longest time of a command, even if the model asks for more.
 const TIMEOUT_MS_MAX: u64 = 10 * 60 * 1000;
 /// How long a command may take when the model says nothing.
 const TIMEOUT_MS_DEFAULT: u64 = 2 * 60 * 1000;
@@ -64,12 +64,12 @@ fn timeout_ms_default() -> u64 {
 /// is_cut, full_output}`. `stdout` and `stderr` have at most 64 KiB each, head and tail. `is_cut` is true when one of
 /// them is longer; `full_output` is then the id by which `read_output` reads the whole text, and null otherwise.
 ///
-/// The command is a process group of its own. The whole group is killed when its time is up, when the call is called
-/// off or dropped, and when the command itself has ended: nothing it started stays behind.
+/// The command is a process group of its own. The whole group is killed when it times out, when the call is
+/// cancelled or dropped, and when the command itself has ended: nothing that it started remains.
 ///
-/// [`crate::Isolation`] says what the system keeps a command from, where it can. What is not isolated can do what the
-/// user can who runs this process: what leaves the group on purpose (`setsid`) is not found then, and what runs when this
-/// process is killed by force runs on.
+/// [`crate::Isolation`] says how the operating system isolates a command, where it can. What is not isolated can do
+/// what the user can who runs this process: what leaves the group on purpose (`setsid`) is not found then, and what
+/// runs when this process is killed by force runs on.
 ///
 /// An isolated command that a signal ends has the exit code 128 and the number of the signal, as in a shell.
 /// It is `at_most_once`.

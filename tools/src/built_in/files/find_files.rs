@@ -10,7 +10,7 @@ use crate::walk::{Kind, Options, Walk};
 use crate::workspace::shown;
 use crate::{Tool, ToolContext, ToolOutput};
 
-/// How many files one answer names, unless it is told otherwise.
+/// The default number of files in an answer.
 const N_FILES_DEFAULT: usize = 200;
 /// How many files one answer names at most.
 const N_FILES_MAX: usize = 5_000;

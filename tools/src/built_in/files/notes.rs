@@ -31,12 +31,12 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Notes in the workspace of each call, in `.rethread-notes.jsonl`: whoever works in the folder shares them.
+    /// Notes in the workspace of each call, in `.rethread-notes.jsonl`: all users of the folder share them.
     pub fn in_workspace() -> Self {
         Self { folder: None, file: ".rethread-notes.jsonl".into() }
     }
 
-    /// Notes in a folder of the application's, in `notes.jsonl`, whatever workspace a call has. The folder must
+    /// Notes in a folder of the application's, in `notes.jsonl`, for all workspaces. The folder must
     /// exist.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
         Ok(Self { folder: Some(Arc::new(Workspace::open(folder)?)), file: "notes.jsonl".into() })

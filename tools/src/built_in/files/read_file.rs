@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::workspace::shown;
 use crate::{Tool, ToolContext, ToolOutput};
 
-/// How many lines one answer has, unless it is told otherwise.
+/// The default number of lines in an answer.
 const N_LINES_DEFAULT: u64 = 2_000;
 /// How many lines one answer has at most.
 const N_LINES_MAX: u64 = 20_000;
@@ -140,7 +140,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         End::OfFile if answer.n_lines == 0 => {
             return Err(ExecutionError::new(
                 ErrorKind::InvalidArguments,
-                format!("`{path}` has {number} lines; offset {} is behind its end", args.offset),
+                format!("`{path}` has {number} lines; offset {} is after its end", args.offset),
             ));
         }
         End::OfFile => {}
@@ -205,8 +205,8 @@ struct Line {
 }
 
 impl Line {
-    /// Reads on to the end of the line, and keeps its first bytes. False at the end of the file. Stops in the middle
-    /// when the call is called off.
+    /// Reads to the end of the line, and stores its first bytes. Returns false at the end of the file. Stops in the
+    /// middle when the call is cancelled.
     fn read(&mut self, file: &mut impl BufRead, cx: &ToolContext) -> std::io::Result<bool> {
         self.bytes.clear();
         self.is_cut = false;

@@ -16,7 +16,7 @@ use crate::walk::{Kind, Options, Walk};
 use crate::workspace::shown;
 use crate::{Tool, ToolContext, ToolOutput};
 
-/// How many matching lines one answer has, unless it is told otherwise.
+/// The default number of matching lines in an answer.
 const N_MATCHES_DEFAULT: usize = 200;
 /// How many matching lines one answer has at most.
 const N_MATCHES_MAX: usize = 2_000;

@@ -21,7 +21,7 @@ struct Args {
 
 /// The tool `write_file`: makes a file or replaces it, all of it at once, durably.
 ///
-/// It is `idempotent`: written again, the same content gives the same file. What somebody else wrote there between a
+/// It is `idempotent`: written again, the same content gives the same file. What another program wrote there between a
 /// crash and the second attempt is replaced, as it would have been by a single, later attempt.
 pub fn write_file() -> Tool {
     Tool::from_blocking_fn(

@@ -67,7 +67,7 @@ async fn what_is_not_there_is_an_error_that_says_so() {
     let cases = [
         (json!({ "id": "x".repeat(64) }), "invalid_arguments: an id has 64 hexadecimal digits"),
         (json!({ "id": Hash::ZERO }), "not_found: there is no such output"),
-        (json!({ "id": id, "offset": 3 }), "invalid_arguments: the output has 3 bytes; offset 3 is behind its end"),
+        (json!({ "id": id, "offset": 3 }), "invalid_arguments: the output has 3 bytes; offset 3 is after its end"),
     ];
     for (arguments, expected) in cases {
         let error = f.registry.call("read_output", arguments, f.cx().outputs(kept.clone())).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Stands for bubblewrap in a program without the feature `sandbox`, and on other systems than Linux.
+//! Replaces bubblewrap in a program without the feature `sandbox`, and on other systems than Linux.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -451,7 +451,7 @@ pub(super) async fn spawn(
     }
 }
 
-/// Waits until the sandbox stands, and lets the program begin.
+/// Waits until the sandbox is ready, and starts the program.
 async fn let_go(child: &mut Child, has_input: bool) -> io::Result<()> {
     let (Some(input), Some(output)) = (&mut child.stdin, &mut child.stdout) else {
         return Err(io::ErrorKind::BrokenPipe.into());

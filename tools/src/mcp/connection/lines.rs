@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Reads on as long as each line, which is one message, keeps within a length; then it is an error, so that a server
+/// Reads lines, each of which is one message, up to a maximal length; a longer one is an error, so that a server
 /// cannot fill the memory with one.
 pub(super) struct Limited<R> {
     inner: R,

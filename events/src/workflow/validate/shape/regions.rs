@@ -1,6 +1,6 @@
-//! What stands between a fork and its join, or in a loop, is entered at its beginning and left at its end.
+//! Checks that the nodes between a fork and its join, or in a loop, are entered at the beginning and left at the end.
 //!
-//! One walk from the entry gives each node the fork or loop it stands in, its *surroundings*. A node that is reached
+//! One walk from the entry gives each node the fork or loop that it is in, its *surroundings*. A node that is reached
 //! with two different ones is entered, or left, past a beginning or an end. Takes time in proportion to the edges.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Around {
     closer: usize,
     /// The number of the one around it.
     outer: Option<usize>,
-    /// Whether it is a loop, or stands in one.
+    /// Whether it is a loop, or is in one.
     in_loop: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn check(shape: &Shape<'_>, faults: &mut Vec<Fault>) -> Vec<bool> {
 struct Walk<'a> {
     shape: &'a Shape<'a>,
     arounds: Vec<Around>,
-    /// Of each node that was reached, what it stands in.
+    /// The fork or loop of each node that was reached.
     of_node: Vec<Option<Option<usize>>>,
     /// One fault per node, in the order of the nodes.
     found: BTreeMap<usize, Fault>,
@@ -80,7 +80,7 @@ impl Walk<'_> {
             todo.push((closer, around));
             todo.extend(node.on_error.as_ref().and_then(number).map(|target| (target, around)));
             for to in first {
-                todo.push((to, self.behind(i, to, Some(inside))));
+                todo.push((to, self.after(i, to, Some(inside))));
             }
             return;
         }
@@ -92,13 +92,13 @@ impl Walk<'_> {
             self.fault(i, format!("`{}` ends the run inside {what} `{opener}`", node.id), hint);
         }
         for &to in &self.shape.next[i] {
-            let behind = self.behind(i, to, around);
-            todo.push((to, behind));
+            let after = self.after(i, to, around);
+            todo.push((to, after));
         }
     }
 
-    /// What the next node stands in: where it closes what this one stands in, it stands behind that.
-    fn behind(&mut self, from: usize, to: usize, around: Option<usize>) -> Option<usize> {
+    /// The fork or loop of the next node: a node that closes the one of this node is outside of it.
+    fn after(&mut self, from: usize, to: usize, around: Option<usize>) -> Option<usize> {
         let inner = around.and_then(|i| self.arounds.get(i));
         if let Some(inner) = inner.filter(|inner| inner.closer == to) {
             return inner.outer;
@@ -112,11 +112,11 @@ impl Walk<'_> {
         around
     }
 
-    /// A node stands in two different forks or loops, or in one and outside of it.
+    /// A node is in two different forks or loops, or in one and outside of it.
     fn reached_twice(&mut self, i: usize, one: Option<usize>, other: Option<usize>) {
         let Some(Placed { node, .. }) = self.shape.placed(i) else { return };
         if matches!(node.kind(), NodeKind::LoopEnd(_) | NodeKind::Join(_)) && !self.found.is_empty() {
-            // Whoever leads here wrongly is told about.
+            // The edge that leads here is already reported.
             return;
         }
         let (a, b) = (self.chain(one), self.chain(other));
@@ -129,7 +129,7 @@ impl Walk<'_> {
         let only = a.iter().find(|i| !b.contains(i)).or_else(|| b.iter().find(|i| !a.contains(i)));
         if let Some(&around) = only {
             let (what, opener) = self.name(around);
-            let message = format!("`{}` stands in {what} `{opener}` and is reached past it too", node.id);
+            let message = format!("`{}` is in {what} `{opener}` and is also reached from outside", node.id);
             self.fault(i, message, "a fork or loop is entered at its beginning and left at its end");
         }
     }

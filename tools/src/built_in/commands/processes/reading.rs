@@ -13,7 +13,7 @@ use super::value;
 use crate::process::State;
 use crate::{Processes, Tool, ToolContext, ToolOutput};
 
-/// The bytes of output that one call looks at.
+/// The bytes of output that one call searches.
 const BYTES_MAX: usize = 64 * 1024;
 /// How long a call may wait for output.
 const WAIT_MS_MAX: u64 = 120_000;

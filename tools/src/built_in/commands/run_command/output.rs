@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Progress;
 
-/// How often output is told as progress.
+/// The interval at which output is reported as progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// What came out of one stream.
@@ -23,7 +23,7 @@ pub(super) struct Captured {
 }
 
 impl Captured {
-    /// Keeps `bytes_max` bytes: two thirds from the beginning, one from the end, where results stand.
+    /// Captures `bytes_max` bytes: two thirds from the beginning, one from the end, where results usually are.
     pub(super) fn new(bytes_max: usize, progress: Progress) -> Self {
         let tail_max = bytes_max / 3;
         Self {

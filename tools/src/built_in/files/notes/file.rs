@@ -52,7 +52,7 @@ impl<'a> NotesFile<'a> {
         let line = serde_json::to_string(&note)
             .map_err(|error| ExecutionError::new(ErrorKind::Internal, format!("a note is no JSON: {error}")))?;
         lines.push(line);
-        // Lines that are no notes are somebody else's, and kept as long as there is room.
+        // Lines that are not notes belong to other programs, and stay as long as there is room.
         let mut n_bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
         let mut n_dropped = 0;
         while lines.len() - n_dropped > N_NOTES_MAX || n_bytes > FILE_BYTES_MAX {

@@ -33,7 +33,7 @@ pub(super) fn read(
         n_lines += 1;
     }
     if args.offset > 1 && (n_lines + 1 < args.offset || file.fill_buf().map_err(failed)?.is_empty()) {
-        let message = format!("`{path}` has {n_lines} lines; offset {} is behind its end", args.offset);
+        let message = format!("`{path}` has {n_lines} lines; offset {} is after its end", args.offset);
         return Err(ExecutionError::new(ErrorKind::InvalidArguments, message));
     }
 

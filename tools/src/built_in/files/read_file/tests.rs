@@ -43,7 +43,7 @@ async fn a_long_file_is_read_in_pieces() {
     assert_eq!(f.call("read_file", json!({ "path": "a", "offset": 9, "limit": 2 })).await, "9\t9\n10\t10\n");
     assert_eq!(
         f.call("read_file", json!({ "path": "a", "offset": 11 })).await,
-        "invalid_arguments: `a` has 10 lines; offset 11 is behind its end"
+        "invalid_arguments: `a` has 10 lines; offset 11 is after its end"
     );
 }
 
@@ -166,7 +166,7 @@ async fn arguments_that_make_no_sense_are_refused() {
         assert!(text.starts_with("invalid_arguments: "), "{arguments}: {text}");
     }
     let far = f.call("read_file", json!({ "path": "a", "offset": u64::MAX, "limit": 20_000 })).await;
-    assert!(far.contains("behind its end"), "{far}");
+    assert!(far.contains("after its end"), "{far}");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn raw_text_is_exactly_that_of_the_file() {
     }
     assert_eq!(
         f.call("read_file", json!({ "path": "a", "raw": true, "offset": 5 })).await,
-        "invalid_arguments: `a` has 4 lines; offset 5 is behind its end"
+        "invalid_arguments: `a` has 4 lines; offset 5 is after its end"
     );
 }
 
