@@ -22,7 +22,7 @@ async fn refused(runtime: &Runtime, llm: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_not_compiled_in_is_refused_by_the_name_of_its_feature() {
+async fn missing_feature_is_named_in_the_error() {
     let mut profiles = Profiles::empty();
     profiles.insert("fast", Profile::new(Provider::Anthropic, "claude"));
     let runtime = Runtime::builder().in_memory().profiles(profiles).start().await.unwrap();

@@ -60,7 +60,7 @@ fn an_error_of_the_call_is_an_object_and_exit_code_1() {
 }
 
 #[test]
-fn what_cannot_be_used_is_said_on_stderr() {
+fn invalid_input_is_reported_on_stderr() {
     expect![[r#"
         2
         ! error: - is not a request: unknown field `message`, expected one of `model`, `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `max_tokens`, `temperature`, `top_p`, `top_k`, `seed`, `stop`, `response_format`, `reasoning`, `extra`, `stream` at line 1 column 10

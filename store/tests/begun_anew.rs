@@ -42,7 +42,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn who_reads_a_thread_that_begins_anew_reads_one_life() {
+fn reader_of_a_restarted_thread_reads_one_life() {
     let dir = scratch();
     // While it is read, every life is moved into sled, and what was there of the one before is taken away.
     let options = Options { tail_bytes: 4 << 10, ..Options::default() };

@@ -42,7 +42,7 @@ fn golden(name: &str, to: &Path) {
 }
 
 #[test]
-fn a_log_of_format_2_is_read_and_goes_on() {
+fn log_of_format_2_is_read_and_accepts_appends() {
     for name in ["log", "log-killed"] {
         let dir = scratch();
         golden(name, dir.path());

@@ -36,7 +36,7 @@ fn options(full: &Arc<Full>) -> Options {
 }
 
 #[test]
-fn a_full_disk_refuses_and_then_goes_on() {
+fn full_disk_refuses_and_later_accepts_appends() {
     let dir = scratch();
     let full = Arc::new(Full::default());
     let store = SledStore::open(dir.path(), options(&full)).unwrap();
@@ -85,7 +85,7 @@ fn backup_of_a_log_whose_journal_failed_ends_with_an_error() {
 }
 
 #[test]
-fn what_a_failed_sync_left_behind_is_never_taken_for_a_record() {
+fn remains_of_a_failed_sync_are_never_read_as_a_record() {
     let dir = scratch();
     let full = Arc::new(Full::default());
     let store = SledStore::open(dir.path(), options(&full)).unwrap();
@@ -165,7 +165,7 @@ impl Watcher for FullFrom {
 }
 
 #[test]
-fn what_counts_already_stays_when_a_seal_could_not_be_finished_on_a_full_disk() {
+fn durable_records_stay_after_a_failed_seal_on_a_full_disk() {
     // The watermark is in sled when its sync fails: what is tried again must not begin from the start.
     for takes_nothing in ["packs/", "db", "mark"] {
         let dir = scratch();

@@ -57,7 +57,7 @@ fn assert_moved<T: std::fmt::Debug>(result: Result<T, StoreError>) {
 }
 
 #[test]
-fn writes_stop_while_the_folder_is_moved_and_go_on_when_it_is_back() {
+fn writes_stop_while_the_folder_is_moved_and_resume_later() {
     let dir = scratch();
     let (log, elsewhere) = (dir.path().join("log"), dir.path().join("elsewhere"));
     let store = SledStore::open(&log, options()).unwrap();

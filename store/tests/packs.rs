@@ -53,7 +53,7 @@ fn check_threads(store: &dyn Store, deleted: &[u64]) {
 }
 
 #[test]
-fn what_is_deleted_is_gone_from_the_files() {
+fn deleted_records_are_erased_from_the_files() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_threads(&store);
@@ -130,7 +130,7 @@ fn an_attempt_that_failed_leaves_nothing_in_the_files() {
 }
 
 #[test]
-fn a_log_of_format_1_is_read_and_goes_on_with_packs() {
+fn log_of_format_1_is_read_and_gets_packs() {
     for name in ["log", "log-killed"] {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/1").join(name);
         let dir = scratch();
@@ -162,7 +162,7 @@ fn a_log_of_format_1_is_read_and_goes_on_with_packs() {
 }
 
 #[test]
-fn whoever_reads_while_chunks_are_moved_reads_what_was_written() {
+fn reader_during_a_move_of_chunks_reads_what_was_written() {
     let dir = scratch();
     let options = Options { read_cache_bytes: 1, tail_bytes: 1, ..Options::default() };
     let store = SledStore::open(dir.path(), options).unwrap();

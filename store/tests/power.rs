@@ -138,7 +138,7 @@ impl Watcher for Unsynced {
 }
 
 #[test]
-fn what_an_ended_process_did_not_sync_is_synced_before_its_journal_is_written_over() {
+fn unsynced_journal_is_synced_before_it_is_overwritten() {
     let dir = scratch();
     let unsynced = Options { watcher: Some(Arc::new(Unsynced)), ..Options::default() };
     let store = SledStore::open(dir.path(), unsynced).unwrap();
@@ -405,7 +405,7 @@ fn kilobyte(number: u64) -> String {
 }
 
 #[test]
-fn a_log_goes_on_wherever_a_power_cut_left_a_segment_of_several_chunks() {
+fn power_cut_in_a_segment_of_several_chunks_is_recovered() {
     let dir = scratch();
     let watcher = Arc::new(AtSync {
         power: PowerCut::default(),

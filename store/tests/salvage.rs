@@ -66,7 +66,7 @@ fn a_log_that_lost_its_end_is_refused_and_can_be_salvaged() {
 }
 
 #[test]
-fn without_sleds_file_records_are_found_in_the_packs_and_in_the_journal() {
+fn without_sled_records_are_found_in_packs_and_journal() {
     let (work, dir) = (scratch(), scratch());
     let store = make(work.path());
     copy_as_killed(work.path(), dir.path()).unwrap();
@@ -89,7 +89,7 @@ fn without_sleds_file_records_are_found_in_the_packs_and_in_the_journal() {
 }
 
 #[test]
-fn without_sleds_file_a_fork_of_a_fork_is_whole_and_damage_ends_where_the_next_chunk_begins() {
+fn without_sled_a_fork_of_a_fork_is_whole_and_damage_is_local() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();

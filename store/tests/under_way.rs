@@ -95,7 +95,7 @@ fn two_groups(store: &SledStore, gate: &Gate, fails: bool) -> Vec<Result<rethrea
 }
 
 #[test]
-fn a_group_that_was_put_together_during_a_sync_follows_the_one_before_it() {
+fn group_prepared_during_a_sync_follows_the_one_before_it() {
     let (dir, gate) = (scratch(), Arc::new(Gate::default()));
     let store = open(dir.path(), &gate, 1 << 20);
     for (at, done) in two_groups(&store, &gate, false).into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
 }
 
 #[test]
-fn a_blob_of_a_thread_that_began_anew_outlives_what_was_deleted_before() {
+fn blob_of_a_restarted_thread_survives_the_earlier_delete() {
     let (dir, gate) = (scratch(), Arc::new(Gate::default()));
     let store = open(dir.path(), &gate, 4 << 10);
     let owner = Some(thread(1));
@@ -205,7 +205,7 @@ impl Watcher for Slow {
 }
 
 #[test]
-fn what_a_failed_sync_left_is_not_taken_for_the_end_of_what_is_being_moved() {
+fn remains_of_a_failed_sync_are_not_the_end_of_a_seal() {
     let (dir, left, slow) = (scratch(), scratch(), Arc::new(Slow::default()));
     let options = Options { watcher: Some(Arc::clone(&slow) as _), tail_bytes: 1 << 10, ..Options::default() };
     let store = SledStore::open(dir.path(), options.clone()).unwrap();

@@ -38,7 +38,7 @@ fn end(scene: &Scene) -> (String, String, Vec<String>) {
 }
 
 #[test]
-fn an_agent_repairs_a_program_and_comes_to_the_same_end_when_it_is_killed_at_any_step() {
+fn killed_agent_repairs_a_program_with_the_same_result() {
     let whole = scene();
     whole.run_args(words(&["run", "repair.yaml"])).ok();
     let expected = end(&whole);

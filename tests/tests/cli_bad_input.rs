@@ -225,7 +225,7 @@ fn export_that_is_cut_is_refused_unless_asked_for() {
 }
 
 #[test]
-fn tool_arguments_that_are_not_json_are_told_to_the_model() {
+fn invalid_json_arguments_are_reported_to_the_model() {
     let scene = Scene::new();
     let calls = r#"{text: Wrong., tool_calls: [{name: list_folder, arguments_raw: "{\"path\": "}, {name: fly}, {name: list_folder, arguments: {path: 7}}]}, {text: "I see."}"#;
     let workflow = GOOD.replace("{text: Hello.}", calls).replace("model: m,", "model: m, tool_mode: auto,");

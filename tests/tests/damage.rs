@@ -238,18 +238,18 @@ fn try_all(clean: bool) {
 }
 
 #[test]
-fn a_closed_log_that_was_damaged_is_told_about_and_saved() {
+fn damaged_closed_log_is_reported_and_salvaged() {
     try_all(true);
 }
 
 #[test]
-fn a_killed_log_that_was_damaged_is_told_about_and_saved() {
+fn damaged_killed_log_is_reported_and_salvaged() {
     try_all(false);
 }
 
 /// What is told of a log that does not open, and what is saved of it.
 #[test]
-fn what_is_left_of_a_log_that_does_not_open_is_saved_and_can_be_looked_at_elsewhere() {
+fn rest_of_a_log_that_does_not_open_is_salvaged_and_readable() {
     for clean in [true, false] {
         let sound = make(clean);
         let scene = Scene::new();

@@ -306,7 +306,7 @@ fn check_calls(events: &[&Value]) {
 }
 
 #[test]
-fn a_killed_program_goes_on_as_if_nothing_had_happened() {
+fn killed_program_resumes_without_a_difference() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
     let (wanted, seed) = (number("RETHREAD_KILLS", 240), number("RETHREAD_SEED", 1));
 

@@ -153,7 +153,7 @@ impl Case {
 }
 
 #[test]
-fn a_killed_program_goes_on_in_loops_and_branches_too() {
+fn killed_program_resumes_in_loops_and_branches() {
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
     let (wanted, seed) = (number("RETHREAD_KILLS", 30), number("RETHREAD_SEED", 1));
     // It may have to be built first, which says nothing about how long a run takes.

@@ -73,7 +73,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_of_everything_is_listed_called_and_called_off() {
+async fn server_everything_is_listed_called_and_cancelled() {
     let Some(server) = server(EVERYTHING) else { return };
     let world = World::of(&server, &["stdio"], tempfile::tempdir().unwrap()).await;
     for tool in ["it__echo", "it__get-sum", "it__trigger-long-running-operation"] {
@@ -114,7 +114,7 @@ fn processes_with(argument: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_of_files_works_in_its_folder_and_is_back_after_its_death() {
+async fn server_filesystem_stays_in_its_folder_and_restarts() {
     let Some(server) = server(FILES) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().display().to_string();
@@ -143,7 +143,7 @@ async fn the_server_of_files_works_in_its_folder_and_is_back_after_its_death() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_of_memory_keeps_what_it_is_told() {
+async fn server_memory_stores_what_it_is_given() {
     let Some(server) = server(MEMORY) else { return };
     let folder = tempfile::tempdir().unwrap();
     let world = World::of(&server, &[], folder).await;

@@ -197,7 +197,7 @@ async fn run(builder: RuntimeBuilder) -> Outcome {
 }
 
 #[tokio::test]
-async fn spans_of_threads_nodes_and_calls_nest_and_hold_nothing_that_was_said() {
+async fn spans_nest_and_hold_no_content() {
     let collector = collector();
     let outcome = run(builder()).await;
     let drawn = drawn(&outcome.thread_id.to_string());
@@ -234,7 +234,7 @@ async fn spans_hold_what_was_said_when_the_application_asks_for_it() {
 }
 
 #[tokio::test]
-async fn what_is_called_off_and_what_waits_is_told_in_its_span() {
+async fn cancelled_and_waiting_calls_are_marked_in_their_span() {
     collector();
     let begun = Arc::new(tokio::sync::Notify::new());
     let tell = begun.clone();

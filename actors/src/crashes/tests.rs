@@ -220,7 +220,7 @@ async fn ask(runtime: &Runtime, n: u8) {
 }
 
 #[test]
-fn thread_whose_fold_ends_the_process_is_set_aside_and_others_are_not() {
+fn crashing_fold_sets_aside_only_its_thread() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     block_on(async {
@@ -281,7 +281,7 @@ async fn is_refused<T>(
 }
 
 #[test]
-fn rerun_and_past_states_that_end_the_process_are_refused_for_their_thread() {
+fn crashing_rerun_and_history_are_refused_for_their_thread() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     block_on(async {
@@ -336,7 +336,7 @@ fn verification_that_ends_the_process_is_not_done_for_its_thread() {
 }
 
 #[test]
-fn past_of_a_family_whose_branch_ends_the_process_names_the_branch() {
+fn history_of_a_crashing_branch_names_the_branch() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let asks = "user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Well?', variables: [{variable_name: said, expression: '{{ input }}'}]}";
@@ -415,7 +415,7 @@ impl UserInteractionHandler for Yes {
 }
 
 #[test]
-fn thread_that_was_in_a_step_by_chance_goes_on_and_is_counted_no_more() {
+fn thread_in_a_step_by_chance_continues_and_is_not_counted() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     block_on(async {

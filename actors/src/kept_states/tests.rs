@@ -24,7 +24,7 @@ fn state(of: u8, n: u64) -> Loaded {
 }
 
 #[test]
-fn the_latest_state_that_is_not_behind_a_moment_is_found() {
+fn latest_state_not_after_a_moment_is_found() {
     let kept = KeptStates::default();
     for n in [2, 4, 8] {
         kept.keep(thread(1), &state(1, n));
@@ -39,7 +39,7 @@ fn the_latest_state_that_is_not_behind_a_moment_is_found() {
 }
 
 #[test]
-fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
+fn least_recently_used_states_are_dropped_first() {
     let kept = KeptStates::default();
     kept.keep(thread(1), &state(1, 1));
     kept.keep(thread(1), &state(1, 2));
@@ -55,7 +55,7 @@ fn the_states_that_were_not_used_longest_go_first_and_none_is_kept_twice() {
 }
 
 #[test]
-fn what_all_kept_states_take_has_a_limit() {
+fn cached_states_have_a_limit_of_bytes() {
     let kept = KeptStates::default();
     let large = |of, bytes| kept.keep(thread(of), &Loaded { bytes, ..state(of, 1) });
     let is_kept = |of| kept.before(thread(of), Seq(9)).is_some();

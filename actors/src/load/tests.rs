@@ -80,7 +80,7 @@ fn a_state_through_a_snapshot_is_the_fold_from_the_first_event() {
 }
 
 #[test]
-fn what_is_in_memory_saves_reading_a_snapshot_that_is_little_ahead_of_it() {
+fn cached_state_saves_reading_a_slightly_newer_snapshot() {
     let (store, kept) = (with_snapshots(), KeptStates::default());
     let at = |seq| at_from(&store, thread(1), Seq(seq), &kept).unwrap().snapshot;
     assert_eq!(at(3_000), Some(Seq(2_500)));
@@ -159,7 +159,7 @@ fn a_fork_begins_with_the_snapshots_of_those_it_inherits_from() {
 }
 
 #[test]
-fn a_thread_that_was_deleted_and_came_back_is_folded_from_its_own_events() {
+fn reimported_thread_is_folded_from_its_own_events() {
     let store = with_snapshots();
     let records = store.read_stream(thread(1), Seq(0)..Seq(LAST + 1), LAST as usize + 1).unwrap();
     let before = folded(&store, thread(1), LAST);
@@ -170,7 +170,7 @@ fn a_thread_that_was_deleted_and_came_back_is_folded_from_its_own_events() {
 }
 
 #[test]
-fn a_state_in_memory_of_a_thread_that_came_back_stands_where_its_record_is_now() {
+fn cached_state_of_an_imported_thread_has_its_new_position() {
     let (store, kept) = (log(), KeptStates::default());
     let seq = Seq(4_999);
     at_from(&store, thread(1), Seq(LAST), &kept).unwrap();

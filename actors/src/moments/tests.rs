@@ -43,7 +43,7 @@ fn log() -> MemoryStore {
 }
 
 #[test]
-fn the_first_event_behind_a_position_is_found_across_a_fork() {
+fn first_event_after_a_position_is_found_across_a_fork() {
     let store = log();
     // The first thread has the positions 0, 2, 4, 6, 8; the fork 0, 2, 4 and then 10, 11.
     let behind = |of, position| seq_behind(&store, thread(of), Position(position)).unwrap().0;
@@ -53,7 +53,7 @@ fn the_first_event_behind_a_position_is_found_across_a_fork() {
 }
 
 #[test]
-fn the_last_event_at_or_before_a_time_is_found_whatever_the_clock_did() {
+fn last_event_before_a_time_is_found_for_any_clock() {
     let store = log();
     let found = |of, second: u64| {
         seq_at_time(&store, thread(of), Time::from_unix_us(second * 1_000_000)).unwrap().map(|seq| seq.0)

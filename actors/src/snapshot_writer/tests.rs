@@ -40,7 +40,7 @@ fn kept(writer: &SnapshotWriter, n: u8) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_given_back_behind_its_keeping_is_gone() {
+fn state_returned_for_a_later_seq_is_dropped() {
     let (writer, all) = (writer(250), 1..=250);
     actix_rt::System::new().block_on(async {
         for n in all.clone() {
@@ -53,7 +53,7 @@ fn what_is_given_back_behind_its_keeping_is_gone() {
 }
 
 #[test]
-fn what_waits_is_done_in_its_order_and_nobody_waits_for_it() {
+fn queued_snapshots_are_written_in_order_without_waiting() {
     let writer = writer(2);
     let turn = writer.turn.lock();
     actix_rt::System::new().block_on(async {
@@ -70,7 +70,7 @@ fn what_waits_is_done_in_its_order_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn the_first_snapshot_of_a_thread_replaces_those_that_were_of_no_use() {
+fn first_snapshot_replaces_unusable_ones() {
     let writer = writer(1);
     let keep = |seq, last| {
         writer.put(&state(1), Seq(seq), Hash::ZERO, Seq(last)).unwrap();

@@ -21,7 +21,7 @@ fn longest(from: u64, seqs: &[Seq], end: u64) -> u64 {
 }
 
 #[test]
-fn no_stretch_of_a_thread_is_longer_than_a_quarter_however_long_it_grows() {
+fn gap_between_snapshots_is_at_most_a_quarter_of_the_thread() {
     for from in [0, 1_000, 20_000, 200_000] {
         for n_events in (from + 1_000..400_000).step_by(if from == 0 { 1_013 } else { 5_003 }) {
             for (step, slack) in [(4, 4), (700, 700)] {
@@ -41,7 +41,7 @@ fn no_stretch_of_a_thread_is_longer_than_a_quarter_however_long_it_grows() {
 }
 
 #[test]
-fn a_thread_that_is_not_long_has_its_last_snapshot_only_and_none_when_it_has_ended() {
+fn short_thread_has_only_its_last_snapshot_and_none_at_its_end() {
     assert_eq!(grown(0, 2_000, 4), []);
     let live = grown(0, STRETCH_MIN - 4, 4);
     assert_eq!(live.len(), 1, "{live:?}");
@@ -75,7 +75,7 @@ fn all_snapshots_that_a_thread_ever_writes_cost_a_constant_factor() {
 }
 
 #[test]
-fn a_thread_that_rests_now_and_then_leaves_one_each_time_and_keeps_few() {
+fn thread_that_rests_often_retains_few_snapshots() {
     let (mut seqs, mut last) = (Vec::new(), Seq(0));
     for next in (0..200_000).step_by(2_100) {
         if is_due_when_put_away(Seq(next), last) {

@@ -83,7 +83,7 @@ fn a_strategy_that_panics_fails_or_takes_too_long_fails_its_node() {
 }
 
 #[test]
-fn a_strategy_that_is_not_there_is_told_before_anything_starts() {
+fn missing_strategy_is_reported_before_the_start() {
     block_on(async {
         let runtime = Runtime::builder().in_memory().arbiters(1).start().await.unwrap();
         let workflow = crate::parse_workflow(OWN.as_bytes()).unwrap();

@@ -104,7 +104,7 @@ fn many_threads_of_one_moment_do_not_make_a_page_without_end() {
 }
 
 #[test]
-fn a_thread_that_nobody_works_on_is_pending_or_interrupted() {
+fn thread_without_a_runtime_is_pending_or_interrupted() {
     let (store, ids) = log(&SECONDS);
     // The first one has done more than to begin.
     let entered = Event::from_data("NODE_STARTED", json!({ "node_id": "n", "attempt": 1, "deadline": null })).unwrap();

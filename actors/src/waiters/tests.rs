@@ -11,7 +11,7 @@ fn rest() -> Rest {
 }
 
 #[test]
-fn whoever_gives_up_waiting_leaves_nothing_behind() {
+fn cancelled_wait_leaves_no_waiter() {
     let waiters = Waiters::default();
     let stays = waiters.wait(thread(), Until::Ended);
     for _ in 0..100 {
@@ -23,7 +23,7 @@ fn whoever_gives_up_waiting_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_end_is_told_to_all_and_a_rest_only_to_those_who_asked_for_it() {
+fn end_notifies_all_waiters_and_rest_only_its_own() {
     let waiters = Waiters::default();
     let (end, at_rest) = (waiters.wait(thread(), Until::Ended), waiters.wait(thread(), Until::AtRest));
     waiters.at_rest(thread(), rest, false);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn times_are_written_out_or_told_from_now() {
+fn times_are_absolute_or_relative_to_now() {
     let now: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
     let of = |text: &str| time_of(text, now).map(|time| time.to_string());
     assert_eq!(of("2026-11-20T10:00:00+01:00").as_deref(), Some("2026-11-20T09:00:00.000000Z"));

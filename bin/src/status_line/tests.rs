@@ -84,7 +84,7 @@ fn a_long_status_takes_one_line_and_leaves_nothing() {
 }
 
 #[test]
-fn what_an_interruption_writes_behind_the_line_goes_with_it() {
+fn interrupt_mark_is_cleared_with_the_line() {
     let (mut screen, written) = screen();
     let mut terminal = Terminal::default();
     screen.text = ", waiting for the model and for some more".to_owned();

@@ -27,7 +27,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn it_goes_forward_and_back_and_from_node_to_node_and_stays_inside() {
+fn walk_moves_both_ways_by_node_and_stays_inside() {
     block_on(async {
         let (runtime, mut walk) = walked().await;
         walk.back().await.unwrap();
@@ -57,7 +57,7 @@ fn it_goes_forward_and_back_and_from_node_to_node_and_stays_inside() {
 }
 
 #[test]
-fn a_screen_shows_the_event_what_it_changed_and_the_keys_in_any_size() {
+fn screen_of_any_size_shows_event_changes_and_keys() {
     block_on(async {
         let (runtime, mut walk) = walked().await;
         walk.go(Seq(4)).await.unwrap();

@@ -87,7 +87,7 @@ fn expressions_have_the_value_and_type_of_what_they_name() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_an_error_wherever_it_stands() {
+fn undefined_name_is_an_error_everywhere() {
     check(
         &[
             "missing",
@@ -182,7 +182,7 @@ fn condition_over_a_value_that_is_not_boolean_is_an_error() {
 }
 
 #[test]
-fn a_text_that_is_one_expression_keeps_its_type_and_any_other_is_text() {
+fn single_expression_has_its_type_and_other_text_is_text() {
     check(
         &[
             "{{ n }}",
@@ -322,7 +322,7 @@ fn nothing_can_be_reached_but_the_variables() {
 }
 
 #[test]
-fn what_takes_too_long_or_grows_too_large_meets_a_limit() {
+fn slow_or_large_expression_meets_a_limit() {
     check(
         &[
             "{{ 'x' * 1000000000 }}",
@@ -520,7 +520,7 @@ fn a_value_that_is_nested_without_end_is_an_error() {
 }
 
 #[test]
-fn what_a_template_keeps_is_what_it_was() {
+fn value_stored_by_a_template_is_unchanged() {
     check(
         &[
             "{% set ns = namespace(n=0, l=[]) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.n }} {{ ns.l }}",

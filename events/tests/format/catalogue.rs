@@ -54,7 +54,7 @@ fn fields_are(page: &BTreeMap<String, Section>, heading: &str, object: &Value) {
 }
 
 #[test]
-fn every_event_stands_in_the_catalogue_with_its_code_version_weight_and_fields() {
+fn every_event_is_in_the_catalogue_with_all_its_fields() {
     let page = page();
     for (kind, sample) in EVENT_TYPES.iter().zip(samples::events()) {
         let section = page.get(kind.name).unwrap_or_else(|| panic!("no section `{}`", kind.name));
@@ -170,7 +170,7 @@ fn the_words_stand_in_the_catalogue() {
 }
 
 #[test]
-fn the_json_that_scripts_rely_on_stands_in_the_catalogue() {
+fn json_of_scripts_is_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
     let around = Env { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };

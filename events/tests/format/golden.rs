@@ -73,12 +73,12 @@ fn events_that_record_who_did_it_are_read_and_exported_unchanged() {
 }
 
 #[test]
-fn events_that_record_who_took_a_question_back_are_read_and_exported_unchanged() {
+fn older_question_events_are_read_and_exported_unchanged() {
     check("events-v4.txt", &samples::version_4());
 }
 
 #[test]
-fn events_with_the_documented_field_names_are_read_and_exported_unchanged() {
+fn documented_field_names_are_read_and_exported_unchanged() {
     check("events-v5.txt", &samples::version_5());
 }
 
@@ -94,7 +94,7 @@ fn every_present_version_has_a_line_in_a_golden_file() {
 }
 
 #[test]
-fn every_event_comes_back_from_its_json() {
+fn every_event_round_trips_through_json() {
     for event in samples::events()
         .into_iter()
         .chain(samples::version_3())

@@ -29,7 +29,7 @@ async fn a_known_answer_is_given_again_even_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_streamed_request_finds_the_answer_and_is_told_it() {
+async fn streamed_request_finds_the_cached_answer() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder, CacheLimits::default());
     ask(&store, "one two", "a").await;
@@ -41,7 +41,7 @@ async fn a_streamed_request_finds_the_answer_and_is_told_it() {
 }
 
 #[tokio::test]
-async fn the_cache_is_bounded_and_keeps_what_is_used() {
+async fn cache_is_bounded_and_retains_used_answers() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder, CacheLimits { entries_max: 3, ..CacheLimits::default() });
     for text in ["a", "b", "c"] {

@@ -34,13 +34,13 @@ async fn the_next_model_is_asked_when_one_stays_down() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_request_is_wrong_everywhere() {
+async fn invalid_request_is_not_tried_on_a_fallback() {
     let (result, _) = ask(failing("context_length", 0), vec![Arc::new(Mock::saying("hello"))]).await;
     assert_eq!(result.unwrap_err().kind, ErrorKind::ContextLength);
 }
 
 #[tokio::test]
-async fn the_last_error_is_the_one_that_is_told() {
+async fn last_error_of_the_fallbacks_is_reported() {
     let (result, _) = ask(failing("overloaded", 0), vec![failing("quota", 0)]).await;
     assert_eq!(result.unwrap_err().kind, ErrorKind::Quota);
 }

@@ -267,7 +267,7 @@ async fn an_answer_without_end_is_ended() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_connection_error() {
+async fn absent_server_is_a_connection_error() {
     let (base, seen) = server(vec![Does::Closes]).await;
     let error = ask(profile(&base), false).await.0.unwrap_err();
     assert_eq!((error.kind, seen.lock().len()), (ErrorKind::Connection, 4));
@@ -365,7 +365,7 @@ async fn a_refused_key_is_read_anew_once() {
 }
 
 #[tokio::test]
-async fn a_bearer_token_and_variables_in_headers_are_honoured_by_every_provider() {
+async fn every_provider_sends_bearer_tokens_and_header_variables() {
     for provider in
         [Provider::OpenaiChat, Provider::OpenaiResponses, Provider::Anthropic, Provider::Gemini, Provider::GeminiOpenai]
     {
@@ -429,7 +429,7 @@ async fn an_answer_in_the_background_is_asked_for_until_it_is_there() {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_report_is_counted_and_priced() {
+async fn unreported_usage_is_counted_and_priced() {
     for usage in ["", r#","usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#] {
         let whole = format!(
             r#"{{"id":"c1","model":"m","choices":[{{"message":{{"content":"hello"}},"finish_reason":"stop"}}]{usage}}}"#

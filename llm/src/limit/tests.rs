@@ -57,7 +57,7 @@ async fn tokens_are_counted_by_what_the_answer_came_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_dropped_in_line_costs_nobody_anything() {
+async fn dropped_call_in_the_queue_costs_nothing() {
     let limits = RateLimits { requests_per_minute: Some(1), ..RateLimits::default() };
     let client = limited(limits);
     ask(&client).await.unwrap();

@@ -30,7 +30,7 @@ fn said(mock: &Mock, turns: &[(Role, &str)]) -> String {
 use Role::{Assistant, User};
 
 #[test]
-fn answers_in_order_follow_the_number_of_answers_in_the_conversation() {
+fn scripted_answers_follow_the_number_of_answers() {
     let mock = script(serde_json::json!({ "answers": [{ "text": "one" }, { "text": "two" }] }));
     assert_eq!(said(&mock, &[(User, "a")]), "one");
     assert_eq!(said(&mock, &[(User, "a")]), "one", "asking again changes nothing");

@@ -20,7 +20,7 @@ fn the_built_in_table_is_whole_and_dated() {
 }
 
 #[test]
-fn a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none() {
+fn dated_name_has_the_price_of_its_model_and_unknown_has_none() {
     let table = PriceTable::built_in();
     let plain = table.unit_prices("openai", "gpt-4o", 0);
     assert!(plain.is_some());

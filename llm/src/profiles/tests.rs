@@ -38,7 +38,7 @@ fn profiles_are_found_by_name_and_by_model() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn fault_of_the_configuration_names_its_place() {
     expect!["no profile is named `slow`; there are: fast, local"]
         .assert_eq(&fault(Profiles::from_toml(TWO).unwrap().client("slow")));
     expect!["the provider of the model `foo` is unknown: name the provider or a profile"]
@@ -103,7 +103,7 @@ fn ask(client: &Arc<dyn Client>) -> crate::Response {
 }
 
 #[test]
-fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
+fn profile_has_prices_limits_a_cache_and_fallbacks() {
     let folder = tempfile::tempdir().unwrap();
     let text = r#"
         [profiles.first]
@@ -138,7 +138,7 @@ fn a_profile_brings_prices_limits_a_cache_and_others_to_turn_to() {
 }
 
 #[test]
-fn whoever_turns_to_a_profile_shares_its_limits() {
+fn callers_of_a_profile_share_its_limits() {
     let text = r#"
         [profiles.a]
         provider = "mock"

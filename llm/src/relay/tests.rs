@@ -76,7 +76,7 @@ fn an_answer_is_text_or_tool_calls() {
 }
 
 #[test]
-fn an_answer_that_asks_for_tools_in_a_way_that_cannot_be_followed_says_why() {
+fn impossible_tool_request_is_an_error_that_says_why() {
     let mut out = String::new();
     for wrong in [
         r#"{"tool_calls": []}"#,

@@ -32,7 +32,7 @@ fn jitter_draws_from_its_range() {
 }
 
 #[test]
-fn what_the_provider_asks_is_honoured() {
+fn retry_after_of_the_provider_is_honoured() {
     assert_eq!(policy().wait_ms(1, Some(700), 0.0, 0.0), 700);
     assert_eq!(policy().wait_ms(3, Some(0), 0.0, 0.0), 0);
     assert_eq!(policy().wait_ms(1, Some(11_000), 0.0, 0.0), 11_000);
@@ -69,7 +69,7 @@ async fn ask(client: &Retrying, stream: bool) -> (Result<Response, LlmError>, Se
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_are_told_and_counted() {
+async fn attempts_are_reported_and_counted() {
     let client = Retrying::new(scripted(serde_json::json!({ "kind": "overloaded", "attempts": 2 })), policy());
     let (result, seen) = ask(&client, false).await;
     assert_eq!(result.unwrap().text(), "it worked");
@@ -89,7 +89,7 @@ fn busy(asked_ms: u64) -> Arc<dyn Client> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_wait_that_the_provider_asks_for_is_waited_for_where_there_is_time() {
+async fn long_retry_after_is_waited_for_if_there_is_time() {
     let began = Instant::now();
     let (result, seen) = ask(&Retrying::new(busy(48_000), policy()), false).await;
     assert_eq!((result.unwrap().text(), seen.tries[0].wait_ms), ("it worked".into(), Some(48_000)));
@@ -117,7 +117,7 @@ async fn a_long_wait_is_left_for_a_fallback() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_final_is_not_asked_again() {
+async fn final_error_is_not_retried() {
     for kind in ["authentication", "quota", "invalid_request", "context_length", "content_filter"] {
         let client = Retrying::new(scripted(serde_json::json!({ "kind": kind })), policy());
         let (result, seen) = ask(&client, false).await;

@@ -5,7 +5,7 @@ fn redacted(key: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_key_is_hidden_wherever_it_stands() {
+fn key_is_hidden_everywhere() {
     let key = "sk-SUPERSECRETKEY";
     assert_eq!(redacted(key, "Bearer sk-SUPERSECRETKEY, and sk-SUPERSECRETKEY!"), "Bearer [key], and [key]!");
     assert_eq!(redacted(key, "no key at all"), "no key at all");

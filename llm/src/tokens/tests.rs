@@ -126,7 +126,7 @@ fn long_runs_of_anything_are_counted_without_giving_up() {
 }
 
 #[test]
-fn slashes_behind_a_line_end_stay_with_the_punctuation_before_it() {
+fn slashes_after_a_line_end_stay_with_the_punctuation() {
     let text = format!("{}(\n/a", "x ".repeat(2 << 10).trim_end());
     let whole = tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len() as u64;
     assert_eq!(Encoding::O200kBase.count(&text), whole);
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn a_truncated_text_fits_and_keeps_both_ends(text in texts(), tokens_max in 0_u64..400) {
+    fn truncated_text_fits_and_has_both_ends(text in texts(), tokens_max in 0_u64..400) {
         let cut = truncate(Encoding::O200kBase, &text, tokens_max);
         prop_assert!(Encoding::O200kBase.count(&cut.text) <= tokens_max);
         if cut.bytes_left_out == 0 {

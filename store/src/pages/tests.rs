@@ -39,7 +39,7 @@ fn a_thread_is_read_in_order_and_backwards_across_its_fork() {
 }
 
 #[test]
-fn the_log_is_read_to_the_end_of_the_range_and_past_deleted_threads() {
+fn log_is_read_to_the_end_past_deleted_threads() {
     let store = log();
     let positions = |store: &dyn Store, range: Range<u64>| -> Vec<u64> {
         store.log(Position(range.start)..Position(range.end)).map(|record| record.unwrap().position.0).collect()
@@ -74,7 +74,7 @@ fn an_error_ends_the_records() {
 }
 
 #[test]
-fn pages_grow_while_payloads_are_small_and_shrink_when_they_are_large() {
+fn pages_grow_with_small_payloads_and_shrink_with_large_ones() {
     let small = sized(&[10; 64]);
     let mut size = PageSize::FIRST;
     let grown: Vec<_> = (0..5)

@@ -58,7 +58,7 @@ fn kept_records_are_found_from_any_position_on() {
 }
 
 #[test]
-fn what_is_over_the_limits_is_dropped_from_the_front_and_known_to_be_gone() {
+fn records_over_the_limits_are_dropped_from_the_front() {
     let recent = beginning_at(0);
     let half = BYTES_MAX / 2;
     recent.take(vec![record(0, 1, half), record(1, 1, half), record(2, 1, half)]);
@@ -73,7 +73,7 @@ fn what_is_over_the_limits_is_dropped_from_the_front_and_known_to_be_gone() {
 }
 
 #[test]
-fn a_listener_is_woken_by_its_thread_alone_and_forgotten_when_dropped() {
+fn listener_is_woken_by_its_thread_alone_until_dropped() {
     let recent = beginning_at(0);
     let (all, one, other) = (recent.listen(None), recent.listen(Some(thread(1))), recent.listen(Some(thread(2))));
     recent.take(vec![record(0, 1, 0)]);
@@ -100,7 +100,7 @@ fn block_on<F: Future>(work: F) -> F::Output {
 }
 
 #[test]
-fn a_follower_of_the_log_sees_each_position_once_also_after_it_fell_behind() {
+fn lagging_follower_of_the_log_sees_each_position_once() {
     block_on(async {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         for seq in 0..1_500 {
@@ -143,7 +143,7 @@ fn a_follower_of_the_log_sees_each_position_once_also_after_it_fell_behind() {
 }
 
 #[test]
-fn a_follower_of_a_thread_sees_what_it_inherits_and_what_comes_once() {
+fn follower_of_a_thread_sees_inherited_and_new_records_once() {
     block_on(async {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let recent = beginning_at(0);

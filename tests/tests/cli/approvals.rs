@@ -51,7 +51,7 @@ fn call_that_waits_for_approval_is_shown_whole() {
 }
 
 #[test]
-fn call_that_waits_for_approval_is_shown_part_by_part_on_a_terminal() {
+fn approval_is_shown_in_parts_on_a_terminal() {
     let scene = asking();
     // An answer is one only below the last part.
     let mut steps = vec![("part 1 of 6:", "yes\n")];

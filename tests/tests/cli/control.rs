@@ -19,7 +19,7 @@ fn a_log_that_is_open_elsewhere_names_who_has_it() {
 }
 
 #[test]
-fn an_interrupted_run_says_how_to_go_on_and_goes_on() {
+fn interrupted_run_says_how_to_resume_and_resumes() {
     for signal in ["INT", "TERM"] {
         let scene = scene();
         scene.write("slow.yaml", SLOW.replace("60000", "2500"));
@@ -84,7 +84,7 @@ fn a_cancelled_thread_has_ended_and_every_call_has_its_end() {
 }
 
 #[test]
-fn a_fork_goes_on_from_a_moment_with_what_was_changed() {
+fn fork_continues_from_a_moment_with_changes() {
     let scene = scene();
     let parent = id_of(&scene.run("run greeting.yaml --input Ada --json").ok().json());
     let before = scene.run(&format!("export {parent}")).ok().stdout;

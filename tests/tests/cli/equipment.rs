@@ -53,7 +53,7 @@ pub(crate) fn servers(scene: &Scene) -> Option<String> {
 }
 
 #[test]
-fn the_tools_of_mcp_servers_are_offered_and_a_server_that_fails_is_told() {
+fn mcp_tools_are_offered_and_a_failed_server_is_reported() {
     let scene = Scene::new();
     let Some(servers) = servers(&scene) else { return };
     let echo = |text: &str| ("shop__echo", json!({ "text": text }));
@@ -73,7 +73,7 @@ fn the_tools_of_mcp_servers_are_offered_and_a_server_that_fails_is_told() {
 }
 
 #[test]
-fn a_question_of_a_server_that_nobody_is_there_to_answer_is_taken_back() {
+fn question_of_a_server_without_a_person_is_withdrawn() {
     let scene = Scene::new();
     let Some(servers) = servers(&scene) else { return };
     scene.write("ask.json", calls("shop__ask", &[("shop__ask", json!({}))]));
@@ -105,7 +105,7 @@ fn servers_and_processes_end_with_the_command_however_it_ends() {
 }
 
 #[test]
-fn a_command_ends_when_nobody_reads_the_run_any_more() {
+fn command_ends_when_stdout_is_closed() {
     let scene = Scene::new();
     let command = json!({ "command": "while echo tick; do sleep 1; done" });
     scene.write("ticks.json", calls("run_command", &[("run_command", command)]));
@@ -120,7 +120,7 @@ fn a_command_ends_when_nobody_reads_the_run_any_more() {
 }
 
 #[test]
-fn skills_are_told_to_the_model_and_loaded() {
+fn skills_are_offered_to_the_model_and_loaded() {
     let scene = Scene::new();
     scene.write("skills/greet/SKILL.md", "---\nname: greet\ndescription: How to greet.\n---\nSay hello.\n");
     scene.write("skills/broken/SKILL.md", "no head\n");
@@ -181,7 +181,7 @@ fn commands_are_held_in_by_patterns() {
 }
 
 #[test]
-fn commands_are_isolated_unless_an_option_or_the_configuration_says_otherwise() {
+fn commands_are_isolated_unless_configured_otherwise() {
     let scene = Scene::new();
     scene.write("inside/keep", "");
     let elsewhere = tempfile::tempdir_in(rethread_tests::binary::program().parent().unwrap()).unwrap();

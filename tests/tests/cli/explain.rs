@@ -84,7 +84,7 @@ fn a_failed_run_says_why_from_its_end_inwards() {
 }
 
 #[test]
-fn a_moment_in_the_middle_is_told_as_it_was() {
+fn explain_of_a_moment_shows_the_state_at_that_moment() {
     let scene = invoices();
     let all = scene.run("explain last --json").ok().json();
     let asked = &all["runs"]["results"][1]["calls"][0]["id"];

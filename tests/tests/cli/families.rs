@@ -223,7 +223,7 @@ fn every_example_can_be_drawn() {
 }
 
 #[test]
-fn who_pauses_or_cancels_a_thread_does_so_to_all_its_branches_before_the_command_ends() {
+fn pause_and_cancel_cover_all_branches_before_the_command_ends() {
     let scene = scene();
     scene.run("run family.yaml").code(4);
     let root = id_of(&scene.run("show last --json").ok().json());

@@ -14,7 +14,7 @@ fn ids(json: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn what_ended_goes_with_its_branches_and_what_is_open_or_inherited_stays() {
+fn gc_deletes_ended_families_and_leaves_open_or_inherited_ones() {
     let scene = invoices();
     let failed = id_of(&scene.run("show last --json").ok().json());
     let parent = id_of(&scene.run("run greeting.yaml --json --quiet").ok().json());
@@ -111,7 +111,7 @@ fn gc_with_compact_leaves_nothing_of_a_thread_in_the_files() {
 }
 
 #[test]
-fn gc_leaves_nothing_of_a_definition_that_only_deleted_threads_ran_on() {
+fn gc_removes_definitions_of_deleted_threads() {
     let scene = Scene::new();
     let secret = |seed: u64| format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed);
     // In a prompt, and in a value that makes the definition longer than what chunks hold.

@@ -61,7 +61,7 @@ fn a_question_can_be_taken_back() {
 }
 
 #[test]
-fn a_question_whose_time_is_up_is_closed_when_the_thread_is_resumed() {
+fn question_past_its_deadline_is_closed_on_resume() {
     let scene = scene();
     scene.write("asking.yaml", ASKING.replace("      prompt: May", "      timeout_ms: 6000\n      prompt: May"));
     scene.run("run asking.yaml --input Ada").code(4);

@@ -32,7 +32,7 @@ fn scene(limits: &str) -> Scene {
 }
 
 #[test]
-fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
+fn thread_pauses_at_its_token_budget_and_continues_with_more() {
     let scene = scene("budget: {tokens: 90}\non_limit: pause");
     let paused = scene.run("run limited.yaml --json").code(8).json();
     assert_eq!(paused["status"], "paused");
@@ -50,7 +50,7 @@ fn a_thread_whose_tokens_are_spent_pauses_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_thread_whose_money_is_spent_pauses_and_goes_on_with_more() {
+fn thread_pauses_at_its_cost_budget_and_continues_with_more() {
     let scene = scene("budget: {usd: '0.0001'}\non_limit: pause");
     let paused = scene.run("run limited.yaml --json").code(8).json();
     assert_eq!((&paused["status"], &paused["usage"]["llm_calls"]), (&json!("paused"), &json!(1)));
@@ -61,7 +61,7 @@ fn a_thread_whose_money_is_spent_pauses_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
+fn loop_at_its_call_limit_pauses_or_fails_and_continues_with_more() {
     let failed = scene("").run("run limited.yaml --json").code(1).json();
     assert_eq!(failed["error"]["kind"], "limit");
     let scene = scene("on_limit: pause");
@@ -73,7 +73,7 @@ fn a_loop_that_made_all_its_calls_pauses_or_fails_and_goes_on_with_more() {
 }
 
 #[test]
-fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
+fn branches_at_a_limit_continue_with_their_thread() {
     let scene = scene("");
     let work = |id: &str| {
         format!(

@@ -133,7 +133,7 @@ fn an_approval_sets_a_variable_that_a_route_reads_across_a_kill() {
 }
 
 #[test]
-fn an_answer_goes_into_the_conversation_and_the_model_goes_on_across_a_kill() {
+fn interaction_answer_reaches_the_model_across_a_kill() {
     let scene = scene();
     killed_at(&scene, "run chat.yaml --input Hello", "ADD_MESSAGE");
     scene.run_args(["respond", &question(&scene), "--text", "dark red"]).ok();
@@ -189,7 +189,7 @@ fn a_plain_question_takes_no_decision() {
 }
 
 #[test]
-fn a_person_stands_for_the_model_across_a_kill() {
+fn relay_answer_works_across_a_kill() {
     let scene = scene();
     killed_at(&scene, "run human.yaml --input Ada", "RELAY_MODEL");
     let waiting = scene.run("resume last --no-input").code(4);

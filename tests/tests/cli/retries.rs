@@ -15,7 +15,7 @@ fn lines(scene: &Scene, file: &str) -> usize {
 }
 
 #[test]
-fn what_an_mcp_tool_did_before_it_failed_is_not_repeated() {
+fn effect_of_a_failed_mcp_tool_is_not_repeated() {
     let script = json!({ "answers": [
         { "tool_calls": [{ "name": "shop__pay", "arguments": {} }] },
         { "error": { "kind": "server", "message": "boom" } },

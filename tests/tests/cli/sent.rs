@@ -59,7 +59,7 @@ fn calls(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn what_a_provider_was_sent_is_printed_byte_for_byte_in_another_process() {
+fn request_body_is_printed_byte_for_byte_in_another_process() {
     for wire in Wire::ALL {
         let scene = Scene::new();
         scene.write("long.yaml", WORKFLOW);
@@ -93,7 +93,7 @@ fn what_a_provider_was_sent_is_printed_byte_for_byte_in_another_process() {
 }
 
 #[test]
-fn what_is_no_call_of_a_model_is_told() {
+fn call_that_is_not_a_model_call_is_reported() {
     let scene = crate::scene();
     scene.run("run greeting.yaml --input Ada").ok();
     scene.run("show last --call 0").code(5).says("no call of a model").silent();
@@ -106,7 +106,7 @@ fn what_is_no_call_of_a_model_is_told() {
 }
 
 #[test]
-fn what_a_provider_was_sent_goes_with_an_exported_thread() {
+fn request_body_is_part_of_an_exported_thread() {
     let scene = Scene::new();
     scene.write("one.yaml", WORKFLOW);
     scene.write("long.txt", "short");

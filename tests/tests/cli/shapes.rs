@@ -125,7 +125,7 @@ fn stdout_has_data_only_and_talk_is_on_stderr() {
 }
 
 #[test]
-fn the_pieces_of_an_answer_are_one_line_for_people_and_all_there_for_programs() {
+fn chunks_are_one_line_for_people_and_complete_for_programs() {
     let scene = scene();
     scene.write(
         "streamed.yaml",

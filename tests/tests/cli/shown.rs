@@ -82,7 +82,7 @@ fn a_killed_thread_is_interrupted_until_it_is_resumed() {
 }
 
 #[test]
-fn an_imported_thread_that_had_not_ended_is_interrupted_at_a_server_too() {
+fn imported_open_thread_is_interrupted_at_a_server_too() {
     let scene = scene();
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_CALL_REQUESTED");
@@ -171,7 +171,7 @@ fn instructions_that_others_took_the_place_of_are_not_in_messages() {
 }
 
 #[test]
-fn a_fork_at_the_end_of_an_ended_thread_is_refused_with_the_seq_to_fork() {
+fn fork_at_the_end_of_an_ended_thread_names_the_seq_to_fork() {
     let scene = scene();
     let id = id_of(&scene.run("run greeting.yaml --json --quiet").ok().json());
     let entered = scene.run("events last --jsonl --type NODE_STARTED").ok().lines();
@@ -193,7 +193,7 @@ fn a_fork_at_the_end_of_an_ended_thread_is_refused_with_the_seq_to_fork() {
 }
 
 #[test]
-fn event_lists_say_what_answers_and_processors_did_and_which_model_answered() {
+fn event_lists_show_answers_processors_and_models() {
     let scene = scene();
     scene.write(
         "said.yaml",

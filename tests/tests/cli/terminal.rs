@@ -5,7 +5,7 @@ use rethread_tests::binary::Scene;
 use crate::families::FAMILY;
 
 #[test]
-fn the_questions_of_branches_are_asked_in_place_by_the_names_of_the_branches() {
+fn questions_of_branches_are_asked_with_branch_names() {
     let scene = Scene::new();
     scene.write("family.yaml", FAMILY);
     // The two at the end stand side by side, and either may be asked first.
@@ -16,7 +16,7 @@ fn the_questions_of_branches_are_asked_in_place_by_the_names_of_the_branches() {
 }
 
 #[test]
-fn a_question_stays_open_when_nobody_is_there_any_more() {
+fn question_stays_open_without_a_person() {
     let scene = Scene::new();
     scene.write("family.yaml", FAMILY);
     // Ctrl-D.
@@ -47,7 +47,7 @@ edges:
 "#;
 
 #[test]
-fn what_is_typed_answers_the_question_that_stands_there() {
+fn typed_answer_belongs_to_the_shown_question() {
     let scene = Scene::new();
     scene.write("late.yaml", LATE);
     scene.run_on_terminal(&[("Second?", "this one\n")], "run late.yaml").ok();

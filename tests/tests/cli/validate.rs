@@ -30,7 +30,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn every_fault_of_a_workflow_and_its_configuration_is_told_at_once() {
+fn all_faults_of_workflow_and_configuration_are_reported_at_once() {
     let scene = scene();
     let ran = scene.run("validate bad.yaml").code(3);
     for line in [
@@ -56,7 +56,7 @@ fn every_fault_of_a_workflow_and_its_configuration_is_told_at_once() {
 }
 
 #[test]
-fn what_could_not_be_checked_is_said_with_the_reason() {
+fn skipped_check_is_reported_with_the_reason() {
     let scene = Scene::new();
     let workflow = "version: '1'\nname: w\nnodes:\n  - {id: a, llm: {profile_id: fast, user_prompt: hi}}\n  \
                     - {id: b, tool: {tool_name: shop__order}}\n  - {id: c, tool: {tool_name: run_command, parameters: {command: [ls]}}}\n";
@@ -89,7 +89,7 @@ fn a_sub_workflow_that_can_end_may_run_itself() {
 }
 
 #[test]
-fn an_unknown_key_of_the_configuration_is_an_error_that_names_the_nearest() {
+fn unknown_configuration_key_is_an_error_with_the_nearest_name() {
     let scene = Scene::new();
     scene.write("w.yaml", "version: '1'\nname: w\nnodes: [{id: a, end: {}}]\n");
     for (configuration, says) in [

@@ -42,7 +42,7 @@ fn heavy_packages_come_with_their_feature_alone() {
 }
 
 #[test]
-fn every_feature_of_the_library_is_in_the_guide_and_none_is_on_by_default() {
+fn library_features_are_in_the_guide_and_off_by_default() {
     let manifest = super::manifest(&super::root().join("actors"));
     let features = manifest["features"].as_table().unwrap();
     assert!(features["default"].as_array().unwrap().is_empty());

@@ -55,7 +55,7 @@ fn the_examples_run_in_the_folder_of_the_server() {
 }
 
 #[test]
-fn the_whole_server_says_nothing_on_stdout_and_names_its_threads_newest_first() {
+fn server_prints_nothing_on_stdout_and_lists_newest_first() {
     let place = Place::new();
     let ids: Vec<_> = (0..7).map(|_| place.start(QUICK)).collect();
     for id in &ids {
@@ -89,7 +89,7 @@ fn the_whole_server_says_nothing_on_stdout_and_names_its_threads_newest_first() 
 }
 
 #[test]
-fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
+fn branches_at_a_limit_continue_with_their_thread() {
     let place = Place::new();
     let work = |id: &str| {
         let calls = json!({ "tool_calls": [{ "name": "list_folder", "arguments": { "path": "." } }] });
@@ -114,7 +114,7 @@ fn branches_that_stopped_at_a_limit_go_on_with_their_thread() {
 }
 
 #[test]
-fn threads_are_paused_resumed_told_things_forked_and_cancelled() {
+fn threads_are_paused_resumed_changed_forked_and_cancelled() {
     let place = Place::new();
     let (thread, _) = place.asking();
     let path = |what: &str| format!("/v1/threads/{thread}/{what}");
@@ -157,7 +157,7 @@ fn threads_are_paused_resumed_told_things_forked_and_cancelled() {
 }
 
 #[test]
-fn a_workflow_is_told_all_its_faults_with_their_places() {
+fn workflow_faults_are_reported_with_their_places() {
     let place = Place::new();
     let faulty = "version: \"1\"\nname: x\nnodes:\n  - id: a\n    tool: {tool_name: no_such_tool}\n  - id: a\n    llm: {profile_id: none, user_prompt: \"{{ x\"}\n";
     let problem =
@@ -289,7 +289,7 @@ fn an_export_of_a_thread_that_went_on_otherwise_is_a_conflict() {
 }
 
 #[test]
-fn an_answer_is_compressed_for_who_takes_gzip_and_a_stream_for_nobody() {
+fn answers_are_gzipped_on_request_and_streams_never() {
     let place = Place::new();
     let (thread, _) = place.asking();
     let path = format!("/v1/threads/{thread}/state");
@@ -318,7 +318,7 @@ fn an_answer_is_compressed_for_who_takes_gzip_and_a_stream_for_nobody() {
 }
 
 #[test]
-fn a_workflow_is_found_by_whatever_name_it_has() {
+fn workflow_with_any_name_is_found() {
     let place = Place::new();
     for (name, encoded) in [
         ("a+b 50% x", "a%2Bb%2050%25%20x"),

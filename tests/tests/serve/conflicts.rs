@@ -40,7 +40,7 @@ fn a_question_that_was_never_asked_is_not_there() {
 }
 
 #[test]
-fn what_waits_is_read_page_by_page_while_it_is_answered() {
+fn inbox_is_paged_while_it_is_answered() {
     let place = Place::new();
     let ids: Vec<_> = (0..7).map(|_| place.asking().1).collect();
     let page = |query: &str| place.get(&format!("/v1/interactions?limit=3{query}")).is(200).value();

@@ -122,7 +122,7 @@ impl Document {
 }
 
 #[test]
-fn each_status_that_the_document_names_can_come_and_fits_its_schema() {
+fn each_documented_status_occurs_and_fits_its_schema() {
     let place = Place::with("--body-bytes-max 200000");
     let mut api = Document { document: place.get("/v1/openapi.json").value(), seen: BTreeSet::new() };
     let (thread, question) = place.asking();

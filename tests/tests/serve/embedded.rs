@@ -120,17 +120,17 @@ fn a_service_that_is_stopped_and_started_again_loses_nothing(name: &str) {
 }
 
 #[test]
-fn an_axum_service_that_is_stopped_and_started_again_loses_nothing() {
+fn restarted_axum_service_loses_nothing() {
     a_service_that_is_stopped_and_started_again_loses_nothing("axum_service");
 }
 
 #[test]
-fn an_actix_service_that_is_stopped_and_started_again_loses_nothing() {
+fn restarted_actix_service_loses_nothing() {
     a_service_that_is_stopped_and_started_again_loses_nothing("actix_service");
 }
 
 #[test]
-fn a_synchronous_program_that_is_stopped_and_started_again_loses_nothing() {
+fn restarted_synchronous_program_loses_nothing() {
     let scene = Scene::new();
     let mut running = begin(&scene, "synchronous", &["log"]);
     let thread = running.wait_for("thread ").trim().rsplit(' ').next().unwrap().to_owned();

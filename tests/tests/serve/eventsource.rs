@@ -45,7 +45,7 @@ fn names() -> String {
 }
 
 #[test]
-fn a_real_client_sees_every_position_once_through_a_server_that_is_killed() {
+fn client_sees_every_position_once_through_a_server_kill() {
     let Some(folder) = client() else { return };
     let mut place = Place::new();
     let mut client = run(&folder, &format!("http://{}/v1/events", place.address), &names());

@@ -68,7 +68,7 @@ fn many_who_send_the_same_request_at_once_start_one_thread() {
 }
 
 #[test]
-fn a_fork_and_a_live_rerun_with_a_key_begin_one_thread_also_across_a_restart() {
+fn fork_and_live_rerun_with_a_key_start_one_thread() {
     let mut place = Place::new();
     let parent = place.start(QUICK);
     place.at_rest(&parent);
@@ -146,7 +146,7 @@ fn a_thread_that_was_deleted_is_not_begun_again_by_its_key() {
 }
 
 #[test]
-fn a_client_that_vanishes_and_asks_again_gets_its_thread_or_is_told_to_wait() {
+fn reconnected_client_gets_its_thread_or_has_to_wait() {
     let place = Place::new();
     let body = json!({ "definition": QUICK, "input": "Ada" });
     for n in 0..60 {

@@ -79,12 +79,12 @@ fn people_can_answer_in_the_page_also_at_once_and_through_a_crash() {
 }
 
 #[test]
-fn the_page_works_with_keys_alone_in_the_dark_and_on_a_small_screen() {
+fn page_works_with_keys_alone_in_the_dark_and_on_a_small_screen() {
     flows("everybody");
 }
 
 #[test]
-fn the_page_shows_hidden_characters_failures_and_branches_as_they_are() {
+fn page_shows_hidden_characters_failures_and_branches() {
     flows("shown");
 }
 

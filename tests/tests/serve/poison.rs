@@ -34,7 +34,7 @@ fn serve(scene: &Scene, limit_kib: &str) -> Running {
 }
 
 #[test]
-fn thread_that_ends_the_server_three_times_has_failed_and_others_run() {
+fn thread_that_ends_the_server_three_times_has_failed() {
     let (is_asked, asked) = channel();
     let (answer, may_answer) = channel::<()>();
     let provider = Provider::start(move |number, _| {

@@ -24,7 +24,7 @@ fn everywhere(place: &Place, other: &Scene, arguments: &[&str]) -> (String, Stri
 }
 
 #[test]
-fn every_looking_command_says_the_same_of_a_log_that_a_server_holds() {
+fn reading_commands_print_the_same_through_a_server() {
     let (place, other) = (Place::new(), Scene::new());
     let (thread, _) = place.asking();
     let quick = place.start(QUICK);
@@ -63,7 +63,7 @@ fn every_looking_command_says_the_same_of_a_log_that_a_server_holds() {
 }
 
 #[test]
-fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
+fn threads_are_run_and_changed_through_the_server_of_the_log() {
     let (place, other) = (Place::new(), Scene::new());
     place.scene.write("greeting.yaml", GREETING);
     place.scene.write("quick.yaml", QUICK);
@@ -109,7 +109,7 @@ fn threads_are_run_and_told_things_through_the_server_that_holds_the_log() {
 }
 
 #[test]
-fn a_question_that_somebody_else_answers_goes_away_at_the_terminal() {
+fn question_answered_elsewhere_disappears_at_the_terminal() {
     let place = Place::new();
     let asks = |id: &str, prompt: &str| {
         json!({ "id": id, "user_interaction": { "operation_type": "UPDATE_VARIABLES", "prompt": prompt,
@@ -137,7 +137,7 @@ fn a_question_that_somebody_else_answers_goes_away_at_the_terminal() {
 }
 
 #[test]
-fn a_person_at_a_terminal_watches_answers_and_walks_through_a_thread_that_a_server_runs() {
+fn person_at_a_terminal_follows_a_thread_of_a_server() {
     let place = Place::new();
     place.scene.write("greeting.yaml", GREETING);
     let ran = place.scene.run_on_terminal(&[("Is that all?", "yes\n")], "run greeting.yaml --input Ada").ok();
@@ -150,7 +150,7 @@ fn a_person_at_a_terminal_watches_answers_and_walks_through_a_thread_that_a_serv
 }
 
 #[test]
-fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
+fn tool_question_at_the_server_is_answered_from_the_command_line() {
     let scene = Scene::new();
     if !needs::program("python3") {
         return;
@@ -177,7 +177,7 @@ fn a_tool_that_asks_at_the_server_is_answered_from_the_command_line() {
 }
 
 #[test]
-fn a_command_that_leaves_lets_the_thread_go_on() {
+fn thread_continues_after_its_command_left() {
     let place = Place::new();
     place.scene.write("slow.yaml", GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 300"));
     let mut running = Running::start(place.scene.command(["run", "slow.yaml", "--jsonl"]));
@@ -234,7 +234,7 @@ fn with_token(scene: &Scene, words: &str) -> Ran {
 }
 
 #[test]
-fn a_server_that_is_named_in_a_lock_is_believed_only_while_the_lock_is_held_and_gets_no_token_before() {
+fn server_named_in_a_lock_is_trusted_only_while_it_is_held() {
     let scene = Scene::new();
     let (address, heads) = impostor(4_000_000);
     let lock = scene.write(".rethread/lock", format!("rethread serve at http://{address}, pid 4000000\n"));
@@ -254,7 +254,7 @@ fn a_server_that_is_named_in_a_lock_is_believed_only_while_the_lock_is_held_and_
 }
 
 #[test]
-fn an_address_with_a_path_or_a_password_is_refused_and_the_password_is_not_repeated() {
+fn address_with_path_or_password_is_refused_without_the_password() {
     let scene = Scene::new();
     let (address, heads) = impostor(1);
     for server in [

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::place::{GREETING, Place, QUICK};
 
 #[test]
-fn a_thread_is_run_again_and_goes_on_from_where_it_is_the_same() {
+fn thread_is_rerun_and_continues_from_the_same_events() {
     let place = Place::new();
     let thread = place.start(QUICK);
     place.at_rest(&thread);
@@ -44,7 +44,7 @@ fn a_thread_is_run_again_and_goes_on_from_where_it_is_the_same() {
 }
 
 #[test]
-fn who_may_only_look_may_run_again_and_not_go_on() {
+fn scope_read_may_rerun_but_not_continue() {
     let scene = Scene::new();
     let token = scene.run("token create --scope read").ok().stdout;
     let place = Place::on(scene, "");
@@ -133,7 +133,7 @@ fn a_fork_answers_for_a_branch_that_it_takes_over() {
 }
 
 #[test]
-fn what_explain_and_tree_print_is_what_the_server_answers() {
+fn explain_and_tree_print_what_the_server_answers() {
     let place = Place::new();
     let failing = QUICK.replace("{text: \"Hello!\"}", "{error: {type: auth, message: no such key}}");
     let thread = place.start(&failing);
@@ -153,7 +153,7 @@ fn what_explain_and_tree_print_is_what_the_server_answers() {
 }
 
 #[test]
-fn the_command_line_goes_on_live_through_the_server_with_a_thread_and_with_an_export() {
+fn live_rerun_works_through_the_server_and_from_an_export() {
     let (place, other) = (Place::new(), Scene::new());
     let (thread, _) = place.asking();
     let quick = place.start(QUICK);

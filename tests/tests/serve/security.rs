@@ -51,7 +51,7 @@ fn a_token_allows_what_its_scope_says_until_it_is_revoked() {
 }
 
 #[test]
-fn a_page_keeps_its_token_in_a_cookie_that_scripts_cannot_read() {
+fn page_stores_its_token_in_a_cookie_without_script_access() {
     let scene = Scene::new();
     let token = token(&scene, "read");
     let place = Place::on(scene, "--require-token");
@@ -110,7 +110,7 @@ fn names_and_origins_that_are_not_its_own_get_nothing() {
 }
 
 #[test]
-fn every_answer_keeps_browsers_from_more_than_showing_it() {
+fn every_answer_has_headers_that_restrict_browsers() {
     let place = Place::new();
     for path in ["/", "/v1/threads", "/nothing", "/v1/openapi.json"] {
         let answer = place.get(path);
@@ -125,7 +125,7 @@ fn every_answer_keeps_browsers_from_more_than_showing_it() {
 }
 
 #[test]
-fn what_threads_hold_is_data_and_never_a_page() {
+fn content_of_threads_is_data_and_never_a_page() {
     let place = Place::new();
     let hostile = "<script>alert(1)</script>\u{2028}\n</data>";
     let started = place.post("/v1/threads", &json!({ "definition": QUICK, "input": hostile })).is(201).value();
@@ -162,7 +162,7 @@ fn a_token_that_is_revoked_follows_nothing_any_more() {
 }
 
 #[test]
-fn tokens_that_are_made_and_taken_away_side_by_side_are_made_and_taken_away() {
+fn concurrent_changes_of_tokens_are_all_applied() {
     let scene = Scene::new();
     for round in 0..3 {
         token(&scene, "admin");

@@ -59,7 +59,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_thread_goes_on_after_the_server_was_killed() {
+fn thread_continues_after_the_server_was_killed() {
     let place = Place::new();
     let thread = place.start(GREETING);
     let place = place.kill_and_restart();
@@ -91,7 +91,7 @@ fn an_address_that_is_taken_is_said_before_the_log_is_touched() {
 }
 
 #[test]
-fn server_whose_log_is_moved_is_not_ready_and_writes_nothing_elsewhere() {
+fn server_of_a_moved_log_is_not_ready_and_writes_nowhere_else() {
     let place = Place::new();
     let (thread, id) = place.asking();
     let (log, elsewhere) = (place.scene.data_dir(), place.scene.file("elsewhere"));

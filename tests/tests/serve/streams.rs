@@ -21,7 +21,7 @@ fn until(stream: &mut Stream, name: &str) -> Vec<SentEvent> {
 }
 
 #[test]
-fn a_streamed_answer_comes_piece_by_piece_and_a_reconnect_misses_and_repeats_nothing() {
+fn reconnect_to_a_streamed_answer_misses_and_repeats_nothing() {
     let place = Place::new();
     let thread = place.start(GREETING);
     let path = format!("/v1/threads/{thread}/events");
@@ -165,7 +165,7 @@ nodes:
 "#;
 
 #[test]
-fn a_family_is_followed_with_all_its_branches_and_nobody_else() {
+fn family_stream_has_all_its_branches_and_no_other_thread() {
     let place = Place::new();
     let checked = place.request("POST", "/v1/workflows?dry_run=true").body("text/yaml", FAMILY).send();
     assert_eq!(checked.status, 200, "{}", checked.body);
@@ -193,7 +193,7 @@ fn a_family_is_followed_with_all_its_branches_and_nobody_else() {
 }
 
 #[test]
-fn one_who_never_reads_holds_nobody_up_and_there_is_a_limit_of_them() {
+fn stuck_subscriber_blocks_no_one_and_subscribers_have_a_limit() {
     let place = Place::with("--subscribers-max 3");
     let _idle: Vec<_> = (0..2).map(|_| place.follow("/v1/events")).collect();
     let mut reader = place.follow("/v1/events?types=THREAD_COMPLETED");
@@ -221,7 +221,7 @@ fn one_who_never_reads_holds_nobody_up_and_there_is_a_limit_of_them() {
 }
 
 #[test]
-fn one_who_follows_hears_something_while_nothing_happens() {
+fn idle_stream_sends_comments() {
     let place = Place::with("--keep-alive-ms 100");
     let (thread, _) = place.asking();
     let mut stream = place.follow(&format!("/v1/threads/{thread}/events?after=now"));
@@ -242,7 +242,7 @@ fn one_who_follows_hears_something_while_nothing_happens() {
 }
 
 #[test]
-fn one_who_wants_little_hears_how_far_the_log_was_looked_at() {
+fn narrow_stream_reports_the_position_it_has_read() {
     let place = Place::with("--keep-alive-ms 50");
     let mut narrow = place.follow("/v1/events?types=THREAD_FAILED");
     let thread = place.start(QUICK);

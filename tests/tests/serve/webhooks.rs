@@ -62,7 +62,7 @@ fn configured(url: &str, more: &str) -> Scene {
 }
 
 #[test]
-fn every_event_is_posted_in_order_signed_and_goes_on_after_a_restart() {
+fn webhook_posts_signed_events_in_order_and_resumes() {
     let (url, posts) = receiver([500, 503]);
     let place = Place::on(configured(&url, ""), "");
     let first = place.at_rest(&place.start(QUICK))["last_position"].as_u64().unwrap();
@@ -138,7 +138,7 @@ fn a_redirect_is_no_delivery_and_is_not_followed() {
 }
 
 #[test]
-fn a_webhook_with_a_narrow_filter_keeps_up_with_the_log() {
+fn webhook_with_a_narrow_filter_advances_with_the_log() {
     let (url, posts) = receiver([]);
     let place = Place::on(configured(&url, "types = [\"THREAD_FAILED\"]\n"), "");
     place.at_rest(&place.start(QUICK));

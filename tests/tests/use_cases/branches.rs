@@ -74,7 +74,7 @@ workflows:
 }
 
 #[test]
-fn sub_workflow_sees_the_conversation_around_it_only_when_it_asks_for_it() {
+fn sub_workflow_sees_the_outer_conversation_only_on_request() {
     let shop = Shop::new();
     shop.run(&around(""), "").ok();
     let requests = shop.requests();

@@ -10,7 +10,7 @@ use crate::interaction::approval;
 use crate::support::{Tally, World, block_on, scripted, until};
 
 #[test]
-fn an_imported_thread_goes_on_when_it_is_told_to_and_not_by_itself() {
+fn imported_thread_resumes_only_on_request() {
     let waits = || scripted("wait_pay", "{tool_calls: [{name: wait_pay}]}, {text: done}");
     block_on(async {
         let (here, there) = (World::new().await, World::new().await);

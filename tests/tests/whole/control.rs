@@ -15,7 +15,7 @@ fn waits(tool: &str) -> std::sync::Arc<rethread::Workflow> {
 }
 
 #[test]
-fn a_paused_thread_begins_nothing_and_goes_on_when_it_is_resumed() {
+fn paused_thread_begins_nothing_and_continues_on_resume() {
     block_on(async {
         let world = World::new().await;
         let thread = world.start(&waits("wait_pay"), "go").await;
@@ -94,7 +94,7 @@ fn a_moment_gets_a_name_once() {
 }
 
 #[test]
-fn a_message_and_a_variable_from_outside_are_seen_by_the_next_call() {
+fn message_and_variable_from_outside_reach_the_next_call() {
     block_on(async {
         let world = World::new().await;
         let thread = world.start(&waits("wait_look"), "go").await;

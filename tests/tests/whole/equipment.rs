@@ -66,7 +66,7 @@ async fn with_process(world: &World, file: &Path) -> (ThreadHandle, u32) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_processes_of_a_thread_end_with_it_and_those_of_others_run_on() {
+fn processes_end_with_their_thread_and_others_stay() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), with_processes).await;
@@ -105,7 +105,7 @@ fn a_thread_sees_no_process_of_another() {
 }
 
 #[test]
-fn models_that_may_load_skills_are_told_of_them_and_others_are_not() {
+fn skills_are_in_prompts_of_models_that_may_load_them() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("greet")).unwrap();
@@ -138,7 +138,7 @@ fn models_that_may_load_skills_are_told_of_them_and_others_are_not() {
 }
 
 #[test]
-fn models_are_not_told_of_the_workspace_where_the_application_says_so() {
+fn workspace_is_left_out_of_prompts_if_configured() {
     block_on(async {
         let world =
             World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| builder.workspace_in_prompt(false))
@@ -151,7 +151,7 @@ fn models_are_not_told_of_the_workspace_where_the_application_says_so() {
 }
 
 #[test]
-fn a_server_that_fails_is_reported_and_the_runtime_starts_all_the_same() {
+fn failed_mcp_server_is_reported_and_the_runtime_starts() {
     block_on(async {
         let config = json!({ "mcpServers": {
             "gone": { "command": "a-program-that-is-not-there" },
@@ -169,7 +169,7 @@ fn a_server_that_fails_is_reported_and_the_runtime_starts_all_the_same() {
 }
 
 #[test]
-fn a_tool_whose_name_is_taken_by_what_runs_behind_the_tools_stops_the_start() {
+fn tool_name_taken_by_a_service_stops_the_start() {
     block_on(async {
         let own = rethread::Tool::from_fn("start_process", "Another.", |_: Nothing, _| async { Ok("") });
         let started = with_processes(Runtime::builder().in_memory().tool(own)).start().await;

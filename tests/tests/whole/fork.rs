@@ -9,7 +9,7 @@ const SCRIPT: &str = "{tool_calls: [{name: pay, arguments: {text: paid}}]}, \
                       {tool_calls: [{name: look, arguments: {text: seen}}]}, {text: done}";
 
 #[test]
-fn a_fork_from_any_moment_inherits_what_was_and_goes_on_to_the_end() {
+fn fork_from_any_moment_inherits_and_runs_to_the_end() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&scripted("pay, look", SCRIPT), "go").await;
@@ -46,7 +46,7 @@ fn a_fork_of_a_fork_inherits_from_both() {
 }
 
 #[test]
-fn a_fork_of_a_fork_keeps_the_keys_of_the_thread_that_made_the_calls() {
+fn fork_of_a_fork_has_the_keys_of_the_calling_thread() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) =
@@ -80,7 +80,7 @@ fn a_prompt_that_cannot_be_read_begins_no_fork() {
 }
 
 #[test]
-fn a_fork_goes_on_with_other_variables_another_prompt_or_another_definition() {
+fn fork_continues_with_changed_variables_prompt_or_definition() {
     block_on(async {
         let world = World::new().await;
         let definition = |second: &str| {

@@ -43,7 +43,7 @@ fn check(old: &str, new: &str, said: &Expect) {
 }
 
 #[test]
-fn a_definition_that_keeps_what_is_open_fits() {
+fn definition_with_all_open_parts_fits() {
     check(DEEP, &DEEP.replace("times: 2", "times: 3").replace("text: a", "text: b"), &expect!["it fits"]);
 }
 

@@ -149,7 +149,7 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 
 /// An append of another caller to the same thread was refused, and this one was queued behind it.
 #[test]
-fn append_behind_a_refused_append_of_another_caller_is_decided_anew() {
+fn append_after_a_refused_one_is_decided_again() {
     let behind = StoreError::Fenced { thread: ThreadId::new(1, [1; 10]) };
     with_each_append_refused_once(&writing(), &behind, async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
@@ -191,7 +191,7 @@ fn an_answer_that_is_repeated_is_acknowledged_when_the_log_has_it() {
 }
 
 #[test]
-fn an_append_that_was_refused_once_costs_no_piece_of_a_streamed_answer() {
+fn refused_append_loses_no_chunk_of_a_streamed_answer() {
     let script = "script: {answers: [{text: done, chunk_delay_ms: 30}]}";
     let streamed = workflow(&format!(
         "nodes: [{{id: work, llm: {{provider: mock, model: scripted, user_prompt: go, stream: true, extra: {{{script}}}}}}}]"
@@ -207,7 +207,7 @@ fn an_append_that_was_refused_once_costs_no_piece_of_a_streamed_answer() {
 }
 
 #[test]
-fn calls_go_on_and_answer_while_the_disk_is_full() {
+fn calls_continue_and_answer_while_the_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {
@@ -252,7 +252,7 @@ fn many_threads_outlast_a_disk_that_is_full_now_and_then() {
 }
 
 #[test]
-fn what_cannot_be_kept_while_the_disk_is_full_is_lost_like_in_a_crash() {
+fn overflow_on_a_full_disk_is_lost_as_in_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {

@@ -241,7 +241,7 @@ fn the_log_with_budgets_of_version_2_replays() {
 }
 
 #[test]
-fn the_log_with_budgets_that_a_killed_process_of_version_2_left_replays() {
+fn log_with_budgets_of_a_killed_version_2_replays() {
     check("2-budgets", "log-killed", &[]);
 }
 

@@ -18,7 +18,7 @@ fn text(i: usize) -> String {
 }
 
 #[test]
-fn a_real_tokenizer_says_before_each_call_whether_the_conversation_is_too_long() {
+fn real_tokenizer_decides_before_each_call_about_summaries() {
     // What the script says next depends on what the model has read last: summaries change how much was said before.
     let looks = |after: &str, i| {
         format!("{{match: '{after}', tool_calls: [{{name: look, arguments: {{text: '{}'}}}}]}}", text(i))

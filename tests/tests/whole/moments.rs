@@ -40,7 +40,7 @@ async fn looks_right(folder: &Path, id: ThreadId, seqs: &[Seq]) {
 }
 
 #[test]
-fn a_long_thread_shows_the_same_at_every_moment_through_what_was_kept_of_it() {
+fn long_thread_reads_the_same_through_its_snapshots() {
     let folder = tempfile::tempdir().unwrap();
     let long = workflow(&format!(
         "nodes: [{{id: round, loop: {{times: {N_ROUNDS}, body: {{nodes: [{{id: look, tool: {{tool_name: look, \
@@ -108,7 +108,7 @@ fn a_long_thread_shows_the_same_at_every_moment_through_what_was_kept_of_it() {
 /// A stretch between two kept states is 16 384 events at most. A state is kept after a whole step (1 000 events), so the
 /// distance at which the next one is due leaves room for one step and no more.
 #[test]
-fn a_long_thread_that_waits_for_nobody_keeps_states_along_its_way() {
+fn long_running_thread_stores_states_along_its_way() {
     let folder = tempfile::tempdir().unwrap();
     let long = workflow("nodes: [{id: round, loop: {times: 10000, body: {nodes: [{id: step, start: {}}]}}}]");
     // A log in memory acknowledges each append at once, one on the disk acknowledges several together.
@@ -142,7 +142,7 @@ fn a_long_thread_that_waits_for_nobody_keeps_states_along_its_way() {
 }
 
 #[test]
-fn forks_and_branches_of_a_long_thread_keep_no_states_for_what_they_inherit() {
+fn forks_store_no_states_for_inherited_events() {
     let long = workflow(
         "nodes:
 - {id: round, loop: {times: 5000, body: {nodes: [{id: step, start: {}}]}}}

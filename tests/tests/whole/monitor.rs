@@ -94,7 +94,7 @@ fn hooks_are_called_in_order_for_what_is_in_the_log() {
 }
 
 #[test]
-fn summaries_and_verdicts_are_told() {
+fn summaries_and_verdicts_are_reported_to_monitors() {
     block_on(async {
         let notes = Arc::new(Notes::default());
         let world = world(vec![notes.clone()]).await;
@@ -133,7 +133,7 @@ impl Monitor for Bad {
 }
 
 #[test]
-fn a_hook_that_hangs_or_panics_holds_nobody_up_and_is_counted() {
+fn stuck_or_panicking_hook_blocks_no_one_and_is_counted() {
     block_on(async {
         let (gate, notes) = (Gate::default(), Arc::new(Notes::default()));
         let hangs = Arc::new(Bad { gate: gate.clone(), panics: false });

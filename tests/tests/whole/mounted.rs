@@ -65,9 +65,9 @@ fn in_a_namespace(test: &str) {
 }
 
 #[test]
-fn a_really_full_disk_loses_nothing_and_goes_on() {
+fn really_full_disk_loses_nothing_and_continues() {
     let Some(mounted) = Mounted::with_size("40m") else {
-        return in_a_namespace("mounted::a_really_full_disk_loses_nothing_and_goes_on");
+        return in_a_namespace("mounted::really_full_disk_loses_nothing_and_continues");
     };
     let dir = mounted.0.path().join("log");
     let options = Options { tail_bytes: 64 << 10, ..Options::default() };

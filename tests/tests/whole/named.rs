@@ -6,7 +6,7 @@ use rethread::{Event, Position, Seq, Status};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 #[test]
-fn a_subscriber_goes_on_where_it_saved_its_place() {
+fn subscriber_resumes_at_its_stored_position() {
     let folder = tempfile::tempdir().unwrap();
     let workflow = scripted("", "{text: done}");
     let seen = |world: &World, from: Position, until: Position| {

@@ -48,7 +48,7 @@ async fn completed(thread: &ThreadHandle) -> Vec<ToolExecutionCompleted> {
 }
 
 #[test]
-fn the_whole_of_a_long_answer_is_in_the_log_and_the_model_reads_on_in_it() {
+fn whole_long_answer_is_in_the_log_and_readable_by_the_model() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), with_long).await;
         let (thread, outcome) = world.run(&reads_on(), "go").await;
@@ -110,7 +110,7 @@ fn a_whole_output_survives_a_restart_and_goes_with_its_thread() {
 }
 
 #[test]
-fn a_thread_reads_no_output_of_another_whatever_id_it_names() {
+fn thread_reads_no_output_of_another_thread() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), with_long).await;
         world.run(&reads_on(), "go").await;

@@ -145,7 +145,7 @@ fn to_wait_for_a_thread_that_waits_itself_costs_nothing() {
 }
 
 #[test]
-fn to_wait_where_nothing_goes_on_costs_nothing_and_ends_with_what_the_thread_is_told() {
+fn waiting_without_progress_is_free_and_ends_with_a_command() {
     block_on(async {
         let store = counted();
         let world = world_on(store.clone()).await;
@@ -167,7 +167,7 @@ fn to_wait_where_nothing_goes_on_costs_nothing_and_ends_with_what_the_thread_is_
 }
 
 #[test]
-fn threads_that_were_only_woken_do_not_wake_each_other_again_and_again() {
+fn activated_threads_do_not_activate_each_other_repeatedly() {
     for waits in [one_branch(TRIES_LATER), one_branch(&one_branch(TRIES_LATER)), one_branch(ASKS)] {
         block_on(async {
             let store = counted();
@@ -183,7 +183,7 @@ fn threads_that_were_only_woken_do_not_wake_each_other_again_and_again() {
 }
 
 #[test]
-fn an_owner_that_comes_back_hears_of_a_live_branch_that_it_rests() {
+fn reloaded_parent_is_notified_of_the_rest_of_a_live_branch() {
     block_on(async {
         // Keeps the branch in memory: the handler does not answer.
         let never = Says(|_, _| futures::future::pending().boxed());
@@ -203,7 +203,7 @@ fn an_owner_that_comes_back_hears_of_a_live_branch_that_it_rests() {
 }
 
 #[test]
-fn an_owner_hears_of_branches_of_its_branches_that_they_rest() {
+fn parent_is_notified_of_the_rest_of_nested_branches() {
     block_on(async {
         let world = world_on(Arc::new(MemoryStore::new())).await;
         let nested = one_branch(&one_branch(&format!("{LOOKS}, {ASKS}")));
@@ -236,7 +236,7 @@ fn an_owner_hears_of_branches_of_its_branches_that_they_rest() {
 }
 
 #[test]
-fn a_branch_that_missed_the_end_of_a_pause_goes_on_with_its_owner() {
+fn branch_that_missed_a_resume_continues_with_its_parent() {
     block_on(async {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let world = world_on(memory.clone()).await;
@@ -358,7 +358,7 @@ async fn crashed(nodes: &str) -> (Arc<dyn Store>, ThreadId, ThreadId) {
 }
 
 #[test]
-fn who_waits_for_an_owner_is_told_when_a_branch_cannot_be_read() {
+fn waiter_of_a_parent_is_notified_of_an_unreadable_branch() {
     for nodes in [one_branch(LOOKS), one_branch(&one_branch(LOOKS))] {
         block_on(async {
             let (memory, owner, branch) = crashed(&nodes).await;

@@ -36,7 +36,7 @@ fn a_tool_that_panics_has_failed() {
 }
 
 #[test]
-fn a_handler_that_panics_has_failed_and_others_go_on() {
+fn panicking_handler_fails_and_others_continue() {
     block_on(async {
         let handler = Says(|_, _| async { panic!("no terminal") }.boxed());
         let world =

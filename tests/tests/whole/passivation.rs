@@ -23,7 +23,7 @@ pub(crate) async fn all_put_away(world: &World) {
 }
 
 #[test]
-fn a_thread_that_was_put_away_comes_back_for_an_answer() {
+fn passivated_thread_is_activated_by_an_answer() {
     block_on(async {
         let world = world().await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;
@@ -35,7 +35,7 @@ fn a_thread_that_was_put_away_comes_back_for_an_answer() {
 }
 
 #[test]
-fn a_thread_that_was_put_away_comes_back_when_its_time_has_come() {
+fn passivated_thread_is_activated_at_its_deadline() {
     let soon = workflow(&format!(
         "nodes: [{{id: ask, on_error: work, user_interaction: {{operation_type: ADD_MESSAGE, prompt: 'Quick?', \
          timeout_ms: 50, message: {{role: user, content_template: '{{{{ input }}}}'}}}}}}, {}]",
@@ -50,7 +50,7 @@ fn a_thread_that_was_put_away_comes_back_when_its_time_has_come() {
 }
 
 #[test]
-fn hundreds_are_put_away_and_all_come_back() {
+fn hundreds_of_threads_are_passivated_and_activated() {
     block_on(async {
         let world = world().await;
         let mut threads = Vec::new();
@@ -70,7 +70,7 @@ fn hundreds_are_put_away_and_all_come_back() {
 }
 
 #[test]
-fn a_thread_that_nobody_knows_is_said_to_be_unknown() {
+fn unknown_thread_is_reported_as_unknown() {
     block_on(async {
         let world = world().await;
         let nobody = world.runtime.thread(ThreadId::from_bytes([7; 16]));

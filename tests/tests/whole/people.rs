@@ -34,7 +34,7 @@ pub(crate) fn relayed() -> Arc<Workflow> {
 }
 
 #[test]
-fn several_questions_wait_in_the_inbox_and_each_has_its_own_answer() {
+fn several_questions_in_the_inbox_have_their_own_answers() {
     block_on(async {
         let world = World::new().await;
         let (other, _) = world.run(&relayed(), "7 €").await;
@@ -155,7 +155,7 @@ fn a_handler_is_asked_every_kind_of_question() {
 }
 
 #[test]
-fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
+fn relay_question_is_not_repeated_after_a_restart() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let by_profile = workflow(
         "nodes: [{id: chat, llm: {profile_id: friend, user_prompt: 'How much is {{ input }}?', tool_mode: auto, \
@@ -227,7 +227,7 @@ fn a_person_who_stands_for_the_model_is_not_asked_again_after_a_restart() {
 }
 
 #[test]
-fn an_answer_after_the_deadline_is_refused_whoever_comes_to_close_the_question() {
+fn late_answer_is_refused_whoever_closes_the_question() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let soon =
         workflow("nodes: [{id: ask, tool: {tool_name: ask_user, timeout_ms: 1, parameters: {question: 'Quick?'}}}]");

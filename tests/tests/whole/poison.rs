@@ -129,13 +129,13 @@ fn thread_whose_tool_ends_the_process_three_times_has_failed() {
 }
 
 #[test]
-fn thread_whose_blocking_tool_ends_the_process_three_times_has_failed() {
+fn thread_with_a_crashing_blocking_tool_has_failed() {
     dies_and_is_given_up("nodes: [{id: end, tool: {tool_name: dies_blocking}}]", 3, "tool `dies_blocking`");
 }
 
 /// Each call is another one, since none is made again.
 #[test]
-fn tool_that_is_called_once_and_ends_the_process_in_each_call_is_given_up() {
+fn tool_that_crashes_each_call_is_given_up() {
     let calls = "{tool_calls: [{name: dies_once, arguments: {}}]}";
     let nodes = format!("nodes: [{}]", llm("work", "dies_once", &[calls; 9].join(", ")));
     dies_and_is_given_up(&nodes, 3, "tool `dies_once`");
@@ -258,7 +258,7 @@ async fn exports(folder: &Path) -> (Vec<ThreadId>, Hash) {
 }
 
 #[test]
-fn import_that_ends_the_process_leaves_no_thread_half_and_goes_on() {
+fn crashing_import_leaves_no_partial_thread_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (threads, output) = block_on(exports(folder));
@@ -295,7 +295,7 @@ fn import_that_ends_the_process_leaves_no_thread_half_and_goes_on() {
 }
 
 #[test]
-fn import_that_ends_the_process_three_times_is_refused_and_others_are_not() {
+fn import_that_crashes_three_times_is_refused_alone() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     block_on(exports(folder));

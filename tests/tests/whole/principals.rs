@@ -50,7 +50,7 @@ fn events_record_the_principal_of_the_handle() {
 }
 
 #[test]
-fn checkpoints_raised_limits_and_withdrawn_questions_record_the_principal() {
+fn checkpoints_limits_and_withdrawals_record_the_principal() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;

@@ -63,14 +63,14 @@ fn a_safe_tool_that_was_running_is_run_again() {
 }
 
 #[test]
-fn an_idempotent_tool_that_was_running_is_run_again_with_the_same_key() {
+fn running_idempotent_tool_is_repeated_with_the_same_key() {
     let (tally, log) = killed("wait_put");
     assert_eq!(tally.of("wait_put"), (1, 2), "one key, two runs");
     assert!(log.contains("TOOL_CALL_RETRIED"), "{log}");
 }
 
 #[test]
-fn a_tool_that_writes_and_was_running_is_not_run_again_and_the_model_is_told() {
+fn running_writing_tool_is_not_repeated_and_the_model_is_notified() {
     let (tally, log) = killed("wait_pay");
     assert_eq!(tally.of("wait_pay"), (1, 1));
     assert!(log.contains(": indeterminate"), "{log}");
@@ -127,7 +127,7 @@ fn a_paused_thread_stays_paused() {
 }
 
 #[test]
-fn a_runtime_that_is_told_not_to_leaves_threads_alone_until_they_are_woken() {
+fn on_demand_runtime_activates_no_thread_by_itself() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(async {
         let tally = Tally::default();
@@ -175,7 +175,7 @@ fn a_tool_that_is_gone_in_the_next_runtime_has_failed() {
 }
 
 #[test]
-fn threads_come_back_behind_others_that_stay() {
+fn unfinished_threads_are_reloaded_after_others_that_stay() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(async {
         let world = World::on(store.clone(), &Tally::default()).await;
@@ -198,7 +198,7 @@ fn threads_come_back_behind_others_that_stay() {
 }
 
 #[test]
-fn threads_come_back_one_by_one_where_only_one_may_be_live() {
+fn unfinished_threads_are_reloaded_one_by_one_if_one_fits() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(async {
         let tally = Tally::default();

@@ -33,7 +33,7 @@ fn every_thread_of_the_golden_log_does_again_what_it_did() {
 }
 
 #[test]
-fn a_family_is_run_again_whole_and_the_branch_that_differs_is_named() {
+fn family_is_rerun_and_the_differing_branch_is_named() {
     block_on(async {
         let world = World::new().await;
         let both = |prompt: &str| {

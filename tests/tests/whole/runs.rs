@@ -6,7 +6,7 @@ use rethread::{ForkRequest, RuntimeError, Seq};
 use crate::support::{World, block_on, llm, scripted, workflow};
 
 #[test]
-fn a_thread_tells_what_each_node_did_and_what_it_did_up_to_a_moment() {
+fn thread_reports_its_nodes_up_to_a_moment() {
     block_on(async {
         let world = World::new().await;
         let script = "{tool_calls: [{name: look, arguments: {text: a}}]}, {text: done}";

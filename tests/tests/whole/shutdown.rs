@@ -44,7 +44,7 @@ fn calls_that_end_within_the_grace_time_are_recorded() {
 }
 
 #[test]
-fn a_tool_that_was_asked_for_within_the_grace_time_is_run_by_the_next_runtime() {
+fn tool_call_in_the_grace_time_is_run_by_the_next_runtime() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let tally = Tally::default();
@@ -91,7 +91,7 @@ fn calls_that_do_not_end_are_left_to_recovery() {
 }
 
 #[test]
-fn shutting_down_twice_is_harmless_and_whoever_waits_is_told() {
+fn second_shutdown_is_harmless_and_waiters_are_notified() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.shutdown_grace_ms = 1)
@@ -108,7 +108,7 @@ fn shutting_down_twice_is_harmless_and_whoever_waits_is_told() {
 }
 
 #[test]
-fn all_who_shut_down_wait_for_the_same_end_and_are_told_the_same() {
+fn concurrent_shutdowns_return_the_same_result() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let world = World::with(store.clone(), &Tally::default(), patient).await;

@@ -6,7 +6,7 @@ use rethread::{Event, ForkRequest, Position, Seq};
 use crate::support::{World, block_on, print_log, scripted};
 
 #[test]
-fn whoever_begins_to_listen_in_the_middle_sees_every_event_once() {
+fn late_subscriber_sees_every_event_once() {
     block_on(async {
         let world = World::new().await;
         let call = "{tool_calls: [{name: look, arguments: {text: x}}]}, ";
@@ -40,7 +40,7 @@ fn whoever_begins_to_listen_in_the_middle_sees_every_event_once() {
 }
 
 #[test]
-fn whoever_asks_for_what_is_behind_the_end_is_not_kept_waiting() {
+fn read_after_the_end_does_not_wait() {
     block_on(async {
         let world = World::new().await;
         let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
@@ -68,7 +68,7 @@ fn whoever_asks_for_what_is_behind_the_end_is_not_kept_waiting() {
 }
 
 #[test]
-fn whoever_follows_the_whole_log_sees_every_position_once() {
+fn subscriber_of_the_log_sees_every_position_once() {
     block_on(async {
         let world = World::new().await;
         let workflow = scripted("look", "{tool_calls: [{name: look, arguments: {text: x}}]}, {text: done}");
@@ -94,7 +94,7 @@ fn whoever_follows_the_whole_log_sees_every_position_once() {
 }
 
 #[test]
-fn a_slow_subscriber_holds_nobody_up_and_misses_nothing() {
+fn slow_subscriber_blocks_no_one_and_misses_nothing() {
     block_on(async {
         let world = World::new().await;
         let call = "{tool_calls: [{name: look, arguments: {text: x}}]}, ";

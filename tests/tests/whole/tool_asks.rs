@@ -78,7 +78,7 @@ async fn result(thread: &ThreadHandle) -> String {
 }
 
 #[test]
-fn what_a_tool_asks_stands_in_the_inbox_and_the_answer_goes_back_to_it() {
+fn question_of_a_tool_is_in_the_inbox_and_its_answer_returns() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&shopping(), "go").await;
@@ -131,7 +131,7 @@ fn the_handler_of_the_application_answers_tools_as_well() {
 }
 
 #[test]
-fn a_question_that_is_taken_back_or_whose_thread_is_cancelled_has_no_answer() {
+fn withdrawn_or_cancelled_question_has_no_answer() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&shopping(), "go").await;
@@ -150,7 +150,7 @@ fn a_question_that_is_taken_back_or_whose_thread_is_cancelled_has_no_answer() {
 }
 
 #[test]
-fn what_a_tool_asked_ends_with_its_process_and_the_next_run_of_the_tool_asks_anew() {
+fn question_of_a_tool_ends_with_its_process_and_is_asked_again() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&shopping(), "go").await;

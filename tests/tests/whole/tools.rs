@@ -81,7 +81,7 @@ fn a_tool_node_runs_its_tool() {
 }
 
 #[test]
-fn a_model_is_told_of_a_tool_that_fails() {
+fn error_of_a_tool_is_reported_to_the_model() {
     let script = "{tool_calls: [{name: fail, arguments: {text: 'no paper'}}]}, {match: 'no paper', text: sorry}";
     check(
         &scripted("fail", script),
@@ -105,7 +105,7 @@ fn a_model_is_told_of_a_tool_that_fails() {
 }
 
 #[test]
-fn a_model_is_told_of_arguments_that_do_not_fit_and_of_tools_that_it_was_not_offered() {
+fn invalid_arguments_and_unknown_tools_are_reported_to_the_model() {
     let script = "{tool_calls: [{name: look, arguments: {text: 7}}, {name: pay, arguments: {}}, \
                   {name: look, arguments_raw: '{\"text'}]}, {text: sorry}";
     check(

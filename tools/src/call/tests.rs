@@ -64,7 +64,7 @@ async fn a_tool_that_ignores_cancel_is_dropped_after_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_told_to_stop_may_clean_up_and_its_success_still_counts() {
+async fn cancelled_tool_may_clean_up_and_succeed() {
     let tool = Tool::new("t", "", any(), |_, cx: ToolContext| async move {
         cx.cancel.cancelled().await;
         sleep(Duration::from_millis(400)).await;
@@ -75,7 +75,7 @@ async fn a_tool_told_to_stop_may_clean_up_and_its_success_still_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_after_the_time_is_up_is_the_cause() {
+async fn error_after_the_timeout_is_the_cause() {
     let tool = Tool::new("t", "", any(), |_, cx: ToolContext| async move {
         cx.cancel.cancelled().await;
         Err(ExecutionError::new(ErrorKind::Failed, "half written"))
@@ -86,7 +86,7 @@ async fn what_goes_wrong_after_the_time_is_up_is_the_cause() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_called_off_before_it_began_runs_nothing() {
+async fn call_cancelled_before_its_start_runs_nothing() {
     let (_folder, cx) = cx();
     cx.cancel.cancel();
     let registry = Registry::new();
@@ -135,7 +135,7 @@ async fn a_panic_while_the_tool_is_dropped_is_contained() {
 }
 
 #[tokio::test]
-async fn a_thread_that_ignores_its_end_keeps_its_place() {
+async fn blocking_tool_that_ignores_cancellation_holds_its_permit() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     let go_on = Arc::new(AtomicBool::new(true));
@@ -190,7 +190,7 @@ async fn no_more_calls_run_than_allowed_and_all_get_their_turn() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_called_off() {
+async fn dropped_call_is_cancelled() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();

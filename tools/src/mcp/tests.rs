@@ -134,7 +134,7 @@ async fn one_bad_server_does_not_stop_the_rest() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_is_a_retryable_error_and_is_back_for_the_next_call() {
+async fn server_that_dies_is_a_retryable_error_and_restarts() {
     let r = rig(json!({})).await;
     let error = r.f.registry.call("s__die", json!({}), r.f.cx()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
@@ -143,7 +143,7 @@ async fn a_server_that_dies_in_the_middle_is_a_retryable_error_and_is_back_for_t
 }
 
 #[tokio::test]
-async fn a_call_that_is_called_off_is_called_off_at_the_server() {
+async fn cancelled_call_is_cancelled_at_the_server() {
     let r = rig(json!({})).await;
     let cancel = CancellationToken::new();
     let call = r.f.registry.call("s__hang", json!({}), r.f.cx().cancel(cancel.clone()));
@@ -157,7 +157,7 @@ async fn a_call_that_is_called_off_is_called_off_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_ends_and_the_server_is_told() {
+async fn timed_out_call_ends_and_the_server_is_notified() {
     let r = rig(json!({ "timeoutMs": 300 })).await;
     let text = r.f.call("s__hang", json!({})).await;
     assert!(text.starts_with("timeout: `s__hang` was stopped after 300 ms"), "{text}");
@@ -177,7 +177,7 @@ async fn progress_of_a_server_is_progress_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_flood_of_progress_is_heard_in_part() {
+async fn flood_of_progress_is_reported_in_part() {
     let r = rig(json!({})).await;
     let (tell, told) = std::sync::mpsc::channel();
     let cx = r.f.cx().progress(Progress::new(move |text| {
@@ -191,7 +191,7 @@ async fn a_flood_of_progress_is_heard_in_part() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_answering_is_replaced_when_nobody_else_waits_for_it() {
+async fn silent_server_is_replaced_if_no_other_call_waits() {
     let r = rig(json!({ "isolation": false })).await;
     let cancel = CancellationToken::new();
     let cx = r.f.cx().cancel(cancel.clone());
@@ -213,7 +213,7 @@ async fn a_server_that_stops_answering_is_replaced_when_nobody_else_waits_for_it
 }
 
 #[tokio::test]
-async fn answers_have_limits_and_what_is_beyond_them_ends_the_connection() {
+async fn answer_over_the_limit_ends_the_connection() {
     let r = rig(json!({})).await;
     let output = r.f.registry.call("s__big", json!({ "bytes": 1_000_000 }), r.f.cx()).await.unwrap();
     assert!(output.text.len() < 33 * 1024 && output.full.is_some_and(|full| full.len() == 1_000_000));
@@ -287,7 +287,7 @@ async fn a_servers_question_is_asked_of_a_person() {
 }
 
 #[tokio::test]
-async fn a_question_that_could_be_about_several_calls_is_asked_of_nobody() {
+async fn ambiguous_question_of_a_server_is_asked_of_no_person() {
     let r = rig(json!({})).await;
     let person = || Arc::new(Person { reply: Reply::Accept(Json::from(json!({}))), asked: Mutex::default() });
     let (first, second) = (person(), person());

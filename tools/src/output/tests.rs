@@ -6,7 +6,7 @@ fn a_short_text_is_left_alone() {
 }
 
 #[test]
-fn a_long_text_keeps_whole_lines_of_its_head_and_tail() {
+fn long_text_has_whole_lines_of_head_and_tail() {
     let text = (1..=100).map(|n| format!("line {n}\n")).collect::<String>();
     let cut = head_and_tail(&text, 60);
     expect_test::expect![[r#"
@@ -46,7 +46,7 @@ fn the_limit_holds_for_text_value_and_parts() {
 }
 
 #[test]
-fn what_fits_is_not_touched() {
+fn short_text_is_unchanged() {
     let mut output = ToolOutput::from(serde_json::json!({ "n": 1 })).with_part(Part::text("p"));
     let before = output.clone();
     output.limit(100, 100, true);
@@ -60,7 +60,7 @@ fn an_answer_always_has_content() {
 }
 
 #[test]
-fn what_was_cut_is_handed_on_whole_with_the_way_to_it() {
+fn cut_text_comes_with_the_whole_and_the_way_to_read_it() {
     let text = (1..=100).map(|n| format!("line {n}\n")).collect::<String>();
     let mut output = ToolOutput::text(text.clone());
     output.limit(60, 1000, true);

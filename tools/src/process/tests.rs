@@ -45,7 +45,7 @@ const GONE: &str = "lost when the runtime ended; nothing of it was found running
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_an_earlier_runtime_left_running_is_killed_and_reported() {
+async fn processes_of_an_earlier_runtime_are_killed_and_reported() {
     use std::os::unix::process::CommandExt;
     let f = Fixture::new([]);
     let records = tempfile::tempdir().unwrap();
@@ -167,13 +167,13 @@ async fn start_and(happens: impl FnOnce(&Processes, &ToolContext)) {
 }
 
 #[tokio::test]
-async fn a_process_whose_owner_ends_or_whose_call_is_called_off_while_it_is_being_started_does_not_begin() {
+async fn process_does_not_start_for_an_ended_owner_or_cancelled_call() {
     start_and(|processes, _| processes.end_owner("a")).await;
     start_and(|_, cx| cx.cancel.cancel()).await;
 }
 
 #[tokio::test]
-async fn however_far_a_start_is_when_its_owner_ends_nothing_is_left_running() {
+async fn start_of_an_ended_owner_leaves_nothing_running() {
     for n_steps in 1..40 {
         let f = Fixture::new([]);
         let records = tempfile::tempdir().unwrap();

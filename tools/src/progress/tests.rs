@@ -7,7 +7,7 @@ fn progress() -> (Progress, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_flood_of_progress_two_messages_a_second_are_heard_and_the_last_one() {
+async fn flood_of_progress_is_limited_to_two_a_second_and_the_last() {
     let (progress, heard) = progress();
     for n in 0..5_000 {
         progress.say(n.to_string());
@@ -21,7 +21,7 @@ async fn of_a_flood_of_progress_two_messages_a_second_are_heard_and_the_last_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_came_too_soon_is_heard_when_its_time_has_come() {
+async fn delayed_progress_is_reported_at_its_time() {
     let (progress, heard) = progress();
     for text in ["one", "two", "three"] {
         progress.say(text);
@@ -34,7 +34,7 @@ async fn a_message_that_came_too_soon_is_heard_when_its_time_has_come() {
 }
 
 #[test]
-fn outside_of_a_runtime_the_last_message_is_heard_at_the_end() {
+fn progress_without_a_runtime_is_reported_at_the_end() {
     let (progress, heard) = progress();
     progress.say("one");
     progress.say("é".repeat(MESSAGE_BYTES_MAX));

@@ -16,7 +16,7 @@ fn names(names: &[&str]) -> Vec<ToolName> {
 }
 
 #[test]
-fn a_registry_gives_back_what_it_was_given() {
+fn registry_returns_registered_tools() {
     let registry = Registry::new();
     registry.register(tool("b")).unwrap();
     registry.register(tool("a")).unwrap();
@@ -87,7 +87,7 @@ fn a_catalogue_is_the_same_for_the_same_set() {
 }
 
 #[test]
-fn a_hash_names_a_catalogue_as_a_model_reads_it_down_to_the_order_of_keys() {
+fn catalogue_hash_depends_on_the_order_of_keys() {
     let hash = |parameters: Value| {
         let registry = Registry::new();
         registry.register(Tool::new("a", "", parameters, |_, _| async { Ok("".into()) })).unwrap();

@@ -57,7 +57,7 @@ fn a_walk_is_in_order() {
 }
 
 #[test]
-fn ignore_files_count_from_their_own_folder_and_the_inner_one_wins() {
+fn ignore_files_apply_from_their_folder_and_inner_ones_win() {
     let folder = folder(&[
         (".gitignore", "*.log\n/target\n!keep.log\n[\n"),
         (".ignore", "secret\n"),
@@ -134,7 +134,7 @@ fn links_are_met_and_not_followed() {
 }
 
 #[test]
-fn what_is_reserved_is_not_met() {
+fn walk_skips_reserved_places() {
     let folder = folder(&[("log/format", ""), ("a/set.toml", ""), ("a/x", ""), ("set.toml", "")]);
     let reserved = crate::Reserved::default().place(folder.path().join("log")).name("set.toml");
     let workspace = Workspace::open_without(folder.path(), &reserved).unwrap();

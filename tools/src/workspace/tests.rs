@@ -183,7 +183,7 @@ fn a_workspace_must_be_a_folder() {
 }
 
 #[test]
-fn what_is_reserved_is_refused_by_every_way_to_it() {
+fn reserved_place_is_refused_on_every_path() {
     let f = fixture();
     for folder in ["folder/log/deep", "data"] {
         fs::create_dir_all(f.inside.join(folder)).unwrap();
@@ -229,7 +229,7 @@ fn what_is_reserved_is_refused_by_every_way_to_it() {
 }
 
 #[test]
-fn workspaces_of_one_folder_take_turns_however_it_is_written_and_none_is_kept() {
+fn workspaces_of_one_folder_take_turns_and_are_dropped() {
     let f = fixture();
     symlink(&f.inside, f.outside.join("link")).unwrap();
     let workspaces = Workspaces::default();

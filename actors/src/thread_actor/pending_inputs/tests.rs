@@ -55,7 +55,7 @@ fn running() -> (RunningCalls, [CancellationToken; 2]) {
 }
 
 #[test]
-fn a_call_that_the_log_does_not_know_is_called_off() {
+fn call_that_is_not_in_the_log_is_cancelled() {
     let (running, [call, later]) = running();
     let kept = Kept::before(Seq(9), running, Asking::new());
     assert!(kept.known().contains(&(CALL, 1)) && !call.is_cancelled());
@@ -76,7 +76,7 @@ fn room_is_given_back() {
 }
 
 #[test]
-fn what_waited_once_keeps_its_place() {
+fn sender_that_waited_retains_its_place() {
     let room = MemoryBudget::new(1_000);
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);
@@ -116,7 +116,7 @@ fn progress_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn only_who_is_outside_is_told_that_there_is_no_room() {
+fn lack_of_room_is_reported_only_to_outside_callers() {
     let room = MemoryBudget::new(1_000);
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);

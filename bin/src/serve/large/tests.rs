@@ -45,7 +45,7 @@ async fn an_answer_whose_writer_panics_breaks_off_too() {
 }
 
 #[actix_web::test]
-async fn nothing_more_is_written_when_nobody_reads() {
+async fn closed_stdout_stops_writing() {
     let (told, stopped) = tokio::sync::oneshot::channel();
     let endless = json((), move |(), to| {
         let error = loop {

@@ -58,7 +58,7 @@ fn each_kind_is_described_in_the_guide() {
 }
 
 #[test]
-fn what_is_damaged_is_told_without_the_paths_of_the_machine() {
+fn damage_is_reported_without_paths_of_the_machine() {
     let damage =
         Damage { file: Some("/home/ada/log/chunk-7".into()), what: "a chunk is cut".into(), ..Damage::default() };
     let json = serde_json::to_value(Problem::damaged(damage)).unwrap();

@@ -19,7 +19,7 @@ fn every_route_is_in_the_document_and_nothing_else() {
 }
 
 #[test]
-fn what_changes_something_takes_more_than_looking() {
+fn changing_routes_need_more_than_the_scope_read() {
     // A rerun writes nothing but with `live_from`, which its handler asks more for.
     let harmless = ["/v1/log/verify", "/v1/session", "/v1/threads/{thread}/rerun"];
     for route in ROUTES.iter().filter(|route| route.method != "get" && !harmless.contains(&route.path)) {

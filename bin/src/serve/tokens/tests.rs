@@ -78,7 +78,7 @@ fn only_its_owner_reads_the_file() {
 }
 
 #[test]
-fn a_file_that_was_spoilt_is_told_about_and_lets_nobody_in() {
+fn spoilt_token_file_is_reported_and_admits_no_one() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
     fs::write(folder.path().join(NAME), "[{").unwrap();

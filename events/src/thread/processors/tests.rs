@@ -69,7 +69,7 @@ fn check(processor: &str, config: serde_json::Value, expected: Expect) {
 }
 
 #[test]
-fn truncate_keeps_head_and_tail_and_never_parts_a_call_from_its_results() {
+fn truncate_retains_both_ends_and_pairs_calls_with_results() {
     use serde_json::json;
     check(
         "truncate",
@@ -120,7 +120,7 @@ fn truncate_keeps_head_and_tail_and_never_parts_a_call_from_its_results() {
 }
 
 #[test]
-fn filter_keeps_roles_and_never_parts_a_call_from_its_results() {
+fn filter_retains_roles_and_pairs_calls_with_results() {
     use serde_json::json;
     check(
         "filter",

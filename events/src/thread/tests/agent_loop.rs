@@ -79,7 +79,7 @@ fn a_model_that_never_answers_meets_max_iterations() {
 }
 
 #[test]
-fn a_provider_that_pauses_a_turn_is_asked_to_go_on() {
+fn paused_turn_of_a_provider_is_continued() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.answers("one moment", &[], FinishReason::Pause);
     bench.says("done");
@@ -116,7 +116,7 @@ fn a_failed_model_call_fails_the_node_and_the_thread() {
 }
 
 #[test]
-fn an_answer_that_a_filter_cut_off_leaves_no_tool_call_without_a_result() {
+fn filtered_answer_leaves_no_tool_call_without_a_result() {
     for reason in [FinishReason::ContentFilter, FinishReason::Error] {
         let mut bench = Bench::new(ONE_LLM, "hello");
         bench.answers("I will", &["read", "send"], reason);
@@ -229,7 +229,7 @@ fn an_answer_of_an_older_version_is_taken_as_it_was() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_stored_or_sent_back_is_a_failed_call() {
+fn answer_that_cannot_be_stored_is_a_failed_call() {
     let bench = Bench::new(ONE_LLM, "hello");
     let (call, attempt) = bench.open();
     let mut answers = Vec::new();

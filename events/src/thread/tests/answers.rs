@@ -134,7 +134,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
 }
 
 #[test]
-fn an_attempt_that_was_given_up_is_not_heard() {
+fn abandoned_attempt_is_ignored() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read"]);
     let (call, attempt) = bench.open();

@@ -28,7 +28,7 @@ fn asked(bench: &Bench) -> Vec<CallId> {
 }
 
 #[test]
-fn other_tools_run_while_a_person_is_asked_and_the_thread_waits_when_they_are_done() {
+fn other_tools_run_while_a_person_is_asked() {
     let mut bench = Bench::new(CAREFUL, "hello");
     bench.asks(&["wipe", "read", "put"]);
     let shown = bench.state().interaction().unwrap().prompt.clone().unwrap();
@@ -85,7 +85,7 @@ fn other_tools_run_while_a_person_is_asked_and_the_thread_waits_when_they_are_do
 }
 
 #[test]
-fn edited_arguments_run_and_the_model_is_told() {
+fn edited_arguments_run_and_the_model_is_notified() {
     let mut bench = Bench::new(CAREFUL, "hello");
     bench.asks(&["wipe"]);
     bench.person_says(json!({"decision": "edit", "arguments": {"path": "tmp"}}));
@@ -155,7 +155,7 @@ fn a_rejected_call_and_one_answered_by_a_person_do_not_run() {
 }
 
 #[test]
-fn an_answer_that_decides_nothing_is_refused_and_the_question_stays_open() {
+fn answer_without_a_decision_is_refused_and_question_stays_open() {
     let mut bench = Bench::new(CAREFUL, "hello");
     bench.asks(&["wipe"]);
     for answer in [
@@ -186,7 +186,7 @@ fn an_answer_that_decides_nothing_is_refused_and_the_question_stays_open() {
 }
 
 #[test]
-fn the_same_decision_twice_is_accepted_once_and_another_is_refused() {
+fn same_decision_is_accepted_and_another_is_refused() {
     let mut bench = Bench::new(CAREFUL, "hello");
     bench.asks(&["wipe"]);
     let (question, _) = bench.open();
@@ -315,7 +315,7 @@ fn a_tool_node_asks_before_it_runs() {
 }
 
 #[test]
-fn a_tool_node_fails_with_a_rejection_and_goes_on_with_an_answer() {
+fn rejection_fails_a_tool_node_and_an_answer_continues_it() {
     let mut bench = Bench::new(TOOL_NODE, "hello");
     bench.person_says(json!({"decision": "reject", "reason": "no"}));
     bench.check(expect![[r#"
@@ -358,7 +358,7 @@ fn a_tool_node_fails_with_a_rejection_and_goes_on_with_an_answer() {
 }
 
 #[test]
-fn a_tool_that_is_to_be_approved_and_is_not_offered_fails_the_node() {
+fn approval_of_a_tool_that_is_not_offered_fails_the_node() {
     let yaml = CAREFUL.replace("available_tools: [read, put, wipe],", "").replace("[put]", "[putt]");
     Bench::new(&yaml, "hello").check(expect![[r#"
           0 THREAD_STARTED

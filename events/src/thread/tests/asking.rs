@@ -22,7 +22,7 @@ fn model_asks(bench: &mut Bench, arguments: serde_json::Value) {
 }
 
 #[test]
-fn the_answer_of_a_person_is_the_result_of_the_tool_and_the_model_goes_on() {
+fn answer_of_a_person_is_the_result_of_the_tool() {
     let mut bench = Bench::new(ASKING, "hello");
     model_asks(&mut bench, json!({"question": "Which colour?", "choices": ["red", "blue"]}));
     let Effect::AskPerson(ask) = bench.thread.effects().remove(0) else { panic!() };
@@ -57,7 +57,7 @@ fn the_answer_of_a_person_is_the_result_of_the_tool_and_the_model_goes_on() {
 }
 
 #[test]
-fn a_question_without_a_text_is_a_failed_call_and_nobody_is_asked() {
+fn question_without_text_is_a_failed_call_without_an_interaction() {
     let mut bench = Bench::new(ASKING, "hello");
     model_asks(&mut bench, json!({"question": " "}));
     model_asks(&mut bench, json!({"question": "?", "choices": "red"}));
@@ -126,7 +126,7 @@ fn a_question_waits_for_ever_unless_the_call_says_how_long() {
 }
 
 #[test]
-fn an_answer_that_comes_after_the_deadline_is_refused_although_nobody_closed_the_question() {
+fn answer_after_the_deadline_is_refused_before_the_timeout_event() {
     let mut bench = Bench::new(ASKING, "hello");
     model_asks(&mut bench, json!({"question": "Which size?", "timeout_ms": 60_000}));
     bench.now = bench.now.plus_ms(60_000);

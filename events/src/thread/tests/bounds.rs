@@ -25,7 +25,7 @@ fn round(bench: &mut Bench) {
 }
 
 #[test]
-fn a_thread_pauses_when_its_budget_is_spent_and_goes_on_with_a_larger_one() {
+fn thread_pauses_at_its_budget_and_continues_with_a_larger_one() {
     let mut bench = workflow_with("budget: {tokens: 20}");
     round(&mut bench);
     round(&mut bench);
@@ -74,7 +74,7 @@ fn a_budget_that_is_to_fail_fails_what_wanted_to_call_a_model() {
 }
 
 #[test]
-fn a_cost_that_is_not_known_is_told_once_where_there_is_a_budget_in_money() {
+fn unknown_cost_is_reported_once_with_a_budget_in_money() {
     let mut bench = workflow_with("budget: {usd: '0.000000010', on_unpriced: allow}");
     assert_eq!(bench.state().budget().unwrap().cost_nanousd, Some(10));
     round(&mut bench);
@@ -99,7 +99,7 @@ fn model_asks_for(bench: &mut Bench, cost_nanousd: Option<u64>) {
 }
 
 #[test]
-fn unpriced_call_pauses_like_a_spent_budget_until_a_person_resumes() {
+fn unpriced_call_pauses_until_a_person_resumes() {
     let mut bench = workflow_with("budget: {cost_nanousd: 100}");
     round_for(&mut bench, None);
     assert!(bench.state().is_paused_at_limit(), "{}", bench.out);
@@ -149,7 +149,7 @@ fn resume_of_a_pause_by_a_person_accepts_no_unpriced_call() {
 }
 
 #[test]
-fn budget_in_money_that_is_given_later_does_not_forget_unpriced_calls() {
+fn budget_added_later_counts_earlier_unpriced_calls() {
     let mut bench = workflow_with("");
     round_for(&mut bench, None);
     bench.give(Input::Raise(LimitRaised { cost_nanousd: Some(100), ..LimitRaised::default() }));
@@ -186,7 +186,7 @@ fn unpriced_call_of_a_branch_pauses_its_parent() {
 }
 
 #[test]
-fn an_agent_loop_at_its_limit_pauses_and_goes_on_with_more_where_the_workflow_says_so() {
+fn agent_loop_pauses_at_its_limit_if_the_workflow_says_so() {
     let mut bench = workflow_with("on_limit: pause");
     for _ in 0..3 {
         round(&mut bench);
@@ -221,7 +221,7 @@ fn an_agent_loop_at_its_limit_pauses_and_goes_on_with_more_where_the_workflow_sa
 }
 
 #[test]
-fn a_thread_that_may_enter_no_more_nodes_pauses_and_goes_on_with_more() {
+fn thread_pauses_at_its_node_limit_and_continues_with_more() {
     let mut bench = workflow_with("on_limit: pause\nmax_iterations: 1");
     bench.says("first");
     assert_eq!(bench.state().status(), Status::Paused, "{}", bench.out);
@@ -232,7 +232,7 @@ fn a_thread_that_may_enter_no_more_nodes_pauses_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_limit_that_nobody_wants_to_raise_is_an_error() {
+fn limit_that_is_not_raised_is_an_error() {
     let mut bench = workflow_with("");
     for _ in 0..3 {
         round(&mut bench);

@@ -107,7 +107,7 @@ fn a_branch_sees_the_scopes_around_it_and_ends_only_what_it_began() {
 }
 
 #[test]
-fn what_fails_in_the_loop_of_a_branch_ends_the_loop_and_the_branch_and_then_goes_outwards() {
+fn error_in_the_loop_of_a_branch_ends_loop_and_branch() {
     let mut family = Family::new(INSIDE, "hello");
     family.with("1", |bench| bench.model_fails(ErrorKind::Quota));
     family.check(expect![[r#"

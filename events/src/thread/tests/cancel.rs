@@ -57,7 +57,7 @@ fn cancelling_while_tools_run_answers_every_tool_call() {
 }
 
 #[test]
-fn cancelling_in_a_pause_between_tools_answers_those_that_never_began() {
+fn cancel_in_a_pause_answers_tools_that_never_began() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read", "send", "put"]);
     bench.give(Input::Pause { reason: Some("lunch".into()) });
@@ -104,7 +104,7 @@ fn cancelling_while_a_person_is_asked_takes_the_question_back() {
 }
 
 #[test]
-fn cancelling_between_an_answer_and_its_effect_ends_the_question_too() {
+fn cancel_before_the_effect_of_an_answer_ends_the_question() {
     let mut bench = Bench::new(interaction::APPROVAL, "hello");
     bench.give(Input::Pause { reason: Some("lunch".into()) });
     bench.person_says(serde_json::json!(true));

@@ -163,7 +163,7 @@ fn sent(yaml: &str) -> (Bench, Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn sub_workflow_has_a_conversation_of_its_own_unless_it_says_otherwise() {
+fn sub_workflow_has_its_own_conversation_by_default() {
     let (_, b, c) = sent(NESTED);
     assert_eq!(b, ["system: You are B", "user: B"]);
     assert_eq!(c, ["user: A", "assistant: a", "user: C"]);
@@ -178,7 +178,7 @@ fn sub_workflow_has_a_conversation_of_its_own_unless_it_says_otherwise() {
 }
 
 #[test]
-fn sub_workflow_of_an_old_log_goes_on_with_the_shared_conversation() {
+fn old_sub_workflow_continues_with_the_shared_conversation() {
     let mut bench = Bench::new(NESTED, "go");
     bench.says("a");
     let mut state = State::new(bench.state().thread());

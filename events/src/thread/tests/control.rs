@@ -11,7 +11,7 @@ fn cancel(bench: &mut Bench) {
 }
 
 #[test]
-fn a_paused_thread_takes_the_answers_of_its_calls_and_begins_nothing() {
+fn paused_thread_accepts_results_and_begins_nothing() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read", "put", "send"]);
     pause(&mut bench);
@@ -94,7 +94,7 @@ fn a_retry_that_is_decided_in_a_pause_waits_from_its_end() {
 }
 
 #[test]
-fn the_clock_of_the_thread_goes_on_in_a_pause() {
+fn deadline_of_the_thread_runs_in_a_pause() {
     let mut bench = Bench::new(&ONE_LLM.replace("name: one", "name: one\ntimeout_ms: 600"), "hello");
     pause(&mut bench);
     bench.tick_after_ms(600);

@@ -221,7 +221,7 @@ fn tool_calls_that_are_passed_over_have_a_result_that_says_so() {
 }
 
 #[test]
-fn what_cannot_be_done_fails_the_node() {
+fn impossible_decision_fails_the_node() {
     let mut bench = Bench::new(OWN, "go");
     bench.decides(StrategyDecision::RunTools { calls: Vec::new() });
     bench.check(expect![[r#"
@@ -278,7 +278,7 @@ fn what_cannot_be_done_fails_the_node() {
 }
 
 #[test]
-fn a_strategy_fails_the_node_by_decision_by_error_and_by_taking_too_long() {
+fn strategy_fails_the_node_by_decision_error_or_timeout() {
     let mut bench = Bench::new(OWN, "go");
     let error = ExecutionError::new(ErrorKind::Denied, "not on a Sunday");
     bench.decides(StrategyDecision::Fail { error });
@@ -325,7 +325,7 @@ fn a_strategy_fails_the_node_by_decision_by_error_and_by_taking_too_long() {
 }
 
 #[test]
-fn a_lost_decision_is_asked_for_again_and_a_late_one_changes_nothing() {
+fn lost_decision_is_requested_again_and_a_late_one_ignored() {
     let mut bench = Bench::new(OWN, "go");
     bench.give(Input::Recover);
     let (call, _) = bench.open();
@@ -390,7 +390,7 @@ fn the_limits_of_calls_and_of_decisions_hold() {
 }
 
 #[test]
-fn nobody_is_asked_about_a_tool_that_is_not_offered_and_it_does_not_run() {
+fn tool_that_is_not_offered_is_not_asked_about_and_does_not_run() {
     let yaml = OWN.replace("available_tools:", "approve_tools: [wipe]\n      available_tools:");
     let mut bench = Bench::new(&yaml, "go");
     bench.decides(StrategyDecision::CallModel { messages: Vec::new(), model: None, tools: Some(vec!["read".into()]) });

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_route_takes_the_first_condition_that_holds_and_else_its_default() {
+fn route_takes_the_first_true_condition_or_its_default() {
     let yaml = "
 version: '1'
 name: routed

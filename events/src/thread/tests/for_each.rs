@@ -17,7 +17,7 @@ nodes:
 ";
 
 #[test]
-fn a_list_is_done_so_many_at_a_time_and_the_results_keep_its_order() {
+fn for_each_runs_in_parallel_and_results_have_list_order() {
     let mut family = Family::new(EACH, serde_json::json!(["x", "y", "z"]));
     family.with("1", |bench| bench.says("Y"));
     family.with("2", |bench| bench.says("Z"));

@@ -173,7 +173,7 @@ fn calls_that_were_open_are_treated_as_lost_and_keep_their_key() {
 }
 
 #[test]
-fn the_clocks_of_a_fork_go_on_from_where_they_stood() {
+fn timers_of_a_fork_continue_from_their_value() {
     let mut bench = Bench::new(interaction::APPROVAL, "Ann");
     bench.tick_after_ms(10_000);
     bench.give(Input::Pause { reason: None });
@@ -199,7 +199,7 @@ fn a_fork_of_an_ended_thread_at_its_end_has_ended() {
 }
 
 #[test]
-fn a_definition_without_the_node_that_runs_fails_when_it_is_needed() {
+fn definition_without_the_current_node_fails_when_needed() {
     let bench = Bench::new(ONE_LLM, "hello");
     let other = Arc::new(workflow::parse(ONE_LLM.replace("id: ask", "id: other").as_bytes()).unwrap());
     let changes = ForkChanges { workflow: Some(other.reference()), ..ForkChanges::default() };

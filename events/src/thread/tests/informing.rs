@@ -119,7 +119,7 @@ fn a_form_of_one_field_takes_its_value_and_a_page_takes_a_yes() {
 }
 
 #[test]
-fn what_a_tool_asks_ends_with_the_tool_however_it_ends() {
+fn question_of_a_tool_ends_with_the_tool() {
     let with_questions = || {
         let (mut bench, call) = running("read");
         tool_asks(&mut bench, call, form());
@@ -148,7 +148,7 @@ fn what_a_tool_asks_ends_with_the_tool_however_it_ends() {
 }
 
 #[test]
-fn what_a_tool_asked_is_void_when_its_process_has_ended_and_answers_come_too_late() {
+fn question_of_an_ended_process_is_void() {
     for (tool, n_calls) in [("read", 1), ("send", 0)] {
         let (mut bench, call) = running(tool);
         tool_asks(&mut bench, call, form());
@@ -180,7 +180,7 @@ fn an_answer_that_had_no_effect_before_the_crash_is_void() {
 }
 
 #[test]
-fn nobody_asks_for_a_tool_that_does_not_run_and_not_without_end() {
+fn question_of_a_tool_that_does_not_run_is_refused() {
     let (mut bench, call) = running("read");
     bench.give(Input::ToolAsks { call, attempt: 2, question: form() });
     bench.give(Input::ToolAsks { call: CallId(crate::ids::Seq(3)), attempt: 1, question: form() });

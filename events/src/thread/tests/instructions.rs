@@ -46,7 +46,7 @@ fn told(of_workflow: &str, of_node: &str, own: Option<&str>) -> Option<String> {
 }
 
 #[test]
-fn a_model_with_tools_is_told_once_where_they_work_and_one_without_is_not() {
+fn model_with_tools_gets_the_workspace_once() {
     let put = "tool_mode: auto, available_tools: [put]";
     assert_eq!(told("", put, None).unwrap(), "## Current Workspace\n/srv/work");
     assert_eq!(told("", put, Some("/home/ada")).unwrap(), "## Current Workspace\n/home/ada");
@@ -60,14 +60,14 @@ fn a_model_with_tools_is_told_once_where_they_work_and_one_without_is_not() {
 }
 
 #[test]
-fn what_tools_have_to_say_stands_behind_the_instructions() {
+fn hints_of_tools_come_after_the_instructions() {
     let read = "system_prompt: Be brief., tool_mode: auto, available_tools: [read]";
     let all = "Be brief.\n\n## Skills\n- greet\n\n## Current Workspace\n/srv/work";
     assert_eq!(told("", read, None).unwrap(), all);
 }
 
 #[test]
-fn what_a_model_was_told_stays_whatever_the_folder_is_called_later() {
+fn workspace_in_the_prompt_is_not_changed_later() {
     let state = started("", "tool_mode: auto, available_tools: [put]", None);
     let workflow = Arc::new(workflow::parse(ONE_LLM.as_bytes()).unwrap());
     // Another process, in which the folder has another name.

@@ -82,7 +82,7 @@ fn an_answer_sets_variables_that_a_route_reads() {
 }
 
 #[test]
-fn an_answer_becomes_a_message_and_the_model_goes_on() {
+fn answer_becomes_a_message_and_the_model_continues() {
     let mut bench = Bench::new(CHAT, "hello");
     bench.says("How are you?");
     bench.person_says(json!("fine"));
@@ -118,7 +118,7 @@ fn an_answer_becomes_a_message_and_the_model_goes_on() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_in_time_fails() {
+fn question_without_an_answer_in_time_fails() {
     let mut bench = Bench::new(APPROVAL, "Ann");
     bench.tick_after_ms(59_999);
     bench.tick_after_ms(1);
@@ -136,7 +136,7 @@ fn a_question_that_nobody_answers_in_time_fails() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_in_time_is_asked_again_by_a_retry() {
+fn question_that_timed_out_is_asked_again_by_a_retry() {
     let yaml = APPROVAL.replace("    user_interaction:", "    retry: {max_attempts: 2}\n    user_interaction:");
     let mut bench = Bench::new(&yaml, "Ann");
     bench.tick_after_ms(60_000);
@@ -201,7 +201,7 @@ fn a_question_can_be_taken_back_and_its_handler_can_fail() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_used_is_refused_and_the_question_stays_open() {
+fn unusable_answer_is_refused_and_question_stays_open() {
     let yaml = APPROVAL.replace("'{{ input }}'}", "'{{ input.yes }}'}");
     let mut bench = Bench::new(&yaml, "Ann");
     bench.person_says(json!("maybe"));
@@ -279,7 +279,7 @@ fn an_answer_given_in_a_pause_takes_effect_after_it() {
 }
 
 #[test]
-fn the_deadline_of_a_question_stands_still_in_a_pause() {
+fn deadline_of_a_question_stops_in_a_pause() {
     let mut bench = Bench::new(APPROVAL, "Ann");
     bench.tick_after_ms(10_000);
     bench.give(Input::Pause { reason: None });

@@ -5,7 +5,7 @@ use super::for_each::EACH;
 use super::*;
 
 #[test]
-fn a_failed_branch_fails_the_fork_at_once_and_the_others_are_cancelled() {
+fn failed_branch_fails_the_fork_and_cancels_the_others() {
     let mut family = Family::new(TWO, "hello");
     family.with("1", |bench| bench.model_fails(ErrorKind::Authentication));
     family.check(expect![[r#"
@@ -131,7 +131,7 @@ fn a_failed_branch_is_a_result_where_the_join_says_so() {
 }
 
 #[test]
-fn the_first_branch_wins_and_the_loser_is_cancelled_with_all_its_calls() {
+fn first_branch_wins_and_the_loser_is_cancelled_with_its_calls() {
     let mut family = Family::new(&two("{mode: any}"), "hello");
     family.with("1", |bench| bench.says("R"));
     family.note("the answer of the loser comes too late");
@@ -341,7 +341,7 @@ fn error_of(family: &Family) -> ExecutionError {
 }
 
 #[test]
-fn quorum_that_cannot_be_met_fails_whatever_on_failed_says() {
+fn impossible_quorum_fails_for_every_on_failed() {
     for mode in ["mode: any", "mode: n_of_m, n: 2", "mode: n_of_m, n: 1"] {
         for on_failed in ["fail", "ignore", "collect"] {
             let mut family = Family::new(&two(&format!("{{{mode}, on_failed: {on_failed}}}")), "hello");

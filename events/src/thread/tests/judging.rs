@@ -88,7 +88,7 @@ fn a_no_leads_to_the_next_edge() {
 }
 
 #[test]
-fn an_edge_before_it_that_holds_asks_nobody() {
+fn true_edge_before_a_judged_one_calls_no_model() {
     let mut bench = Bench::new(JUDGED, "write");
     bench.says("perfect");
     assert_eq!(bench.state().totals().n_llm_calls, 1);
@@ -96,7 +96,7 @@ fn an_edge_before_it_that_holds_asks_nobody() {
 }
 
 #[test]
-fn a_doubtful_verdict_is_asked_for_once_more_and_then_counts_as_a_no() {
+fn unclear_verdict_is_requested_again_and_then_counts_as_no() {
     let mut bench = drafted();
     bench.out.clear();
     bench.says("perhaps");
@@ -200,7 +200,7 @@ fn an_open_judgement_is_asked_again_after_a_crash() {
 }
 
 #[test]
-fn a_judgement_stands_still_in_a_pause_and_ends_with_its_thread() {
+fn judgement_stops_in_a_pause_and_ends_with_its_thread() {
     let mut bench = drafted();
     bench.out.clear();
     bench.tick_after_ms(1_000);
@@ -241,7 +241,7 @@ fn a_fork_with_another_profile_judges_with_it() {
 }
 
 #[test]
-fn a_person_who_stands_for_a_model_judges_no_condition() {
+fn relay_model_judges_no_condition() {
     let mut bench = Bench::new(&JUDGED.replace("provider: mock, model: judge", "profile_id: human"), "write");
     bench.says("dear sir");
     bench.out.clear();

@@ -8,7 +8,7 @@ pub(super) fn nested(levels: usize) -> serde_json::Value {
 }
 
 #[test]
-fn a_step_ends_after_so_many_events_and_the_rest_comes_with_the_next() {
+fn step_ends_at_its_event_limit_and_the_next_continues() {
     let n = 2_000;
     let nodes: String = (0..n).map(|i| format!("  - {{id: n{i}, start: {{}}}}\n")).collect();
     let yaml = format!("version: '1'\nname: long\nnodes:\n{nodes}");

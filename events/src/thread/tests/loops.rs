@@ -70,7 +70,7 @@ fn a_loop_goes_round_so_many_times() {
 }
 
 #[test]
-fn a_loop_that_goes_round_no_times_goes_on_behind_its_end() {
+fn loop_without_iterations_continues_after_its_end() {
     let log = |head: &str| {
         let bench = Bench::new(&around(head), "hello");
         laws::hold(&bench);
@@ -234,7 +234,7 @@ fn a_loop_that_is_not_over_at_its_limit_has_failed() {
 }
 
 #[test]
-fn what_fails_in_a_loop_goes_to_the_on_error_of_the_loop_or_outwards() {
+fn error_in_a_loop_goes_to_its_on_error_or_outwards() {
     let mut bench = Bench::new(&around("times: 3").replace("    checkpoint: gone", "    on_error: done"), "hello");
     bench.says("one");
     bench.model_fails(ErrorKind::Quota);
@@ -488,7 +488,7 @@ nodes:
 }
 
 #[test]
-fn a_loop_that_asks_and_names_moments_keeps_the_last_questions_only() {
+fn loop_retains_only_the_last_questions_and_checkpoints() {
     let yaml = "
 version: '1'
 name: long

@@ -10,7 +10,7 @@ fn add(bench: &mut Bench, text: &str) {
 }
 
 #[test]
-fn a_message_added_while_the_model_is_called_comes_after_its_answer() {
+fn message_added_during_a_model_call_comes_after_its_answer() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     add(&mut bench, "and quick");
     bench.note_request();

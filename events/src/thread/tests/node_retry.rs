@@ -19,7 +19,7 @@ fn after_before() -> Bench {
 }
 
 #[test]
-fn a_further_try_waits_longer_each_time_and_begins_with_the_conversation_as_it_was() {
+fn retry_backs_off_and_begins_with_the_original_conversation() {
     let mut bench = after_before();
     bench.asks(&["read"]);
     bench.tool_says("42");
@@ -79,7 +79,7 @@ fn a_further_try_waits_longer_each_time_and_begins_with_the_conversation_as_it_w
 }
 
 #[test]
-fn what_another_try_cannot_mend_is_not_tried_again() {
+fn error_that_a_retry_cannot_mend_is_not_retried() {
     let mut bench = Bench::new(RETRIED, "hello");
     bench.model_fails(ErrorKind::Authentication);
     bench.check(expect![[r#"
@@ -218,7 +218,7 @@ fn a_node_that_timed_out_while_it_wrote_is_not_repeated() {
 }
 
 #[test]
-fn a_node_that_timed_out_while_it_read_is_repeated_with_a_new_deadline() {
+fn timed_out_reading_node_is_retried_with_a_new_deadline() {
     let yaml = RETRIED.replace("    retry:", "    timeout_ms: 700\n    retry:");
     let mut bench = Bench::new(&yaml, "hello");
     bench.asks(&["read"]);
@@ -340,7 +340,7 @@ fn a_policy_names_the_errors_after_which_it_holds() {
 }
 
 #[test]
-fn chance_takes_its_part_of_the_wait_and_is_the_same_in_every_replay() {
+fn jitter_is_a_part_of_the_wait_and_replays_the_same() {
     let waits = |jitter: &str, id: u8| {
         let yaml =
             with_retry(&format!("{{max_attempts: 100, backoff_ms: 1000, backoff_ms_max: 1000, jitter: {jitter}}}"));

@@ -79,7 +79,7 @@ fn a_judge_picks_one_of_the_answers() {
 }
 
 #[test]
-fn an_answer_that_asks_for_tools_is_judged_and_its_model_goes_on() {
+fn answer_with_tool_requests_is_judged_and_its_model_continues() {
     let mut bench = panel("combine: judge");
     bench.says("42");
     bench.asks(&["read", "wipe"]);
@@ -205,7 +205,7 @@ fn a_router_picks_the_model_that_does_all_of_it() {
 }
 
 #[test]
-fn a_choice_that_is_none_is_asked_for_once_more_and_then_fails_the_node() {
+fn invalid_choice_is_requested_again_and_then_fails_the_node() {
     let mut bench = panel("combine: route");
     bench.says("the second");
     bench.note_request();
@@ -238,7 +238,7 @@ fn a_choice_that_is_none_is_asked_for_once_more_and_then_fails_the_node() {
 }
 
 #[test]
-fn the_others_go_on_when_one_fails_and_one_answer_needs_no_judge() {
+fn panel_continues_after_a_failure_and_one_answer_needs_no_judge() {
     let mut bench = panel("combine: judge");
     bench.model_fails(ErrorKind::Server);
     bench.model_fails(ErrorKind::Quota);
@@ -310,7 +310,7 @@ fn a_judge_that_fails_fails_the_node() {
 }
 
 #[test]
-fn all_of_them_read_the_same_and_the_answer_stands_behind_it() {
+fn all_models_read_the_same_and_the_answer_comes_after() {
     let mut bench = panel("combine: judge");
     let calls: Vec<_> = bench.thread.effects().iter().map(|effect| effect.key().0).collect();
     bench.give(Input::AddMessage(Message::text(Role::User, "by the way")));
@@ -470,7 +470,7 @@ fn a_fork_onto_a_profile_takes_all_of_the_models_with_it() {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_summarised_before_the_models_are_asked() {
+fn long_conversation_is_summarised_before_the_models_are_called() {
     let yaml = "
 version: '1'
 name: several

@@ -99,7 +99,7 @@ fn a_plan_is_asked_for_in_a_form_and_without_tools() {
 }
 
 #[test]
-fn an_answer_that_is_no_plan_is_asked_for_once_more_and_then_fails_the_node() {
+fn invalid_plan_is_requested_again_and_then_fails_the_node() {
     let mut bench = Bench::new(PLANNED, "report on it");
     bench.says("First I look.");
     bench.note_request();
@@ -241,7 +241,7 @@ fn a_step_that_goes_round_in_circles_has_failed() {
 }
 
 #[test]
-fn the_limit_of_model_calls_holds_for_the_whole_plan_and_can_be_raised() {
+fn call_limit_holds_for_the_whole_plan_and_can_be_raised() {
     let yaml = PLANNED.replace("max_iterations: 9", "max_iterations: 2");
     let mut bench = Bench::new(&yaml, "report on it");
     bench.says(&plan(&["look", "write"]));
@@ -413,7 +413,7 @@ fn a_plan_that_is_cancelled_or_late_leaves_nothing_open() {
 }
 
 #[test]
-fn a_plan_goes_on_after_a_pause_and_after_a_crash() {
+fn plan_continues_after_a_pause_and_after_a_crash() {
     let mut bench = planned(&["look", "write"]);
     bench.give(Input::Pause { reason: None });
     bench.says("seen");

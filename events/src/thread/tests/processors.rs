@@ -51,7 +51,7 @@ fn a_processor_that_is_built_in_changes_what_the_next_model_reads() {
 }
 
 #[test]
-fn a_variable_is_made_from_the_conversation_and_a_message_from_variables() {
+fn variable_is_made_from_messages_and_message_from_variables() {
     let mut bench =
         ran("{processor_name: extract, processor_config: {variable: count, expression: messages|length + n}}");
     bench.note_value("[count, output]");
@@ -117,7 +117,7 @@ fn own() -> Bench {
 }
 
 #[test]
-fn a_processor_of_the_application_is_asked_and_its_answer_takes_effect() {
+fn custom_processor_is_called_and_its_answer_is_applied() {
     let mut bench = own();
     let Some(Effect::RunProcessor(run)) = bench.thread.effects().into_iter().next() else { panic!() };
     bench.note(format_args!(
@@ -191,7 +191,7 @@ fn an_answer_that_no_model_would_accept_fails_the_node() {
 }
 
 #[test]
-fn a_processor_whose_answer_was_lost_is_asked_again_with_the_same_messages() {
+fn processor_with_a_lost_answer_gets_the_same_messages_again() {
     let mut bench = own();
     bench.now = bench.now.plus_ms(100_000);
     bench.give(Input::Recover);

@@ -400,7 +400,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
 }
 
 #[test]
-fn the_laws_hold_whatever_happens() {
+fn laws_hold_for_every_input() {
     let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());

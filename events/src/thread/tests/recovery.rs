@@ -81,7 +81,7 @@ fn tools_are_treated_as_they_declared() {
 }
 
 #[test]
-fn a_tool_node_that_writes_fails_as_indeterminate_and_is_not_tried_again() {
+fn writing_tool_node_fails_as_indeterminate_without_a_retry() {
     let yaml = tool_node::PUT
         .replace("tool_name: put", "tool_name: send")
         .replace("    tool:", "    retry: {max_attempts: 5}\n    tool:");
@@ -154,7 +154,7 @@ fn a_clock_that_was_set_back_hides_no_call_that_was_running() {
 }
 
 #[test]
-fn a_retry_that_may_have_begun_before_the_clock_was_set_back_was_cut_off() {
+fn retry_before_a_clock_change_was_interrupted() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.now = bench.now.plus_ms(10_000);
     bench.asks(&["send"]);

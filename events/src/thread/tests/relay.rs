@@ -63,7 +63,7 @@ fn a_model_call_is_a_question_and_the_answer_is_that_of_the_model() {
 }
 
 #[test]
-fn what_cannot_be_read_as_an_answer_is_refused_and_the_question_stays_open() {
+fn unreadable_answer_is_refused_and_question_stays_open() {
     let mut bench = Bench::new(HUMAN, "hello");
     bench.person_says(json!({"tool": 1}));
     bench.person_says(json!([]));
@@ -192,7 +192,7 @@ fn a_cancelled_thread_closes_the_question_and_the_call() {
 }
 
 #[test]
-fn a_fork_puts_a_model_in_the_place_of_the_person_and_a_person_in_the_place_of_the_model() {
+fn fork_swaps_a_model_and_a_person() {
     let bench = Bench::new(HUMAN, "hello");
     let to = |profile| ForkChanges { profile: Some(ProfileId::from(profile)), ..ForkChanges::default() };
     let mut fork = bench.fork(4, to("large"));

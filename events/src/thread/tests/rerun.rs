@@ -50,7 +50,7 @@ fn check(yaml: &str, expected: Expect) {
 }
 
 #[test]
-fn on_its_own_definition_it_is_the_same_and_what_was_decided_is_counted() {
+fn rerun_on_its_own_definition_is_the_same() {
     let bench = recorded();
     let same = again(&bench, TWO);
     assert_eq!((same.diverged, same.n_events), (None, bench.log.len() as u64));
@@ -59,7 +59,7 @@ fn on_its_own_definition_it_is_the_same_and_what_was_decided_is_counted() {
 }
 
 #[test]
-fn what_makes_no_difference_is_none() {
+fn equivalent_events_are_no_difference() {
     let described = TWO.replace("name: two", "name: two\ndescription: the same with words");
     assert_eq!(again(&recorded(), &described).diverged, None);
     let more = TWO.replace("{limit: 3}", "{limit: 3, unused: 1}");
@@ -67,7 +67,7 @@ fn what_makes_no_difference_is_none() {
 }
 
 #[test]
-fn the_first_difference_is_told_in_a_sentence() {
+fn first_difference_is_described_in_a_sentence() {
     check(
         &TWO.replace("Do {{ input }}", "Please do {{ input }}"),
         expect![[

@@ -71,7 +71,7 @@ fn the_first_condition_that_holds_wins() {
 }
 
 #[test]
-fn a_thread_fails_where_no_condition_holds_and_there_is_no_default() {
+fn thread_without_a_true_condition_or_default_fails() {
     let mut bench =
         Bench::new(&graph("[{from: a, to: b, when: 'false'}, {from: a, to: c, when: input == 'x'}]"), "hello");
     bench.says("hi");
@@ -168,7 +168,7 @@ fn a_thread_that_goes_round_meets_max_iterations() {
 }
 
 #[test]
-fn an_end_point_ends_the_thread_whatever_edges_lead_on() {
+fn end_point_ends_the_thread_even_with_edges() {
     let yaml = graph("[{from: a, to: b}, {from: a, to: c, when: 'true'}]")
         .replace("{from: a, to: b}, {from: a, to: c, when: 'true'}", "{from: a, to: c, when: 'true'}, {from: a, to: b}")
         .replace("edges:", "end_points: [c]\nedges:")

@@ -110,7 +110,7 @@ fn a_node_has_one_result_for_all_its_tries() {
 }
 
 #[test]
-fn what_runs_inside_names_what_it_runs_in() {
+fn inner_results_name_their_loop_or_sub_workflow() {
     let mut bench = Bench::new(
         "
 version: '1'
@@ -275,7 +275,7 @@ fn results_have_a_json_form() {
 }
 
 #[test]
-fn a_long_thread_keeps_its_last_results_and_what_is_open() {
+fn long_thread_retains_last_results_and_open_ones() {
     let mut runs = Runs::default();
     let mut seq = 0;
     let mut tell = |runs: &mut Runs, event: Event| {

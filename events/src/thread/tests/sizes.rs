@@ -46,7 +46,7 @@ fn large(nodes: &str) -> Bench {
 }
 
 #[test]
-fn what_is_too_large_to_be_recorded_fails_its_node() {
+fn too_large_event_fails_its_node() {
     let parameters: Vec<_> = (0..8).map(|i| format!("p{i}: '{{{{ input }}}}'")).collect();
     let mut bench =
         large(&format!("  - {{id: a, tool: {{tool_name: put, parameters: {{{}}}}}}}\n", parameters.join(", ")));
@@ -59,7 +59,7 @@ fn what_is_too_large_to_be_recorded_fails_its_node() {
 }
 
 #[test]
-fn what_is_nested_too_deeply_to_be_recorded_fails_its_node() {
+fn deeply_nested_event_fails_its_node() {
     let deep = (0..99).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
     let yaml = "version: '1'\nname: deep\nnodes:\n  - {id: a, tool: {tool_name: put, parameters: {p: {q: {r: '{{ input }}'}}}}}\n";
     let mut bench = Bench::new(yaml, deep);

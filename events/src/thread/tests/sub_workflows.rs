@@ -103,7 +103,7 @@ fn an_output_that_cannot_be_made_fails_the_sub_workflow() {
 }
 
 #[test]
-fn what_fails_inside_goes_to_the_on_error_of_the_node() {
+fn error_in_a_sub_workflow_goes_to_on_error_of_the_node() {
     let mut bench = Bench::new(OUTER, "ann");
     bench.model_fails(ErrorKind::Quota);
     bench.check(expect![[r#"
@@ -193,7 +193,7 @@ fn a_sub_workflow_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn a_thread_in_whose_step_the_process_ended_is_closed_and_runs_nothing_of_it() {
+fn crashed_thread_is_closed_without_running_its_step() {
     let mut bench = Bench::new(OUTER, "ann");
     let error = ExecutionError::new(ErrorKind::CrashedProcess, "the process ended 3 times in this step");
     bench.give(Input::Crashed { error });
@@ -236,7 +236,7 @@ fn a_sub_workflow_that_stops_in_the_middle_is_closed() {
 }
 
 #[test]
-fn it_goes_on_inside_after_a_crash_and_in_a_fork() {
+fn sub_workflow_continues_after_a_crash_and_in_a_fork() {
     let mut bench = Bench::new(OUTER, "ann");
     bench.give(Input::Recover);
     let mut fork = bench.fork(4, ForkChanges::default());

@@ -50,7 +50,7 @@ fn is_over(bench: &Bench) -> bool {
 }
 
 #[test]
-fn a_run_of_200_turns_keeps_every_user_message_and_stays_below_the_limit() {
+fn run_of_200_turns_retains_user_messages_below_the_limit() {
     let mut bench = turns(200, &format!("token_limit: {LIMIT}, provider: mock, model: writer"));
     for i in 0..200 {
         take_turn(&mut bench, i);
@@ -159,7 +159,7 @@ fn a_stretch_is_put_to_a_model_and_replaced_by_what_it_says() {
 }
 
 #[test]
-fn a_summary_that_fails_is_replaced_by_a_plain_listing_and_no_other_is_asked_for() {
+fn failed_summary_is_replaced_by_a_listing_without_a_retry() {
     let mut bench = asked_for_a_summary("token_limit: 700");
     bench.model_fails(ErrorKind::Server);
     assert!(bench.state().summarizing().is_none());
@@ -195,7 +195,7 @@ fn a_summary_whose_time_is_up_is_replaced_by_a_plain_listing() {
 }
 
 #[test]
-fn a_summary_whose_answer_was_lost_is_asked_for_again_with_the_same_words() {
+fn lost_summary_is_requested_again_with_the_same_prompt() {
     let mut bench = asked_for_a_summary("token_limit: 700");
     let before = bench.state().model_request().unwrap().messages;
     bench.give(Input::Recover);
@@ -206,7 +206,7 @@ fn a_summary_whose_answer_was_lost_is_asked_for_again_with_the_same_words() {
 }
 
 #[test]
-fn a_thread_that_is_cancelled_while_a_summary_is_written_closes_the_call() {
+fn cancel_during_a_summary_closes_the_call() {
     let mut bench = asked_for_a_summary("token_limit: 700");
     bench.give(Input::Cancel { reason: None });
     bench.check(expect![[r#"
@@ -242,7 +242,7 @@ fn a_limit_of_zero_or_off_turns_summaries_off() {
 }
 
 #[test]
-fn what_no_summary_makes_shorter_is_sent_with_a_warning() {
+fn conversation_that_no_summary_shortens_is_sent_with_a_warning() {
     let mut bench = turns(2, "token_limit: 10");
     assert!(bench.out.contains("WARNING"), "{}", bench.out);
     bench.says("short");
@@ -252,7 +252,7 @@ fn what_no_summary_makes_shorter_is_sent_with_a_warning() {
 }
 
 #[test]
-fn what_the_application_adds_while_a_summary_is_written_stays() {
+fn messages_added_during_a_summary_stay() {
     let mut bench = asked_for_a_summary("token_limit: 700");
     bench.give(Input::AddMessage(Message::text(Role::User, "wait")));
     write_summaries(&mut bench);
@@ -262,7 +262,7 @@ fn what_the_application_adds_while_a_summary_is_written_stays() {
 }
 
 #[test]
-fn a_try_that_is_repeated_takes_back_its_own_messages_and_no_summary_before_them() {
+fn retry_drops_its_own_messages_and_no_earlier_summary() {
     let yaml = "
 version: '1'
 name: again

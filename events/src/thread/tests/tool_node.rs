@@ -26,7 +26,7 @@ fn arguments(bench: &Bench) -> String {
 }
 
 #[test]
-fn a_parameter_that_is_one_expression_keeps_its_type() {
+fn parameter_that_is_one_expression_has_its_type() {
     let mut bench = Bench::new(PUT, "me");
     bench.note(arguments(&bench));
     bench.check(expect![[r#"
@@ -140,7 +140,7 @@ fn a_tool_that_was_in_doubt_once_is_not_called_under_another_key() {
 }
 
 #[test]
-fn a_tool_that_answers_null_has_no_value_and_its_text_is_the_output() {
+fn null_answer_of_a_tool_has_no_value_and_text_is_the_output() {
     let yaml = "
 version: '1'
 name: nothing

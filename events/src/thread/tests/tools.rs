@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn tools_run_side_by_side_up_to_the_limit_and_answer_in_the_order_asked() {
+fn tools_run_in_parallel_and_answer_in_order() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read", "put", "read", "send"]);
     bench.note(format_args!("{} run", bench.thread.effects().len()));
@@ -41,7 +41,7 @@ fn tools_run_side_by_side_up_to_the_limit_and_answer_in_the_order_asked() {
 }
 
 #[test]
-fn a_failed_tool_is_told_to_the_model() {
+fn error_of_a_tool_goes_to_the_model() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read"]);
     bench.tool_fails(ErrorKind::NotFound, false);
@@ -69,7 +69,7 @@ fn a_failed_tool_is_told_to_the_model() {
 }
 
 #[test]
-fn a_tool_that_nobody_offered_does_not_run_whoever_has_it() {
+fn tool_that_was_not_offered_does_not_run() {
     let yaml = ONE_LLM.replace("tool_mode: auto", "tool_mode: auto, available_tools: [read, put]");
     let mut bench = Bench::new(&yaml, "hello");
     bench.asks(&["fly", "send", "read"]);
@@ -135,7 +135,7 @@ fn a_tool_is_tried_again_after_a_while_when_its_error_allows_it() {
 }
 
 #[test]
-fn a_tool_is_not_tried_again_after_an_error_that_does_not_allow_it() {
+fn tool_is_not_retried_after_an_error_that_forbids_it() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read"]);
     bench.tool_fails(ErrorKind::InvalidArguments, false);
@@ -153,7 +153,7 @@ fn a_tool_is_not_tried_again_after_an_error_that_does_not_allow_it() {
 }
 
 #[test]
-fn a_tool_that_may_have_written_is_not_tried_again_whatever_its_error_says() {
+fn tool_that_may_have_written_is_never_retried() {
     for (kind, retried) in [
         (ErrorKind::Failed, true),
         (ErrorKind::Timeout, false),
@@ -229,7 +229,7 @@ fn a_key_is_the_same_for_every_attempt_and_another_for_every_call() {
 }
 
 #[test]
-fn a_call_is_not_given_up_while_its_tool_may_be_waiting_or_working() {
+fn call_is_not_timed_out_while_its_tool_waits_or_works() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["send"]);
     let Effect::CallTool(run) = &bench.thread.effects()[0] else { panic!() };

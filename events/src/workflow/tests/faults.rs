@@ -245,7 +245,7 @@ fn a_workflow_has_nodes_and_they_have_names() {
 }
 
 #[test]
-fn what_the_surroundings_lack_is_found() {
+fn missing_services_of_a_workflow_are_found() {
     let workflow = valid(
         "\
 version: '1'
@@ -374,7 +374,7 @@ nodes:
 }
 
 #[test]
-fn what_a_strategy_needs_is_looked_for_where_it_is_to_run() {
+fn needs_of_a_strategy_are_checked_where_it_runs() {
     let workflow = parse(
         b"version: '1'
 name: w

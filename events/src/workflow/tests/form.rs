@@ -48,7 +48,7 @@ fn yaml_and_json_give_the_same_hash() {
 }
 
 #[test]
-fn the_canonical_json_comes_back_without_loss() {
+fn canonical_json_round_trips_without_loss() {
     let workflow = valid(YAML);
     let again = Workflow::from_json(workflow.json()).unwrap();
     assert_eq!(again, workflow);
@@ -219,7 +219,7 @@ fn a_builder_is_held_to_the_depth_that_can_be_stored() {
 }
 
 #[test]
-fn words_that_yaml_takes_for_something_else_are_text_where_text_is_meant() {
+fn yaml_words_are_text_where_text_is_expected() {
     let workflow = valid(
         "\
 version: '1'
@@ -255,7 +255,7 @@ fn the_schema_knows_every_field_and_nothing_else() {
 }
 
 #[test]
-fn the_builder_makes_what_a_file_makes_of_judges_and_sub_workflows() {
+fn builder_and_file_make_the_same_judges_and_sub_workflows() {
     let file = valid(
         "version: '1'\nname: w\nmax_iterations: 50\ntimeout_ms: 60000\njudge: {provider: mock, model: m}\n\
          nodes: [{id: a, sub_workflow: {workflow: inner}}, {id: b, end: {}}, {id: c, end: {}}]\n\

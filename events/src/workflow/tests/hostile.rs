@@ -159,7 +159,7 @@ fn unknown_fields_in_bodies_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_refused() {
+fn duplicate_key_is_refused() {
     check(
         "version: '1'\nname: w\nname: v\nnodes: [{id: a, start: {}}]\n",
         expect![[r#"
@@ -317,7 +317,7 @@ fn ten_thousand_nodes_are_read_and_checked_at_once() {
 }
 
 #[test]
-fn of_a_hundred_thousand_faults_the_first_are_told_and_the_rest_is_counted() {
+fn first_of_100_000_faults_are_reported_and_the_rest_counted() {
     let variables: String = (0..100_000).map(|i| format!("  '{i} bad': 1\n")).collect();
     let yaml = format!("version: '1'\nname: w\nvariables:\n{variables}nodes: [{{id: a, start: {{}}}}]\n");
     let faults = parse(yaml.as_bytes()).unwrap_err();

@@ -37,7 +37,7 @@ fn constant_parameters_are_checked_and_open_ones_are_not() {
 }
 
 #[test]
-fn what_is_not_known_is_no_fault() {
+fn unknown_facts_are_no_fault() {
     let yaml = "\
 version: '1'
 name: w

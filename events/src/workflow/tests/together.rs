@@ -46,7 +46,7 @@ edges:
 }
 
 #[test]
-fn faults_of_a_definition_and_of_its_surroundings_are_found_at_once() {
+fn faults_of_definition_and_services_are_found_together() {
     let yaml = "\
 version: '1'
 name: bad

@@ -96,7 +96,7 @@ edges:
 }
 
 #[test]
-fn variables_are_not_checked_where_a_processor_of_the_application_may_set_them() {
+fn variables_are_not_checked_after_a_custom_processor() {
     let yaml = "\
 version: '1'
 name: open

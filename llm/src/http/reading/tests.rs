@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn what_ends_too_early_is_interrupted_and_what_is_no_stream_is_malformed() {
+fn short_stream_is_interrupted_and_non_stream_is_malformed() {
     let limits = HttpLimits::default();
     for (name, wire) in wires() {
         let kind = |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.name();

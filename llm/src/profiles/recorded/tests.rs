@@ -32,7 +32,7 @@ fn request() -> Request {
 }
 
 #[test]
-fn a_body_is_built_again_from_what_was_kept_when_the_configuration_is_gone() {
+fn body_is_rebuilt_from_the_record_without_configuration() {
     let profiles = profiles();
     let recorded = profiles.recorded("main").unwrap().unwrap();
     let kept = serde_json::to_string(&recorded).unwrap();

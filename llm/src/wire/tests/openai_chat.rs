@@ -139,7 +139,7 @@ fn a_request_with_everything() {
 }
 
 #[test]
-fn what_differs_between_those_who_speak_it() {
+fn dialects_of_openai_chat_differ_as_documented() {
     let gemini = OpenaiChat { gemini: true, ..OpenaiChat::default() };
     let body = gemini.body(&everything()).unwrap();
     assert_eq!(body["messages"][2]["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "sig-2");
@@ -259,7 +259,7 @@ fn an_answer_with_everything() {
 }
 
 #[test]
-fn calls_without_an_index_are_told_apart() {
+fn calls_without_an_index_are_distinguished() {
     let streamed = concat!(
         "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"b\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"},\"extra_content\":{\"google\":{\"thought_signature\":\"s\"}}}]},\"finish_reason\":\"stop\"}]}\n\n",

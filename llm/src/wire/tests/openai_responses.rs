@@ -295,7 +295,7 @@ fn reasons_to_finish() {
 }
 
 #[test]
-fn reasoning_that_led_to_nothing_and_thoughts_of_others_stay_behind() {
+fn orphaned_and_foreign_reasoning_is_left_out() {
     let request: Request = serde_json::from_value(serde_json::json!({ "model": "gpt-5", "messages": [
         { "role": "user", "content": "a" },
         { "role": "assistant", "content": [
@@ -312,7 +312,7 @@ fn reasoning_that_led_to_nothing_and_thoughts_of_others_stay_behind() {
 }
 
 #[test]
-fn reasoning_is_asked_for_in_encrypted_form_where_the_model_reasons() {
+fn encrypted_reasoning_is_requested_from_reasoning_models() {
     let include = |model: &str, said: Option<bool>| {
         let wire =
             OpenaiResponses { reasoning: Reasoning { said, ..Reasoning::default() }, ..OpenaiResponses::default() };

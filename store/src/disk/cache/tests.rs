@@ -21,7 +21,7 @@ fn rows(bytes: usize) -> Arc<[Row]> {
 }
 
 #[test]
-fn what_was_used_longest_ago_goes_first() {
+fn least_recently_used_rows_are_dropped_first() {
     let cache = Cache::new(10_000);
     let fresh = cache.fresh();
     let key = |n| Key::Chunk(Position(n), 0);
@@ -40,7 +40,7 @@ fn what_was_used_longest_ago_goes_first() {
 }
 
 #[test]
-fn what_was_read_before_a_change_is_not_kept_after_it() {
+fn outdated_read_is_not_cached() {
     let cache = Cache::new(10_000);
     let (key, before) = (Key::Seal(Position(0)), cache.fresh());
     cache.clear();

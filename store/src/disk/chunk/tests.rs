@@ -65,7 +65,7 @@ fn check(noisy: bool) -> usize {
 }
 
 #[test]
-fn records_come_back_with_the_hashes_that_are_not_stored() {
+fn records_are_read_with_recomputed_hashes() {
     let payload: usize = records(true).iter().map(|(record, _)| record.payload.len()).sum();
     assert!(check(false) < payload / 10);
     let noisy = check(true);

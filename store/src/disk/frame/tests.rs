@@ -33,7 +33,7 @@ fn frame() -> (Vec<u8>, Addition) {
 }
 
 #[test]
-fn a_frame_comes_back_as_it_was_written() {
+fn frame_round_trips() {
     let (bytes, addition) = frame();
     let header = header(&bytes).unwrap();
     assert_eq!(header.frame_bytes(), bytes.len());

@@ -31,7 +31,7 @@ fn open(dir: &Path, files: &Files, sealed_epoch: u64) -> (Journal, Vec<Vec<Strin
 }
 
 #[test]
-fn groups_come_back_in_order_and_go_on_where_they_ended() {
+fn groups_are_recovered_in_order_and_continue_after_the_last() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, found) = open(dir.path(), &files, 0);
     assert!(found.is_empty());
@@ -96,7 +96,7 @@ fn damage_before_something_that_was_written_later_is_noticed() {
 }
 
 #[test]
-fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
+fn remains_of_a_failed_group_are_not_read() {
     struct Fails(AtomicBool);
     impl Watcher for Fails {
         fn before_sync(&self, _path: &Path) -> io::Result<()> {
@@ -130,7 +130,7 @@ fn the_remains_of_a_group_that_failed_are_not_taken_for_its_successor() {
 }
 
 #[test]
-fn a_file_that_grew_stays_while_much_is_written_and_is_cut_after_that() {
+fn grown_journal_is_cut_only_after_the_burst() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, _) = open(dir.path(), &files, 0);
     let bytes = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();

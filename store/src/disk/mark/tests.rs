@@ -38,7 +38,7 @@ fn a_copy_of_format_1_is_read() {
 }
 
 #[test]
-fn what_was_not_noted_while_the_mark_was_held_is_noted_after_it() {
+fn notes_missed_while_the_mark_was_held_are_written_later() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let shared = SharedMark::new(Mark::open(dir.path(), &files).unwrap().0);
     let group = || Mark::open(dir.path(), &files).unwrap().1.map(|reached| reached.group);

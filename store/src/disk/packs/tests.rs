@@ -27,7 +27,7 @@ fn add(packs: &Packs, numbers: std::ops::Range<u8>) -> (Vec<ChunkLocation>, End)
 }
 
 #[test]
-fn chunks_come_back_from_as_many_packs_as_they_need() {
+fn chunks_are_read_from_several_packs() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     let (first, _) = add(&packs, 0..30);
@@ -54,7 +54,7 @@ fn nothing_is_made_for_nothing() {
 }
 
 #[test]
-fn what_an_attempt_left_is_cut_off_but_for_what_is_used() {
+fn remains_of_an_attempt_are_cut_except_used_ones() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     let (kept, _) = add(&packs, 0..5);
@@ -79,7 +79,7 @@ fn what_an_attempt_left_is_cut_off_but_for_what_is_used() {
 }
 
 #[test]
-fn what_is_freed_is_gone_from_the_disk() {
+fn freed_chunks_release_disk_space() {
     let dir = tempfile::tempdir().unwrap();
     let packs = packs(dir.path(), 1 << 20);
     let mut writer = packs.begin(|| Ok(Vec::new())).unwrap();

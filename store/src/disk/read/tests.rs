@@ -23,7 +23,7 @@ fn last_seq_while(store: &SledStore, happens: impl Fn()) -> (Result<Seq, StoreEr
 }
 
 #[test]
-fn what_was_deleted_while_it_was_read_is_read_again() {
+fn chunk_deleted_during_a_read_is_read_again() {
     let dir = scratch();
     let store = open(dir.path());
     put(&store, append(thread(1), 0, &["a", "b", "c"])).unwrap();

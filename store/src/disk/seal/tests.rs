@@ -102,7 +102,7 @@ fn check_two_threads(dir: &Path) {
 }
 
 #[test]
-fn what_was_half_in_sled_is_moved_there_as_it_was_and_later_records_behind_it() {
+fn half_sealed_records_are_sealed_unchanged_before_later_ones() {
     for until in [Until::Tags, Until::Heads] {
         let dir = scratch();
         let left = killed_after(dir.path(), two_threads);
@@ -115,7 +115,7 @@ fn what_was_half_in_sled_is_moved_there_as_it_was_and_later_records_behind_it() 
 }
 
 #[test]
-fn a_segment_that_is_longer_than_the_one_that_was_half_in_sled_leaves_nothing_of_it() {
+fn longer_segment_leaves_nothing_of_a_half_sealed_one() {
     let dir = scratch();
     let left = killed_after(dir.path(), two_threads);
     seal_until(left.path(), Until::Tags, as_it_was);
@@ -167,7 +167,7 @@ fn a_tag_that_was_half_in_sled_is_the_one_that_was_set_last() {
 }
 
 #[test]
-fn a_fork_that_was_half_in_sled_and_is_deleted_then_leaves_its_parent_free() {
+fn half_sealed_fork_that_is_deleted_releases_its_parent() {
     for until in [Until::Tags, Until::Heads] {
         let dir = scratch();
         closed_after(dir.path(), |store| {
@@ -183,7 +183,7 @@ fn a_fork_that_was_half_in_sled_and_is_deleted_then_leaves_its_parent_free() {
 }
 
 #[test]
-fn a_thread_that_began_anew_on_another_trace_does_not_keep_the_log_from_being_opened() {
+fn restarted_thread_with_a_new_trace_does_not_block_opening() {
     let on = |trace: u8, first: u64| Append {
         trace: Some(TraceId::from_bytes([trace; 16])),
         ..append(thread(1), first, &["one", "two"])

@@ -36,7 +36,7 @@ fn after(former: &[Append], later: &[Append], is_sealed: bool) -> Verification {
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[test]
-fn what_began_anew_is_checked_as_it_is_now() {
+fn restarted_thread_is_checked_as_it_is_now() {
     for is_sealed in [false, true] {
         for later in [&["x", "y"][..], &["v", "w", "x", "y", "z"], &FIVE, &["u", "v", "w", "x", "y", "z"]] {
             let found = after(&[append(thread(1), 0, &FIVE)], &[append(thread(1), 0, later)], is_sealed);
@@ -46,7 +46,7 @@ fn what_began_anew_is_checked_as_it_is_now() {
 }
 
 #[test]
-fn what_was_deleted_is_no_fault() {
+fn deleted_thread_is_no_fault() {
     for is_sealed in [false, true] {
         assert_eq!(after(&[append(thread(1), 0, &FIVE)], &[], is_sealed).faults, []);
         let family = [append(thread(1), 0, &FIVE), fork(thread(2), thread(1), 2, &FIVE)];

@@ -11,7 +11,7 @@ fn set(seqs: &[u64]) -> BTreeSet<Seq> {
 }
 
 #[test]
-fn what_is_put_after_a_thinning_out_stays() {
+fn snapshot_written_after_thinning_out_stays() {
     let mut waiting = Waiting::default();
     assert!(waiting.lets_stay(Seq(1)) && !waiting.thins_out());
     waiting.put(snapshot(1));

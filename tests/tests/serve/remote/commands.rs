@@ -181,7 +181,7 @@ fn every_command_has_a_line_in_the_table() {
 }
 
 #[test]
-fn every_command_works_on_a_log_that_a_server_of_this_machine_holds() {
+fn commands_work_on_a_log_of_a_local_server() {
     let place = Place::new();
     files(&place.scene);
     let names = Names::of(&place);
@@ -190,7 +190,7 @@ fn every_command_works_on_a_log_that_a_server_of_this_machine_holds() {
 }
 
 #[test]
-fn every_command_works_on_the_log_of_a_server_that_is_named_and_wants_a_token() {
+fn commands_work_on_a_named_server_with_a_token() {
     let (place, other) = (Place::new(), Scene::new());
     files(&other);
     let names = Names::of(&place);
@@ -217,7 +217,7 @@ fn every_command_works_on_the_log_of_a_server_that_is_named_and_wants_a_token() 
 }
 
 #[test]
-fn every_command_looks_at_a_server_that_only_shows_and_is_refused_where_it_would_change_something() {
+fn commands_work_on_a_read_only_server_unless_they_change_it() {
     let place = Place::new();
     files(&place.scene);
     let names = Names::of(&place);
@@ -234,7 +234,7 @@ fn every_command_looks_at_a_server_that_only_shows_and_is_refused_where_it_would
 }
 
 #[test]
-fn a_token_that_allows_too_little_is_told_which_scope_it_takes() {
+fn token_without_the_scope_gets_the_required_scope() {
     let scene = Scene::new();
     let token = |scope: &str| scene.run(&format!("token create --scope {scope}")).ok().stdout.trim().to_owned();
     let (read, operate) = (token("read"), token("operate"));

@@ -60,7 +60,7 @@ async fn a_long_answer_is_read_to_its_end_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_an_error_that_says_so() {
+async fn missing_output_is_an_error() {
     let f = fixture();
     let kept = Arc::new(Kept::default());
     let id = kept.keep("abc");

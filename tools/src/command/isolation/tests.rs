@@ -37,7 +37,7 @@ fn elsewhere() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn isolated_command_writes_in_its_workspace_and_changes_nothing_elsewhere() {
+async fn isolated_command_writes_only_in_its_workspace() {
     let Some(f) = fixture(Isolation::default()) else { return };
     let elsewhere = elsewhere();
     let (folder, file) = (elsewhere.path().display(), elsewhere.path().join("file"));
@@ -235,7 +235,7 @@ async fn isolated_command_does_not_get_at_what_is_reserved() {
 }
 
 #[tokio::test]
-async fn link_in_the_place_of_what_is_reserved_or_of_the_workspace_is_refused() {
+async fn link_over_reserved_places_or_the_workspace_is_refused() {
     let Some(f) = fixture(Isolation::default()) else { return };
     let elsewhere = elsewhere();
     std::fs::write(elsewhere.path().join("real.toml"), "").unwrap();

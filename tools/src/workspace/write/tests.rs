@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_to_be_private_is_so_from_the_beginning() {
+fn private_file_is_private_from_the_beginning() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).unwrap();
     let (file, _new) = New::create(&dir, true).unwrap();

@@ -26,7 +26,7 @@ fn a_choice_is_a_number_or_a_name() {
 }
 
 #[test]
-fn what_is_no_choice_is_refused() {
+fn invalid_choice_is_refused() {
     for answer in [
         "the second",
         "2",

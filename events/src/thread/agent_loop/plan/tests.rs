@@ -18,7 +18,7 @@ fn a_plan_is_json_with_or_without_a_fence() {
 }
 
 #[test]
-fn what_is_no_plan_says_what_is_wrong_with_it() {
+fn invalid_plan_is_an_error_that_says_why() {
     for (answer, fault) in [
         ("First I look.", "expected value"),
         ("{\"steps\": []}", "it has no steps"),
@@ -37,7 +37,7 @@ fn what_is_no_plan_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn what_somebody_said_is_cut() {
+fn long_answer_is_cut() {
     assert_eq!(shown("short"), "short");
     assert_eq!(shown(&"é".repeat(1_001)).chars().count(), 1_001);
 }

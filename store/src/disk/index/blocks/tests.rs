@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn a_write_that_was_interrupted_anywhere_is_done_by_doing_it_again(batches in numbers(), cut in 0_usize..40) {
+    fn interrupted_write_of_blocks_is_completed_by_a_repeat(batches in numbers(), cut in 0_usize..40) {
         let (blocks, mut plain) = (empty(), Rows::new());
         for (round, batch) in (0..).zip(batches) {
             let changes: Changes =
@@ -148,7 +148,7 @@ fn a_block_that_is_not_what_was_written_is_an_error() {
 }
 
 #[test]
-fn whoever_reads_meanwhile_finds_every_row() {
+fn concurrent_reader_finds_every_row() {
     let (blocks, is_done) = (empty(), AtomicBool::new(false));
     let stays: Vec<u32> = (0..300).filter(|n| n % 3 == 0).collect();
     blocks.write(stays.iter().map(|n| (key(*n), Some(vec![1; 30]))).collect()).unwrap();

@@ -30,7 +30,7 @@ fn begun(dir: &std::path::Path) {
 }
 
 #[test]
-fn snapshots_outlast_the_log_being_closed_and_are_thinned_out_there() {
+fn snapshots_survive_a_close_and_are_thinned_out() {
     let dir = scratch();
     begun(dir.path());
     let store = open(dir.path());
@@ -70,7 +70,7 @@ fn one_that_is_damaged_is_passed_over_alone() {
 }
 
 #[test]
-fn the_one_snapshot_of_an_older_log_counts_until_it_is_thinned_out() {
+fn single_snapshot_of_an_older_log_counts_until_thinned_out() {
     let dir = scratch();
     begun(dir.path());
     let store = open(dir.path());

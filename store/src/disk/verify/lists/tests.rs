@@ -9,7 +9,7 @@ use crate::disk::options::Options;
 use crate::testing::{append, fork, put, scratch, thread};
 
 #[test]
-fn a_thread_that_stands_in_the_wrong_lists_is_a_fault() {
+fn thread_in_the_wrong_lists_is_a_fault() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     for number in 1..=3 {

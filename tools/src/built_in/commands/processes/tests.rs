@@ -109,7 +109,7 @@ async fn a_read_that_is_repeated_under_its_key_reads_the_same_again() {
 }
 
 #[tokio::test]
-async fn a_process_that_fails_at_once_is_told_about_at_once() {
+async fn process_that_fails_at_once_is_reported_at_once() {
     // As long as it takes, however busy the machine is.
     let (f, _) = fixture_with(ProcessOptions { first_look_ms: 20_000, ..ProcessOptions::default() });
     let text = f.call("start_process", json!({ "command": "echo no such thing >&2; exit 7" })).await;
@@ -129,7 +129,7 @@ async fn output_without_end_is_bounded_and_what_is_lost_is_said() {
 }
 
 #[tokio::test]
-async fn a_process_that_ignores_every_request_is_killed_with_all_it_started() {
+async fn process_that_ignores_signals_is_killed_with_its_children() {
     let (f, _) = fixture();
     let id = start(&f, f.cx(), json!({ "command": STUBBORN })).await;
     let ids = ids(&f, 2).await;
@@ -143,7 +143,7 @@ async fn a_process_that_ignores_every_request_is_killed_with_all_it_started() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_left_the_group_on_purpose_is_killed_too() {
+async fn process_that_left_its_group_is_killed_too() {
     let (f, _) = fixture();
     let command = "setsid sh -c 'trap \"\" TERM; echo $$ > ids; while :; do sleep 1; done' & sleep 1000";
     let id = start(&f, f.cx(), json!({ "command": command })).await;
@@ -209,7 +209,7 @@ async fn only_so_many_run_at_once() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_called_off_takes_nothing() {
+async fn cancelled_read_takes_no_output() {
     let (f, _) = fixture();
     let id =
         start(&f, f.cx(), json!({ "command": "while [ ! -e go ]; do sleep 0.01; done; echo late; sleep 1000" })).await;

@@ -127,7 +127,7 @@ async fn a_command_does_not_see_what_it_need_not() {
 }
 
 #[tokio::test]
-async fn a_command_that_prints_without_end_is_stopped_and_its_output_is_bounded() {
+async fn endless_output_is_stopped_and_bounded() {
     let f = fixture();
     let arguments = json!({ "command": "yes", "timeout_ms": 1000 });
     let text = f.call("run_command", arguments).await;
@@ -137,7 +137,7 @@ async fn a_command_that_prints_without_end_is_stopped_and_its_output_is_bounded(
 }
 
 #[tokio::test]
-async fn long_output_keeps_its_head_and_tail() {
+async fn long_output_has_head_and_tail() {
     let f = fixture();
     let text = run_it(&f, "echo begin; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end").await;
     assert!(text.starts_with("begin\nxxx") && text.ends_with("xxx\nend\n[exit code 0]\n"));
@@ -163,7 +163,7 @@ async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_called_off_is_killed_with_all_it_started() {
+async fn cancelled_command_is_killed_with_its_children() {
     let f = fixture();
     let cx = f.cx();
     let cancel = cx.cancel.clone();
@@ -192,7 +192,7 @@ async fn a_command_whose_call_is_dropped_is_killed_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_the_background_does_not_outlive_it() {
+async fn background_children_do_not_outlive_the_command() {
     let f = fixture();
     let text = run_it(&f, "sleep 1000 & echo $! > ids; echo done").await;
     assert_eq!(text, "done\n[exit code 0]\n");
@@ -226,7 +226,7 @@ async fn the_calls_own_limit_leaves_time_to_say_what_was_printed() {
 }
 
 #[tokio::test]
-async fn output_is_told_while_it_comes() {
+async fn output_is_reported_while_the_command_runs() {
     let f = fixture();
     let (tell, told) = std::sync::mpsc::channel();
     let cx = f.cx().progress(Progress::new(move |text| tell.send(text).unwrap()));
@@ -236,7 +236,7 @@ async fn output_is_told_while_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn output_that_comes_fast_is_told_now_and_then() {
+async fn fast_output_is_reported_at_intervals() {
     let (tell, told) = std::sync::mpsc::channel();
     let mut captured = Captured::new(100, Progress::new(move |text| tell.send(text).unwrap()));
     captured.take(b"1");

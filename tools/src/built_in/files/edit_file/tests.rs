@@ -54,7 +54,7 @@ async fn a_text_that_is_there_too_often_changes_nothing_and_is_shown() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_there_changes_nothing_and_what_is_like_it_is_shown() {
+async fn missing_text_changes_nothing_and_similar_text_is_shown() {
     let f = fixture();
     expect![[r#"
         conflict: nothing changed: `old_text` is not in `a.rs`. This differs only in white space:
@@ -107,7 +107,7 @@ async fn bytes_that_are_no_text_are_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_edited_is_refused() {
+async fn invalid_edit_is_refused() {
     let f = fixture();
     symlink("../outside", f.path("link")).unwrap();
     f.write("binary", b"one\0two");

@@ -64,7 +64,7 @@ async fn ignored_files_are_found_when_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_said() {
+async fn left_out_entries_are_reported() {
     check(
         json!({ "pattern": "*.rs", "limit": 1 }),
         expect![[r#"

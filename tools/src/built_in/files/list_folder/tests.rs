@@ -43,7 +43,7 @@ async fn ignored_entries_are_listed_when_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_folder_inside_is_refused() {
+async fn path_that_is_no_inner_folder_is_refused() {
     let f = fixture();
     symlink("..", f.path("up")).unwrap();
     for (path, error) in [

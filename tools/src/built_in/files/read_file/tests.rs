@@ -67,7 +67,7 @@ async fn a_long_line_is_cut_at_a_character() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused_with_what_it_is() {
+async fn binary_file_is_refused_with_its_type() {
     let f = fixture();
     f.write("binary", b"abc\0def").write("picture", b"\x89PNG\r\n\x1a\n...").write("empty", "");
     expect!["invalid_arguments: `binary` is a binary file, 7 bytes, and cannot be read as text"]
@@ -138,7 +138,7 @@ async fn a_line_too_far_into_a_huge_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_long_scan_stops_when_it_is_called_off() {
+async fn long_scan_stops_when_cancelled() {
     let f = fixture();
     huge(&f, &"0123456789abcde\n".repeat(10_000));
     let arguments = json!({ "path": "huge", "offset": 20_000 });

@@ -69,7 +69,7 @@ async fn context_and_literal_text() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_said() {
+async fn left_out_entries_are_reported() {
     let f = fixture();
     expect![[r#"
         a.rs:2:// two

@@ -33,7 +33,7 @@ async fn a_file_is_made_with_its_folders_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_file_keeps_its_permissions() {
+async fn write_preserves_permissions() {
     let f = fixture();
     f.write("run.sh", "old");
     fs::set_permissions(f.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -85,7 +85,7 @@ async fn only_files_are_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn too_large_write_is_refused() {
     let f = fixture();
     let text = write(&f, "a", &"x".repeat(FILE_BYTES_MAX + 1)).await;
     assert!(text.starts_with("too_large: the content has 16777217 bytes"), "{text}");
@@ -93,7 +93,7 @@ async fn what_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_called_off_leaves_nothing_behind() {
+async fn cancelled_write_leaves_nothing() {
     let f = fixture();
     f.write("a", "old");
     let place = f.workspace.resolve("a").unwrap();
