@@ -1,11 +1,9 @@
 //! What the runtime has to know of an input before the machine is told: its call, and its size.
 
-use std::io;
-
 use rethread_events::event::CallEvent;
 use rethread_events::ids::CallId;
+use rethread_events::text::json_bytes;
 use rethread_events::thread::Input;
-use serde::Serialize;
 
 /// What an input takes beside its texts, in bytes, roughly.
 const INPUT_BYTES: usize = 512;
@@ -78,23 +76,4 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             Input::AddMessage(message) => json_bytes(message),
             Input::SetVariables(variables) => json_bytes(variables),
         }
-}
-
-/// The bytes of a value's JSON, without keeping them.
-pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting does not fail; what is not JSON counts as far as it is.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }

@@ -4,6 +4,7 @@
 use rethread_events::event::Event;
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
+use rethread_events::text::with_sources;
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<R
         body: Value::Null,
         fallbacks: Vec::new(),
     };
-    let unsaid = |error: ProfileError| none(&format!("nothing was sent: {}", in_words(&error)));
+    let unsaid = |error: ProfileError| none(&format!("nothing was sent: {}", with_sources(&error)));
     let Some(hash) = attempt.profile else {
         let body = serde_json::to_value(&request).map_err(|error| none(&error.to_string()))?;
         return Ok(RequestBody { body, ..made });
@@ -87,16 +88,6 @@ fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<R
     };
     let fallbacks = profile.fallback.iter().map(fallback).collect::<Result<_, _>>().map_err(unsaid)?;
     Ok(RequestBody { body: profile.body(&request).map_err(unsaid)?, fallbacks, ..made })
-}
-
-fn in_words(error: &ProfileError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
 }
 
 /// The last attempt at a call; nothing when the event is none of a model.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
+use rethread_events::text::json_bytes;
 use rethread_events::thread::Thread;
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use serde_json::Value;
@@ -120,16 +121,5 @@ impl Runtime {
         let bytes_max = self.services().limits.input_bytes_max;
         let bytes = json_bytes(value);
         if bytes > bytes_max { Err(RuntimeError::TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
-    }
-}
-
-/// The bytes of a value's JSON, within a few per cent, without writing it.
-fn json_bytes(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 8,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| json_bytes(item) + 1).sum::<usize>() + 2,
-        Value::Object(entries) => entries.iter().map(|(key, item)| key.len() + json_bytes(item) + 4).sum::<usize>() + 2,
     }
 }

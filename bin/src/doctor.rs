@@ -138,7 +138,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
         let (profile, client) = match (profiles.get(name), profiles.client(name)) {
             (Ok(profile), Ok(client)) => (profile, client),
             (_, Err(error)) | (Err(error), _) => {
-                let check = Check::new(title, Status::Error, crate::exit::chain(&error));
+                let check = Check::new(title, Status::Error, rethread_events::text::with_sources(&error));
                 return check.advise("see api_key_env, api_key_file and auth in docs/CONFIGURATION.md");
             }
         };

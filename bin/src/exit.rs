@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use rethread::store::StoreError;
 use rethread::tools::ProcessesError;
 use rethread::{ArchiveError, Faults, Outcome, RuntimeError, StartError, Status};
+use rethread_events::text::with_sources;
 
 use crate::output;
 
@@ -67,21 +68,6 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-/// The error and all that caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    text
-}
-
 fn of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::Conflict { .. }
@@ -117,7 +103,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Store(error) => of_store(error),
             _ => FAILED,
         };
-        Self::new(code, chain(&error))
+        Self::new(code, with_sources(&error))
     }
 }
 
@@ -130,7 +116,7 @@ impl From<StartError> for Failure {
             _ => FAILED,
         };
         let is_damaged = matches!(error, StartError::Store(StoreError::Damaged(_)));
-        Self { advice: is_damaged.then_some(SAVE_WHAT_IS_LEFT), ..Self::new(code, chain(&error)) }
+        Self { advice: is_damaged.then_some(SAVE_WHAT_IS_LEFT), ..Self::new(code, with_sources(&error)) }
     }
 }
 
@@ -139,14 +125,14 @@ impl From<ArchiveError> for Failure {
         match error {
             // What is read does not fit together: the file is at fault, not the log.
             ArchiveError::Runtime(RuntimeError::Store(error @ StoreError::Invalid(_))) => {
-                Self::new(INVALID, chain(&error))
+                Self::new(INVALID, with_sources(&error))
             }
             ArchiveError::Runtime(error) => error.into(),
-            ArchiveError::Differs { .. } => Self::new(CONFLICT, chain(&error)),
+            ArchiveError::Differs { .. } => Self::new(CONFLICT, with_sources(&error)),
             ArchiveError::Line { .. } | ArchiveError::Incomplete { .. } | ArchiveError::EndsProcess { .. } => {
-                Self::new(INVALID, chain(&error))
+                Self::new(INVALID, with_sources(&error))
             }
-            _ => Self::other(chain(&error)),
+            _ => Self::other(with_sources(&error)),
         }
     }
 }

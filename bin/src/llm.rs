@@ -30,7 +30,7 @@ enum LlmCommand {
     Check(TargetArgs),
     /// List the models of the provider
     Models(TargetArgs),
-    /// Count the tokens of a text or of a request
+    /// Count the tokens of texts or of a request, or truncate a text
     Count(CountArgs),
 }
 

@@ -10,12 +10,13 @@ use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
 use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
+use rethread_events::text::with_sources;
 use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
 use crate::commands;
-use crate::exit::{self, DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
@@ -165,7 +166,7 @@ impl OpenArgs {
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
         let Some(file) = self.config_file() else { return Ok(Profiles::empty()) };
         let profiles = Profiles::from_file(file)
-            .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), exit::chain(&error))))?;
+            .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), with_sources(&error))))?;
         toolset::configs(self, &[])?;
         webhook::check(file)?;
         limits::read(file)?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use rethread::{CallId, OperationType, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
+use rethread_events::text;
 use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
@@ -199,7 +200,8 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     line("thread", state.thread().to_string());
     line("status", status.to_string());
     if let Some(workflow) = state.workflow() {
-        let hash: String = workflow.hash.to_string().chars().take(12).collect();
+        let hash = workflow.hash.to_string();
+        let hash = text::head(&hash, 12);
         line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));
     }
     if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) {

@@ -43,6 +43,12 @@ pub fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, StoredError> {
     if bytes.len() > BYTES_MAX { Err(StoredError::TooLarge) } else { Ok(bytes) }
 }
 
+/// The bytes of the stored form of a value, counted without storing it; `usize::MAX` if it cannot be stored.
+pub(crate) fn stored_bytes<T: Encode>(value: &T) -> usize {
+    let mut encoder = bincode::enc::EncoderImpl::new(bincode::enc::write::SizeWriter::default(), config());
+    value.encode(&mut encoder).map_or(usize::MAX, |()| encoder.into_writer().bytes_written)
+}
+
 /// Decodes a stored value; every byte must be used.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, StoredError> {
     let (value, used) =

@@ -22,6 +22,7 @@ use minijinja::value::{Enumerator, Object, ValueKind as Kind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
 use crate::json::Json;
+use crate::text;
 pub(crate) use condition::{ValueKind, check_condition};
 pub(crate) use cost::is_cheap;
 use limits::Limited;
@@ -61,7 +62,7 @@ impl ExpressionError {
     }
 
     fn of(message: impl Into<String>, source: &str) -> Self {
-        Self { message: message.into(), source_text: source.chars().take(120).collect() }
+        Self { message: message.into(), source_text: text::head(source, 120).to_owned() }
     }
 
     fn too_large(source: &str) -> Self {

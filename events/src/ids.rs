@@ -1,5 +1,6 @@
 //! Identifiers. Each is a type of its own, so that one cannot be passed for another.
 
+use crate::text;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub struct IdError {
 
 impl IdError {
     fn new(what: &'static str, expected: &'static str, text: &str) -> Self {
-        Self { what, expected, text: text.chars().take(80).collect() }
+        Self { what, expected, text: text::head(text, 80).to_owned() }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod message;
 pub mod principal;
 pub mod runs;
 pub mod schema;
+pub mod text;
 pub mod thread;
 pub mod tool;
 pub mod usage;

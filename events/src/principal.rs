@@ -1,5 +1,6 @@
 //! Who gave an input from outside.
 
+use crate::text;
 use std::fmt;
 
 use bincode::{Decode, Encode};
@@ -47,19 +48,10 @@ impl Principal {
     pub fn token(id: &str, name: Option<&str>) -> Self {
         Self::Token { id: cut(id), name: name.map(cut) }
     }
-
-    /// The most bytes that its texts take.
-    pub(crate) fn text_bytes(&self) -> usize {
-        match self {
-            Self::Embedded | Self::Handler | Self::Terminal | Self::Command | Self::Anonymous => 0,
-            Self::Token { id, name } => id.len() + name.as_ref().map_or(0, String::len),
-            Self::Named { name } => name.len(),
-        }
-    }
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(NAME_CHARS_MAX).collect()
+    text::head(text, NAME_CHARS_MAX).to_owned()
 }
 
 impl From<&str> for Principal {

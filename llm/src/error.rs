@@ -1,5 +1,6 @@
 //! What can go wrong with a call, grouped by what the caller does next.
 
+use rethread_events::text::head_bytes;
 use std::fmt;
 use std::time::Duration;
 
@@ -128,7 +129,7 @@ impl LlmError {
             status: None,
             provider: provider.into(),
             code: None,
-            message: cut(message.as_ref().trim(), MESSAGE_BYTES_MAX).to_owned(),
+            message: head_bytes(message.as_ref().trim(), MESSAGE_BYTES_MAX).to_owned(),
             retry_after_ms: None,
             retryable: kind.is_retryable(),
             request_id: None,
@@ -139,11 +140,6 @@ impl LlmError {
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)
     }
-}
-
-/// The beginning of a text, at most `bytes_max` bytes, cut between characters.
-pub fn cut(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
 
 /// The beginning of a text on one line, at most `bytes_max` bytes, cut between characters, with blanks run together.
@@ -161,7 +157,7 @@ pub fn excerpt(text: &str, bytes_max: usize) -> String {
         if word.len() <= room {
             out.push_str(word);
         } else {
-            out.push_str(&word[..word.floor_char_boundary(room)]);
+            out.push_str(head_bytes(word, room));
             break;
         }
     }

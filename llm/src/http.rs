@@ -17,6 +17,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
 use crate::wire::Wire;
+use rethread_events::text::sources_after;
 
 mod attempt;
 pub(crate) mod reading;
@@ -256,21 +257,12 @@ impl Client for HttpClient {
 
 /// An error and what caused it, without the URL, whose query may hold a key.
 fn chain(error: &reqwest::Error) -> String {
-    use std::error::Error as _;
-    let mut text = if error.is_connect() {
-        "cannot connect".to_owned()
-    } else if error.is_timeout() {
-        "timed out".to_owned()
-    } else {
-        "the connection failed".to_owned()
+    let what = match () {
+        () if error.is_connect() => "cannot connect",
+        () if error.is_timeout() => "timed out",
+        () => "the connection failed",
     };
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+    sources_after(what.to_owned(), error)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::provider::Provider;
 use crate::relay::Relay;
 use crate::request::Request;
 use crate::retry::{RetryStats, Retrying};
+use rethread_events::text;
 
 pub(crate) mod check;
 #[cfg(feature = "toml")]
@@ -266,7 +267,7 @@ impl Profiles {
     /// [`ProfileError::Unknown`].
     pub fn get(&self, name: &str) -> Result<&Profile, ProfileError> {
         self.profiles.get(name).ok_or_else(|| ProfileError::Unknown {
-            name: name.chars().take(80).collect(),
+            name: text::head(name, 80).to_owned(),
             known: if self.profiles.is_empty() { "none".into() } else { self.names().collect::<Vec<_>>().join(", ") },
         })
     }
@@ -313,7 +314,7 @@ impl Profiles {
             Some((Ok(provider), model)) => (provider, model),
             _ => match Provider::of_model(model) {
                 Some(provider) => (provider, model),
-                None => return Err(ProfileError::WhoseModel(model.chars().take(80).collect())),
+                None => return Err(ProfileError::WhoseModel(text::head(model, 80).to_owned())),
             },
         };
         self.client_for(provider, model)

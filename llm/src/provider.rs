@@ -1,5 +1,6 @@
 //! The providers a profile can name.
 
+use rethread_events::text;
 use std::fmt;
 use std::str::FromStr;
 
@@ -146,7 +147,7 @@ impl FromStr for Provider {
             _ => PROVIDERS
                 .into_iter()
                 .find(|p| p.name() == name)
-                .ok_or_else(|| UnknownProvider(text.chars().take(80).collect())),
+                .ok_or_else(|| UnknownProvider(text::head(text, 80).to_owned())),
         }
     }
 }

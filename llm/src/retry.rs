@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
-use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX, cut};
+use rethread_events::text::head_bytes;
+
+use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -239,7 +241,7 @@ impl Retrying {
                 Next::NoTime => {
                     let asked = error.retry_after_ms.unwrap_or(0).div_ceil(1_000);
                     let why = format!(" (it asks to wait {asked} s, for which this call has no time)");
-                    error.message = cut(&error.message, MESSAGE_BYTES_MAX - why.len()).to_owned() + &why;
+                    error.message = head_bytes(&error.message, MESSAGE_BYTES_MAX - why.len()).to_owned() + &why;
                     error.retryable = false;
                     None
                 }

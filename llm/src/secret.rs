@@ -1,5 +1,6 @@
 //! Keys of providers: held so that they do not print.
 
+use rethread_events::text::head_bytes;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -28,7 +29,7 @@ impl Key {
         if key.len() < 4 {
             return text;
         }
-        let begin = &key[..key.floor_char_boundary(BEGIN_BYTES.min(key.len()))];
+        let begin = head_bytes(key, BEGIN_BYTES);
         if !text.contains(begin) {
             return text;
         }

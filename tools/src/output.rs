@@ -3,6 +3,7 @@
 use rethread_events::ids::Hash;
 use rethread_events::json::Json;
 use rethread_events::message::Part;
+use rethread_events::text::json_bytes;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -153,26 +154,6 @@ fn cut(text: &str, bytes_max: usize, note: impl FnOnce(usize, usize) -> String) 
     let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
     let note = note(text.len() - head.len() - tail.len(), head.len());
     format!("{head}{line_end}{note}\n{tail}")
-}
-
-/// The length of a value's JSON, counted without building it.
-fn json_bytes(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // A value that cannot be written as JSON has no length that fits.
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
-    }
 }
 
 #[cfg(test)]

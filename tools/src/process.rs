@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -272,7 +273,7 @@ impl Processes {
         }
         let known: Vec<_> = all.iter().map(|info| info.id.as_str()).collect();
         let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
-        let id: String = id.chars().take(80).collect();
+        let id = text::head(id, 80).to_owned();
         Err(ExecutionError::new(ErrorKind::NotFound, format!("there is no process `{id}`; known: {known}")))
     }
 

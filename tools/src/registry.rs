@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, ToolName};
 use rethread_events::message::ToolSpec;
+use rethread_events::text;
 use serde_json::Value;
 
 use crate::call::Registered;
@@ -149,7 +150,7 @@ impl Registry {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         let text = name.as_str();
         if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(allowed) {
-            return Err(RegisterError::Name { name: text.chars().take(80).collect() });
+            return Err(RegisterError::Name { name: text::head(text, 80).to_owned() });
         }
         let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
 
@@ -247,7 +248,7 @@ impl Registry {
         if list.tools.len() > N_NAMES_SHOWN_MAX {
             known.push("…");
         }
-        let name: String = name.chars().take(80).collect();
+        let name = text::head(name, 80);
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`; the tools are: {known}"))
     }

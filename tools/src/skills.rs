@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text;
 use rethread_events::tool::Recovery;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -128,7 +129,7 @@ impl Skills {
     fn read(&self, args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         let Some(skill) = self.0.get(&args.name) else {
             let known: Vec<_> = self.0.keys().map(String::as_str).collect();
-            let name: String = args.name.chars().take(80).collect();
+            let name = text::head(&args.name, 80);
             let message = format!("there is no skill `{name}`; the skills are: {}", known.join(", "));
             return Err(ExecutionError::new(ErrorKind::NotFound, message));
         };

@@ -10,6 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text;
 use rustix::fs::OFlags;
 
 mod reserved;
@@ -227,7 +228,7 @@ impl Workspace {
     /// leads there. Blocks on the file system, and never accesses anything outside.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<Resolved, WorkspaceError> {
         let path = path.as_ref();
-        let given = || path.to_string_lossy().chars().take(80).collect::<String>();
+        let given = || text::head(&path.to_string_lossy(), 80).to_owned();
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(WorkspaceError::Unusable { path: given(), reason: "over 4096 bytes" });
         }

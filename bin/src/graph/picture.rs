@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread_events::event::OnFailed;
 use rethread_events::ids::NodeId;
+use rethread_events::text::shortened;
 use rethread_events::workflow::{Edge, ForkNode, Graph, JoinMode, JoinNode, LlmNode, LoopNode, NodeKind, Workflow};
 
 /// The most characters of an id, a condition or another text of the definition in a picture.
@@ -138,15 +139,20 @@ impl Picture {
             let to = *entries.get(name)?;
             Some(Arrow { from, to, kind: ArrowKind::Into, label: Some("runs".into()) })
         };
-        Self { title: cut(workflow.name()), parts, arrows: calls.into_iter().filter_map(into).collect() }
+        Self {
+            title: shortened(workflow.name(), TEXT_CHARS_MAX),
+            parts,
+            arrows: calls.into_iter().filter_map(into).collect(),
+        }
     }
 }
 
 fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: &mut impl FnMut() -> usize) -> Part {
-    let mut part = Part { name: name.map(cut), boxes: Vec::new(), arrows: Vec::new() };
+    let mut part =
+        Part { name: name.map(|name| shortened(name, TEXT_CHARS_MAX)), boxes: Vec::new(), arrows: Vec::new() };
     for node in graph.nodes() {
         let (shape, about) = look(node.kind());
-        let lines = std::iter::once(cut(node.id.as_str())).chain(about).collect();
+        let lines = std::iter::once(shortened(node.id.as_str(), TEXT_CHARS_MAX)).chain(about).collect();
         part.boxes.push(Box {
             number: ids[&node.id],
             id: Some(node.id.clone()),
@@ -173,7 +179,7 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
         match node.kind() {
             NodeKind::Fork(fork) => {
                 for (name, entry) in &fork.branches {
-                    arrow(entry, ArrowKind::On, Some(cut(name)));
+                    arrow(entry, ArrowKind::On, Some(shortened(name, TEXT_CHARS_MAX)));
                 }
                 if let Some(entry) = &fork.entry {
                     arrow(entry, ArrowKind::On, Some("for each".into()));
@@ -201,8 +207,8 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
 fn edge_label(i: usize, edge: &Edge, n_conditions: usize) -> Option<String> {
     let place = if n_conditions > 1 { format!("{}: ", i + 1) } else { String::new() };
     match (&edge.when, &edge.judge) {
-        (Some(when), _) => Some(format!("{place}when {}", cut(when))),
-        (None, Some(judge)) => Some(format!("{place}judge “{}”", cut(judge))),
+        (Some(when), _) => Some(format!("{place}when {}", shortened(when, TEXT_CHARS_MAX))),
+        (None, Some(judge)) => Some(format!("{place}judge “{}”", shortened(judge, TEXT_CHARS_MAX))),
         (None, None) => (n_conditions > 0).then(|| "else".into()),
     }
 }
@@ -213,10 +219,12 @@ fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
         NodeKind::Llm(llm) => (Shape::Llm, about_llm(llm)),
         NodeKind::Tool(tool) => {
             let asks = if tool.approval { ", if a person approves" } else { "" };
-            (Shape::Tool, vec![format!("tool {}{asks}", cut(tool.tool_name.as_str()))])
+            (Shape::Tool, vec![format!("tool {}{asks}", shortened(tool.tool_name.as_str(), TEXT_CHARS_MAX))])
         }
         NodeKind::UserInteraction(_) => (Shape::Person, vec!["asks a person".into()]),
-        NodeKind::ContextProcessor(processor) => (Shape::Processor, vec![cut(&processor.processor_name)]),
+        NodeKind::ContextProcessor(processor) => {
+            (Shape::Processor, vec![shortened(&processor.processor_name, TEXT_CHARS_MAX)])
+        }
         NodeKind::Route(_) | NodeKind::Condition(_) => (Shape::Route, Vec::new()),
         NodeKind::Fork(fork) => (Shape::Fork, about_fork(fork)),
         NodeKind::Join(join) => (Shape::Join, vec![about_join(join)]),
@@ -224,7 +232,9 @@ fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
         NodeKind::Parallel(_) => (Shape::Fork, Vec::new()),
         NodeKind::LoopStart(repeat) | NodeKind::Loop(repeat) => (Shape::LoopStart, about_loop(repeat)),
         NodeKind::LoopEnd(_) => (Shape::LoopEnd, Vec::new()),
-        NodeKind::SubWorkflow(sub) => (Shape::SubWorkflow, vec![format!("workflow {}", cut(&sub.workflow))]),
+        NodeKind::SubWorkflow(sub) => {
+            (Shape::SubWorkflow, vec![format!("workflow {}", shortened(&sub.workflow, TEXT_CHARS_MAX))])
+        }
         NodeKind::Start => (Shape::Start, Vec::new()),
         NodeKind::End => (Shape::End, Vec::new()),
     }
@@ -232,8 +242,10 @@ fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
 
 fn about_llm(llm: &LlmNode) -> Vec<String> {
     let model = match (&llm.profile_id, &llm.provider, &llm.model) {
-        (Some(profile), _, _) => format!("llm, profile {}", cut(profile.as_str())),
-        (None, Some(provider), Some(model)) => format!("llm, {} {}", cut(provider), cut(model)),
+        (Some(profile), _, _) => format!("llm, profile {}", shortened(profile.as_str(), TEXT_CHARS_MAX)),
+        (None, Some(provider), Some(model)) => {
+            format!("llm, {} {}", shortened(provider, TEXT_CHARS_MAX), shortened(model, TEXT_CHARS_MAX))
+        }
         (None, _, _) => "llm".into(),
     };
     vec![model]
@@ -243,7 +255,7 @@ fn about_fork(fork: &ForkNode) -> Vec<String> {
     let mut about = Vec::new();
     if let Some(list) = &fork.for_each {
         let item = fork.variable.as_deref().unwrap_or("item");
-        about.push(format!("for each {} of {}", cut(item), cut(list)));
+        about.push(format!("for each {} of {}", shortened(item, TEXT_CHARS_MAX), shortened(list, TEXT_CHARS_MAX)));
     }
     if let Some(n) = fork.concurrency {
         about.push(format!("{n} at once"));
@@ -269,13 +281,13 @@ fn about_loop(repeat: &LoopNode) -> Vec<String> {
     let mut about = Vec::new();
     if let Some(list) = &repeat.for_each {
         let item = repeat.variable.as_deref().unwrap_or("item");
-        about.push(format!("for each {} of {}", cut(item), cut(list)));
+        about.push(format!("for each {} of {}", shortened(item, TEXT_CHARS_MAX), shortened(list, TEXT_CHARS_MAX)));
     }
     if let Some(times) = repeat.times {
         about.push(format!("{times} times"));
     }
     if let Some(condition) = &repeat.condition {
-        about.push(format!("while {}", cut(condition)));
+        about.push(format!("while {}", shortened(condition, TEXT_CHARS_MAX)));
     }
     about
 }
@@ -287,14 +299,6 @@ fn again(graph: &Graph, start: &NodeId) -> String {
         _ => None,
     };
     bound.map_or_else(|| "again".to_owned(), |n| format!("again, {n} times at most"))
-}
-
-/// Text of the definition, at most so much of it that the picture can be looked at.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// The lines of a label, without what no picture shows: control characters, and those that turn the direction of what

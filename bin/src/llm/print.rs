@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use rethread_events::text::with_sources;
 use rethread_llm::profiles::ProfileError;
 use rethread_llm::{ErrorKind, LlmError};
 
@@ -32,13 +33,7 @@ pub(super) fn no_client(error: &ProfileError, json: bool) -> ExitCode {
 }
 
 fn misconfigured(error: &ProfileError) -> ExitCode {
-    let mut text = format!("error: {error}");
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    note(&text);
+    note(&format!("error: {}", with_sources(error)));
     ExitCode::from(3)
 }
 

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
 use rethread::Metrics;
+use rethread_llm::Profiles;
+use rethread_llm::profiles::Totals;
+use rethread_llm::retry::RetryStats;
 
 use super::problem::Problem;
 use super::server::Shared;
@@ -16,6 +19,7 @@ use super::webhook::WebhookStats;
 pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
     let mut text = String::new();
     runtime(&mut text, &server.runtime.metrics().await?);
+    profiles(&mut text, server.runtime.profiles());
     requests(&mut text, &server);
     webhooks(&mut text, &server);
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
@@ -59,6 +63,50 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
 }
 
+/// Of each profile that was used: its attempts, retries and waits, and what its answers cost.
+fn profiles(text: &mut String, profiles: &Profiles) {
+    let mut samples = |name: &str, help: &str, of: &dyn Fn(&str) -> Vec<(String, f64)>| {
+        head(text, name, "counter", help);
+        for profile in profiles.names() {
+            for (labels, value) in of(profile) {
+                let _ = writeln!(text, "{name}{{profile=\"{}\"{labels}}} {value}", label(profile));
+            }
+        }
+    };
+    let stats = |of: fn(&RetryStats) -> f64| {
+        move |profile: &str| profiles.retry_stats(profile).iter().map(|stats| (String::new(), of(stats))).collect()
+    };
+    let attempts = stats(|stats| stats.attempts as f64);
+    samples("rethread_profile_attempts_total", "Attempts of model calls, first ones included, by profile", &attempts);
+    let retries = stats(|stats| stats.retried as f64);
+    samples("rethread_profile_retries_total", "Attempts that were followed by a retry, by profile", &retries);
+    let waited = stats(|stats| stats.waited_ms as f64 / 1000.0);
+    samples("rethread_profile_retry_wait_seconds_total", "Waits between attempts in seconds, by profile", &waited);
+    let errors = |profile: &str| {
+        let errors = profiles.retry_stats(profile).map(|stats| stats.errors).unwrap_or_default();
+        errors.into_iter().map(|(kind, n)| (format!(",kind=\"{kind}\""), n as f64)).collect()
+    };
+    samples("rethread_profile_errors_total", "Attempts that failed, by profile and kind", &errors);
+    let totals = |of: fn(&Totals) -> f64| {
+        move |profile: &str| profiles.totals(profile).iter().map(|totals| (String::new(), of(totals))).collect()
+    };
+    let answers = totals(|totals| totals.answers as f64);
+    samples(
+        "rethread_profile_answers_total",
+        "Answers of models, by profile; those of the cache are not counted",
+        &answers,
+    );
+    let cost = totals(|totals| totals.nanousd as f64 / 1e9);
+    samples("rethread_profile_cost_usd_total", "Cost of answers in US dollars where it is known, by profile", &cost);
+    let unpriced = totals(|totals| totals.answers_without_cost as f64);
+    samples("rethread_profile_answers_unpriced_total", "Answers whose cost is unknown, by profile", &unpriced);
+}
+
+/// A value of a label; these characters would need escapes.
+fn label(text: &str) -> String {
+    text.replace(['\\', '"', '\n'], "_")
+}
+
 fn requests(text: &mut String, server: &Shared) {
     let requests = server.counters.requests();
     head(text, "rethread_http_requests_total", "counter", "HTTP requests, by route, method and status");
@@ -77,7 +125,7 @@ fn requests(text: &mut String, server: &Shared) {
             "rethread_http_request_seconds_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {seconds}"
         );
     }
-    head(text, "rethread_subscribers", "gauge", "Those who follow the log over HTTP now");
+    head(text, "rethread_subscribers", "gauge", "Subscribers that follow the log over HTTP now");
     let _ = writeln!(text, "rethread_subscribers {}", server.n_subscribers());
 }
 
@@ -87,16 +135,15 @@ fn webhooks(text: &mut String, server: &Shared) {
     }
     let mut all = |name: &str, kind: &str, help: &str, of: fn(&WebhookStats) -> &AtomicU64| {
         head(text, name, kind, help);
-        for (webhook, deeds) in &server.webhooks {
-            // A label takes every character but these.
-            let webhook = webhook.replace(['\\', '"', '\n'], "_");
-            let _ = writeln!(text, "{name}{{webhook=\"{webhook}\"}} {}", of(deeds).load(Ordering::Relaxed));
+        for (webhook, stats) in &server.webhooks {
+            let value = of(stats).load(Ordering::Relaxed);
+            let _ = writeln!(text, "{name}{{webhook=\"{}\"}} {value}", label(webhook));
         }
     };
-    all("rethread_webhook_delivered_total", "counter", "Events that were taken", |deeds| &deeds.delivered);
-    all("rethread_webhook_failed_total", "counter", "Attempts that failed", |deeds| &deeds.failed);
-    all("rethread_webhook_next_position", "gauge", "The position it has come to", |deeds| &deeds.next);
-    all("rethread_webhook_dead", "gauge", "1 once it has given up", |deeds| &deeds.dead);
+    all("rethread_webhook_delivered_total", "counter", "Events that were delivered", |stats| &stats.delivered);
+    all("rethread_webhook_failed_total", "counter", "Attempts that failed", |stats| &stats.failed);
+    all("rethread_webhook_next_position", "gauge", "The next position to deliver", |stats| &stats.next);
+    all("rethread_webhook_dead", "gauge", "1 after it has given up", |stats| &stats.dead);
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -1,5 +1,6 @@
 //! What is taken out of a request: the body, within limits of size and time; the parameters; the names in the path.
 
+use rethread_events::text;
 use std::time::Duration;
 
 use actix_web::http::header;
@@ -134,7 +135,7 @@ pub(crate) fn interaction(request: &HttpRequest) -> Result<(ThreadId, CallId), P
 }
 
 pub(crate) fn cut(text: &str) -> String {
-    text.chars().take(80).collect()
+    text::head(text, 80).to_owned()
 }
 
 /// A list of words with commas between them; empty words are passed over.

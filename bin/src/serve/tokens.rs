@@ -1,5 +1,6 @@
 //! Tokens: who may do what over HTTP. Only their hashes are kept, in a file beside the log.
 
+use rethread_events::text;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
@@ -154,7 +155,7 @@ impl Tokens {
     ) -> Result<(String, Kept), TokenError> {
         let token = random_token()?;
         let hash = blake3::hash(token.as_bytes()).to_hex().to_string();
-        let id = hash.chars().take(12).collect();
+        let id = text::head(&hash, 12).to_owned();
         let kept = Kept { id, scope, note, owner, created_at: now.to_string(), expires_at, hash };
         let _alone = self.alone()?;
         let mut all = self.list()?;

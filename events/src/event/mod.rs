@@ -7,7 +7,6 @@ mod interaction;
 mod llm;
 mod node;
 mod older;
-mod size;
 mod strategy;
 mod thread;
 mod tool;
@@ -24,6 +23,7 @@ pub use tool::*;
 use crate::codec::{self, StoredError};
 use crate::ids::NodeId;
 use crate::principal::Principal;
+use crate::text;
 
 /// How an event counts when a thread is folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -97,6 +97,9 @@ macro_rules! common {
     ($field:ident $event:ident) => { None };
 }
 
+/// The bytes that a record has besides its payload, at most.
+const RECORD_BYTES: usize = 1_024;
+
 macro_rules! events {
     ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
         /// Something that happened to a thread.
@@ -128,6 +131,15 @@ macro_rules! events {
                 match self {
                     $(Self::$variant(event) => codec::encode(event),)*
                 }
+            }
+
+            /// An upper bound of the bytes of its record, computed without storing it; `usize::MAX` if it has a value that is
+            /// nested too deeply to be stored.
+            pub fn bytes_at_most(&self) -> usize {
+                let stored = match self {
+                    $(Self::$variant(event) => codec::stored_bytes(event),)*
+                };
+                stored.saturating_add(RECORD_BYTES)
             }
 
             /// The stored form of an older version, of an event that was read from that version: the bytes are those that
@@ -211,7 +223,7 @@ macro_rules! events {
                     $($name => serde_json::from_value(data)
                         .map(Self::$variant)
                         .map_err(|e| EventError::Json { name: $name, message: e.to_string() }),)*
-                    _ => Err(EventError::UnknownName(name.chars().take(80).collect())),
+                    _ => Err(EventError::UnknownName(text::head(name, 80).to_owned())),
                 }
             }
         }

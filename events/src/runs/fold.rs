@@ -12,6 +12,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
 use crate::message::Part;
+use crate::text::shortened;
 
 impl Runs {
     /// Adds the next event, which was recorded at that time. Events that do not follow from those before are passed
@@ -86,7 +87,7 @@ impl Runs {
                     node.model = model;
                 }
                 if let Some(result) = self.present() {
-                    result.prompt = Some(limits::cut(&e.prompt, TEXT_CHARS_MAX));
+                    result.prompt = Some(shortened(&e.prompt, TEXT_CHARS_MAX));
                 }
             }
             Event::LlmExecutionCompleted(e) => self.gives(Json::from(e.content.as_str())),
@@ -256,7 +257,7 @@ impl Runs {
             let error = Some(limits::error(&e.error));
             keep_try(&mut result.failed_tries, FailedTry { seq, at, error, wait_ms: retry_at.ms_since(at) });
         }
-        self.wait(WaitKind::Retry, seq, at, Some(limits::cut(&e.error.message, TEXT_CHARS_MAX)));
+        self.wait(WaitKind::Retry, seq, at, Some(shortened(&e.error.message, TEXT_CHARS_MAX)));
     }
 
     /// The thread ended: everything open in it has ended too.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{NodeResult, RunOutcome, Runs};
 use crate::fault::ExecutionError;
 use crate::json::Json;
+use crate::text::{self, shortened};
 
 /// How many results are held.
 pub const RESULTS_MAX: usize = 10_000;
@@ -48,32 +49,23 @@ impl Runs {
     }
 }
 
-pub(super) fn cut(text: &str, chars_max: usize) -> String {
-    let mut chars = text.chars();
-    let mut cut: String = chars.by_ref().take(chars_max).collect();
-    if chars.next().is_some() {
-        cut.push('…');
-    }
-    cut
-}
-
 pub(super) fn error(error: &ExecutionError) -> ExecutionError {
     ExecutionError {
         kind: error.kind,
-        message: cut(&error.message, ERROR_CHARS_MAX),
+        message: shortened(&error.message, ERROR_CHARS_MAX),
         retryable: error.retryable,
-        cause: error.cause.as_ref().map(|cause| cut(cause, ERROR_CHARS_MAX)),
+        cause: error.cause.as_ref().map(|cause| shortened(cause, ERROR_CHARS_MAX)),
     }
 }
 
 /// A value as a text, cut.
 pub(super) fn shown(value: &Json) -> String {
     match &*value.0 {
-        Value::String(text) => cut(text, TEXT_CHARS_MAX),
+        Value::String(text) => shortened(text, TEXT_CHARS_MAX),
         value => {
             let mut text = String::new();
             write_head(value, &mut text);
-            cut(&text, TEXT_CHARS_MAX)
+            shortened(&text, TEXT_CHARS_MAX)
         }
     }
 }
@@ -83,8 +75,8 @@ fn write_head(value: &Value, text: &mut String) {
     let is_long = |text: &String| text.len() > 4 * TEXT_CHARS_MAX;
     match value {
         Value::String(inner) => {
-            let head: String = inner.chars().take(TEXT_CHARS_MAX + 1).collect();
-            text.push_str(&Value::String(head).to_string());
+            let head = text::head(inner, TEXT_CHARS_MAX + 1);
+            text.push_str(&Value::from(head).to_string());
         }
         Value::Array(items) => {
             text.push('[');

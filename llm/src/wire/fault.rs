@@ -20,7 +20,7 @@ pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body
         let text = String::from_utf8_lossy(body);
         let text = match text.trim() {
             "" => "no explanation",
-            text => crate::error::cut(text, PAGE_BYTES_MAX),
+            text => rethread_events::text::head_bytes(text, PAGE_BYTES_MAX),
         };
         LlmError::new(by_status(status), provider, text)
     } else {

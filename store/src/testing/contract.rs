@@ -39,7 +39,7 @@ macro_rules! contract_tests {
             what_is_queued_behind_a_failed_append_fails_too
             a_cause_may_be_named_before_it_has_a_position
             what_makes_no_sense_is_refused
-            what_is_too_large_is_refused
+            too_large_write_is_refused
             a_stream_is_read_in_ranges
             the_whole_log_is_read_by_position
             large_payloads_come_back_whole

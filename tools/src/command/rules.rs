@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text;
 
 mod words;
 
@@ -76,7 +77,7 @@ impl CommandRules {
             })?,
         };
         for words in commands {
-            let shown = || words.join(" ").chars().take(120).collect::<String>();
+            let shown = || text::head(&words.join(" "), 120).to_owned();
             if let Some(pattern) = self.deny.iter().find(|pattern| pattern.fits(&words, true)) {
                 return Err(denied(format!("`{}` is denied here by the pattern `{pattern}`", shown())));
             }

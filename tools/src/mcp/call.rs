@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text::with_sources;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
     InputRequest, InputRequiredResult, RequestId, ServerResult,
@@ -11,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 
-use super::connection::{Connection, with_causes};
+use super::connection::Connection;
 use super::server::Server;
 use super::{answer, handler};
 use crate::ToolContext;
@@ -165,7 +166,7 @@ async fn responses(
 }
 
 fn failed(server: &Server, error: ServiceError) -> ExecutionError {
-    let text = server.config.scrubbed(&with_causes(&error));
+    let text = server.config.scrubbed(&with_sources(&error));
     match error {
         ServiceError::McpError(error) => {
             let kind = match error.code {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{HeaderName, HeaderValue};
+use rethread_events::text::with_sources;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
 use rmcp::service::{
@@ -215,28 +216,13 @@ async fn listen(mut stderr: ChildStderr, server: String, said: Arc<Mutex<Vec<u8>
 fn in_words(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, context } => {
-            format!("{} ({context})", with_causes(error.error.as_ref()))
+            format!("{} ({context})", with_sources(error.error.as_ref()))
         }
         ClientInitializeError::ConnectionClosed(context) => format!("it closed the connection ({context})"),
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
             let (new, old) = (in_words(discover), in_words(fallback));
             if new == old { old } else { format!("{old}; by the newer protocol: {new}") }
         }
-        other => with_causes(other),
+        other => with_sources(other),
     }
-}
-
-/// An error with all that caused it.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    text
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::text::with_sources;
 use rethread_events::tool::Recovery;
 use rmcp::model::Tool as RemoteTool;
 use rmcp::model::{PaginatedRequestParams, ServerNotification, SubscriptionFilter};
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{self, KeyPlace};
 use super::config::McpServerConfig;
-use super::connection::{Connection, with_causes};
+use super::connection::Connection;
 use super::names;
 use crate::registry::WeakRegistry;
 use crate::schema::Arguments;
@@ -217,7 +218,7 @@ impl Server {
                     now.insert(name, remote);
                 }
                 Err(error) => {
-                    warnings.push(format!("the tool `{}` is left out: {}", shown(&remote), with_causes(&error)))
+                    warnings.push(format!("the tool `{}` is left out: {}", shown(&remote), with_sources(&error)))
                 }
             }
         }
@@ -284,7 +285,7 @@ async fn list(connection: &Connection) -> Result<Vec<RemoteTool>, String> {
     let mut cursor = None;
     for _ in 0..N_PAGES_MAX {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = connection.peer.list_tools(Some(params)).await.map_err(|error| with_causes(&error))?;
+        let page = connection.peer.list_tools(Some(params)).await.map_err(|error| with_sources(&error))?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() || tools.len() > N_TOOLS_MAX {

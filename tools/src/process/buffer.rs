@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_bytes_are_kept_and_what_was_pushed_out_unread_is_counted() {
+    fn newest_bytes_stay_and_lost_ones_are_counted() {
         let mut buffer = Buffer::new(5);
         buffer.push(b"abc");
         assert_eq!(buffer.since(0, 10), New { bytes: b"abc".into(), n_lost: 0, end: 3 });

@@ -13,6 +13,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::json::Json;
 use crate::message::Usage;
+use crate::text::shortened;
 use crate::thread::unanswered;
 
 impl Runs {
@@ -33,8 +34,8 @@ impl Runs {
             }
             Event::LlmCallCompleted(e) => {
                 if let Some(call) = self.open_call(e.call_id) {
-                    call.answered = Some(limits::cut(&e.message.joined_text(), TEXT_CHARS_MAX));
-                    call.tools = e.message.tool_calls().take(20).map(|tool| limits::cut(&tool.name, 100)).collect();
+                    call.answered = Some(shortened(&e.message.joined_text(), TEXT_CHARS_MAX));
+                    call.tools = e.message.tool_calls().take(20).map(|tool| shortened(&tool.name, 100)).collect();
                     call.cached = e.cached;
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
@@ -44,7 +45,7 @@ impl Runs {
 
             Event::ConditionEvaluationRequested(e) => {
                 let name = model_name(&e.model);
-                let asked = Some(limits::cut(&e.condition, TEXT_CHARS_MAX));
+                let asked = Some(shortened(&e.condition, TEXT_CHARS_MAX));
                 self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Condition, at) });
             }
             Event::ConditionEvaluationCompleted(e) => {
@@ -52,7 +53,7 @@ impl Runs {
                     call.answered = Some(match e.verdict {
                         Some(true) => "yes".into(),
                         Some(false) => "no".into(),
-                        None => limits::cut(&e.answer, TEXT_CHARS_MAX),
+                        None => shortened(&e.answer, TEXT_CHARS_MAX),
                     });
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
@@ -65,7 +66,7 @@ impl Runs {
             }
             Event::ContextSummaryCompleted(e) => {
                 if let Some(call) = self.open_call(e.call_id) {
-                    call.answered = e.summary.as_ref().map(|summary| limits::cut(summary, TEXT_CHARS_MAX));
+                    call.answered = e.summary.as_ref().map(|summary| shortened(summary, TEXT_CHARS_MAX));
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
                 self.end_call(seq, at, e.call_id, e.error.as_ref());
@@ -107,7 +108,7 @@ impl Runs {
 
             Event::ContextProcessingRequested(e) => {
                 self.does(NodeDoes::ContextProcessor, None);
-                let name = Some(limits::cut(&e.processor, TEXT_CHARS_MAX));
+                let name = Some(shortened(&e.processor, TEXT_CHARS_MAX));
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Processor, at) });
             }
             Event::ContextProcessingRetried(e) => {
@@ -120,7 +121,7 @@ impl Runs {
             Event::ContextProcessingFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
             Event::StrategyDecisionRequested(e) => {
-                let name = Some(limits::cut(&e.name, TEXT_CHARS_MAX));
+                let name = Some(shortened(&e.name, TEXT_CHARS_MAX));
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Strategy, at) });
             }
             Event::StrategyDecisionRetried(e) => {
@@ -210,7 +211,7 @@ impl Runs {
         let call = Call {
             name: Some(e.operation_type.name().into()),
             about: of_tool.or(of_model),
-            asked: e.prompt.as_ref().map(|prompt| limits::cut(prompt, TEXT_CHARS_MAX)),
+            asked: e.prompt.as_ref().map(|prompt| shortened(prompt, TEXT_CHARS_MAX)),
             ..Call::new(CallId(seq), CallKind::Interaction, at)
         };
         self.begin(call);
@@ -298,7 +299,7 @@ impl Runs {
             call.usage = *usage;
             call.cost_nanousd = cost_nanousd;
             if let Some(model) = model {
-                call.name = Some(limits::cut(model, TEXT_CHARS_MAX));
+                call.name = Some(shortened(model, TEXT_CHARS_MAX));
             }
         }
     }

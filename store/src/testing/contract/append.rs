@@ -163,7 +163,7 @@ pub fn what_makes_no_sense_is_refused(backend: &mut dyn Backend) {
 }
 
 /// Limits of payloads and values.
-pub fn what_is_too_large_is_refused(backend: &mut dyn Backend) {
+pub fn too_large_write_is_refused(backend: &mut dyn Backend) {
     let store = backend.store();
     let huge = NewRecord { payload: vec![0; PAYLOAD_BYTES_MAX + 1], ..record("") };
     let error = put(store, Append { records: vec![huge], ..append(thread(1), 0, &[]) });
