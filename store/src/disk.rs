@@ -68,7 +68,7 @@ use writer::{Committer, Writer};
 
 use crate::contract::{Appended, Store};
 use crate::error::{Damage, StoreError};
-use crate::follow::Progress;
+use crate::subscription::Progress;
 
 /// The log in a folder. Every acknowledged append is on the disk; several are made durable together when they
 /// arrive together. Dropping it closes it.

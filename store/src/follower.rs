@@ -1,4 +1,5 @@
-//! Reading on from a place: pages of the log, each read while the one before it is taken, then what comes.
+//! The one loop of catch-up and follow: pages of the log, each read while the one before it is processed, then new
+//! records.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -7,13 +8,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::contract::{Filter, Store};
 use crate::error::StoreError;
-use crate::pages::Cursor;
+use crate::pages::{Cursor, Pages, Rest};
 use crate::recent::{Listener, Taken};
 use crate::record::Record;
+use crate::subscription::Progress;
 
 /// The next of the records that are followed.
 pub struct Batch<T> {
@@ -43,7 +45,7 @@ where
     M: FnMut(Batch<T>) -> ControlFlow<U, U> + Send + 'static,
 {
     let end = Some(positions.end);
-    Follower::new(store, Cursor::of_log(positions), end, map).stream()
+    Follower { end, ..Follower::new(Arc::new(store), Cursor::of_log(positions), None, map) }.stream()
 }
 
 /// The same of a thread, inherited records included.
@@ -53,7 +55,7 @@ where
     U: Send + 'static,
     M: FnMut(Batch<T>) -> ControlFlow<U, U> + Send + 'static,
 {
-    Follower::new(store, Cursor::of_thread(thread, seqs), None, map).stream()
+    Follower::new(Arc::new(store), Cursor::of_thread(thread, seqs), None, map).stream()
 }
 
 /// The records of a thread from a seq on, inherited ones included: those that are there, then those that come, each once.
@@ -113,9 +115,9 @@ struct Page<M, U> {
     mapped: ControlFlow<U, U>,
 }
 
-/// Reads on from a cursor; with a listener, goes on with what comes.
+/// Reads on from a cursor, then follows what comes.
 pub(crate) struct Follower<T, U, M> {
-    store: Arc<dyn Store>,
+    pages: Arc<dyn Pages>,
     cursor: Cursor,
     /// Everything before this position is in what the cursor reads to its end.
     end: Option<Position>,
@@ -123,16 +125,82 @@ pub(crate) struct Follower<T, U, M> {
     map: Option<M>,
     ahead: Option<BoxFuture<'static, Result<Page<M, U>, StoreError>>>,
     live: Option<Live<T>>,
+    /// Everything before it was given; absent while a cursor is read.
+    live_from: Option<Position>,
     ended: bool,
 }
 
-/// The other half of a follower: records in memory.
-struct Live<T> {
-    listener: Listener<T>,
-    /// The thread that is followed, and the first seq that was not given; absent for the whole log.
-    of: Option<(ThreadId, Seq)>,
-    /// Everything before it was given; absent while the log is read.
-    next: Option<Position>,
+/// What comes after the records that a cursor reads.
+enum Live<T> {
+    /// Records in memory, shared with other followers; of one thread from a seq on that was not given, or of the log.
+    Shared(Listener<T>, Option<(ThreadId, Seq)>),
+    /// The log of a backend itself, read again whenever it has grown.
+    Log(watch::Receiver<Progress>),
+}
+
+impl<T: Send + Sync + 'static> Live<T> {
+    /// The position that the next record gets.
+    fn end(&self) -> Position {
+        match self {
+            Self::Shared(listener, _) => listener.recent().range().1,
+            Self::Log(progress) => progress.borrow().next,
+        }
+    }
+
+    /// Whether the log was closed, so that the rest of it is not read.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Shared(..) => false,
+            Self::Log(progress) => progress.borrow().closed,
+        }
+    }
+
+    /// Whether everything from a position on is in memory.
+    fn has(&self, next: Position) -> bool {
+        match self {
+            // What a thread inherits is not among its own records in memory: its stream is read to the end.
+            Self::Shared(listener, of) => of.is_none() && next >= listener.recent().range().0,
+            Self::Log(_) => false,
+        }
+    }
+
+    fn take(&mut self, next: Position) -> (Taken<T>, Position) {
+        match self {
+            Self::Shared(listener, of) => listener.recent().from(next, of.map(|(thread, _)| thread)),
+            Self::Log(progress) => match *progress.borrow_and_update() {
+                Progress { closed: true, .. } => (Taken::Closed, next),
+                Progress { next: end, .. } if next < end => (Taken::Gone, next),
+                Progress { .. } => (Taken::NotYet, next),
+            },
+        }
+    }
+
+    /// Waits for new records; false if none will come.
+    async fn wait(&mut self) -> bool {
+        match self {
+            Self::Shared(listener, _) => {
+                listener.woken().await;
+                true
+            }
+            Self::Log(progress) => progress.changed().await.is_ok(),
+        }
+    }
+
+    /// The records that were not given, if those before `next` were.
+    fn rest(&self, next: Position) -> Rest {
+        match self {
+            Self::Shared(_, Some((thread, next_seq))) => Rest::OfThread(*thread, *next_seq..Seq(u64::MAX)),
+            Self::Shared(_, None) | Self::Log(_) => Rest::OfLog(next..Position(u64::MAX)),
+        }
+    }
+
+    /// The first seq of the thread that was not given.
+    fn next_seq(&mut self) -> Option<&mut Seq> {
+        match self {
+            Self::Shared(_, Some((_, next_seq))) => Some(next_seq),
+            Self::Shared(_, None) | Self::Log(_) => None,
+        }
+    }
 }
 
 impl<T, U, M> Follower<T, U, M>
@@ -141,20 +209,31 @@ where
     U: Send + 'static,
     M: FnMut(Batch<T>) -> ControlFlow<U, U> + Send + 'static,
 {
-    fn new(store: Arc<dyn Store>, cursor: Cursor, end: Option<Position>, map: M) -> Self {
-        Self { store, cursor, end, map: Some(map), ahead: None, live: None, ended: false }
+    fn new(pages: Arc<dyn Pages>, cursor: Cursor, live: Option<Live<T>>, map: M) -> Self {
+        Self { pages, cursor, end: None, map: Some(map), ahead: None, live, live_from: None, ended: false }
     }
 
     /// Of the whole log, with this listener.
     pub(crate) fn of_log(store: Arc<dyn Store>, listener: Listener<T>, from: Position, map: M) -> Self {
-        let live = Live { listener, of: None, next: None };
-        Self { live: Some(live), ..Self::new(store, Cursor::of_log(from..Position(u64::MAX)), None, map) }
+        let cursor = Cursor::of_log(from..Position(u64::MAX));
+        Self::new(Arc::new(store), cursor, Some(Live::Shared(listener, None)), map)
     }
 
     /// Of one thread, with this listener.
     pub(crate) fn of_thread(store: Arc<dyn Store>, listener: Listener<T>, thread: ThreadId, from: Seq, map: M) -> Self {
-        let live = Live { listener, of: Some((thread, from)), next: None };
-        Self { live: Some(live), ..Self::new(store, Cursor::of_thread(thread, from..Seq(u64::MAX)), None, map) }
+        let cursor = Cursor::of_thread(thread, from..Seq(u64::MAX));
+        Self::new(Arc::new(store), cursor, Some(Live::Shared(listener, Some((thread, from)))), map)
+    }
+
+    /// Of the log of a backend, which is read again whenever it has grown.
+    pub(crate) fn of_source(
+        pages: Arc<dyn Pages>,
+        progress: watch::Receiver<Progress>,
+        from: Position,
+        map: M,
+    ) -> Self {
+        let follower = Self::new(pages, Cursor::of_log(from..Position(u64::MAX)), Some(Live::Log(progress)), map);
+        Self { live_from: Some(from), ..follower }
     }
 
     pub(crate) fn stream(self) -> Mapped<U> {
@@ -163,7 +242,10 @@ where
 
     async fn step(&mut self) -> Option<Result<U, StoreError>> {
         while !self.ended {
-            let Some((live, next)) = self.live.as_mut().and_then(|live| live.next.map(|next| (live, next))) else {
+            if self.live.as_ref().is_some_and(Live::is_closed) {
+                break;
+            }
+            let Some((live, next)) = self.live.as_mut().zip(self.live_from) else {
                 return match self.page().await {
                     Ok(given) => Some(Ok(given)),
                     Err(error) => {
@@ -172,10 +254,10 @@ where
                     }
                 };
             };
-            let (taken, seen) = live.listener.recent().from(next, live.of.map(|(thread, _)| thread));
+            let (taken, seen) = live.take(next);
             let records = match taken {
                 Taken::Records(mut records) => {
-                    if let Some((_, next_seq)) = &mut live.of {
+                    if let Some(next_seq) = live.next_seq() {
                         records.retain(|kept| kept.seq >= *next_seq);
                         *next_seq = records.last().map_or(*next_seq, |last| last.seq.next());
                     }
@@ -183,15 +265,14 @@ where
                 }
                 Taken::NotYet if seen > next => Vec::new(),
                 Taken::NotYet => {
-                    live.listener.woken().await;
-                    continue;
+                    if live.wait().await {
+                        continue;
+                    }
+                    break;
                 }
                 Taken::Gone => {
-                    live.next = None;
-                    self.cursor = match live.of {
-                        Some((thread, next_seq)) => Cursor::of_thread(thread, next_seq..Seq(u64::MAX)),
-                        None => Cursor::of_log(next..Position(u64::MAX)),
-                    };
+                    self.cursor.continue_with(live.rest(next));
+                    self.live_from = None;
                     continue;
                 }
                 Taken::Closed => break,
@@ -200,7 +281,7 @@ where
                     return Some(Err(error));
                 }
             };
-            live.next = Some(seen);
+            self.live_from = Some(seen);
             let batch = Batch { records: Records::Shared(records), covered: before(seen) };
             let mapped = self.map.as_mut()?(batch);
             return Some(Ok(self.given(mapped)));
@@ -221,36 +302,35 @@ where
         match &mut self.live {
             None => self.ended |= is_done,
             Some(live) => {
-                if let (Some((_, next_seq)), Some(next)) = (&mut live.of, page.next_seq) {
+                if let (Some(next_seq), Some(next)) = (live.next_seq(), page.next_seq) {
                     *next_seq = next;
                 }
                 let next = page.covered.map_or(Position(0), Position::next);
-                // What a thread inherits is not among its own records in memory: its stream is read to the end.
-                let is_kept = live.of.is_none() && next >= live.listener.recent().range().0;
-                live.next = (is_done || is_kept).then_some(next);
+                self.live_from = (is_done || live.has(next)).then_some(next);
             }
         }
-        if !self.ended && self.live.as_ref().is_none_or(|live| live.next.is_none()) {
+        if !self.ended && self.live_from.is_none() {
             self.ahead = self.begin();
         }
         Ok(given)
     }
 
-    /// Begins to read a page.
+    /// Begins to read a page: on a blocking thread if the read waits for the disk, and otherwise when the page is awaited.
     fn begin(&mut self) -> Option<BoxFuture<'static, Result<Page<M, U>, StoreError>>> {
         let mut map = self.map.take()?;
-        let (store, mut cursor) = (self.store.clone(), self.cursor.clone());
+        let (pages, mut cursor) = (self.pages.clone(), self.cursor.clone());
+        let in_memory = pages.in_memory(cursor.rest());
         // Before the page is read: what is in memory later may be in the page too.
-        let end = self.live.as_ref().map(|live| live.listener.recent().range().1).or(self.end);
-        let read = blocking(move || {
-            let records = cursor.read(&*store)?;
+        let end = self.live.as_ref().map(Live::end).or(self.end);
+        let read = move || {
+            let records = cursor.read_from(&*pages)?;
             let last = records.last().map(|last| (last.position, last.seq.next()));
             let end = end.filter(|_| cursor.is_done()).and_then(before);
             let covered = last.map(|(position, _)| position).max(end);
             let mapped = map(Batch { records: Records::Read(records), covered });
             Ok(Page { cursor, map, covered, next_seq: last.map(|(_, next)| next), mapped })
-        });
-        Some(read.map(|page| page?).boxed())
+        };
+        Some(if in_memory { async move { read() }.boxed() } else { blocking(read).map(|page| page?).boxed() })
     }
 
     /// What is yielded of this.

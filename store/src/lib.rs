@@ -7,7 +7,6 @@ mod contract;
 mod disk;
 mod error;
 mod fence;
-mod follow;
 mod follower;
 mod head;
 mod memory;

@@ -14,10 +14,10 @@ use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Sto
 use crate::disk::Backup;
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
-use crate::follow::{Progress, Source, follow};
 use crate::plan;
 use crate::record::Record;
 use crate::subscription::Subscription;
+use crate::subscription::{Progress, Source, follow};
 use log::{Log, State};
 
 /// The log in memory. Implements the contract of [`Store`], except that nothing outlives the process: durable means

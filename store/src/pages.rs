@@ -2,6 +2,7 @@
 
 use std::iter::Rev;
 use std::ops::Range;
+use std::sync::Arc;
 use std::vec;
 
 use rethread_events::ids::{Position, Seq, ThreadId};
@@ -49,10 +50,35 @@ pub struct Cursor {
     is_done: bool,
 }
 
+/// The range that a [`Cursor`] has not read yet.
 #[derive(Debug, Clone)]
-enum Rest {
+pub(crate) enum Rest {
     OfThread(ThreadId, Range<Seq>),
     OfLog(Range<Position>),
+}
+
+/// What pages are read from.
+pub(crate) trait Pages: Send + Sync + 'static {
+    /// The first records of `rest`, at most `limit`; fewer only at the end.
+    fn page(&self, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Whether all records of `rest` are in memory, so that reading them does not wait for the disk.
+    fn in_memory(&self, _rest: &Rest) -> bool {
+        false
+    }
+}
+
+impl Pages for Arc<dyn Store> {
+    fn page(&self, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
+        page_of(&**self, rest, limit)
+    }
+}
+
+fn page_of(store: &dyn Store, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
+    match rest {
+        Rest::OfThread(thread, seqs) => store.read_stream(*thread, seqs.clone(), limit),
+        Rest::OfLog(positions) => store.read_all(positions.start, limit),
+    }
 }
 
 impl Cursor {
@@ -66,6 +92,17 @@ impl Cursor {
         Self { is_done: positions.is_empty(), rest: Rest::OfLog(positions), size: PageSize::FIRST }
     }
 
+    /// The range that it has not read yet.
+    pub(crate) fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
+    /// Continues with another range; its pages are as large as those before.
+    pub(crate) fn continue_with(&mut self, rest: Rest) {
+        self.rest = rest;
+        self.is_done = false;
+    }
+
     /// Whether it has reached the end of its range, or of the log.
     pub fn is_done(&self) -> bool {
         self.is_done
@@ -76,14 +113,23 @@ impl Cursor {
     /// # Errors
     /// Those of [`Store::read_stream`] and [`Store::read_all`]; the cursor is done then.
     pub fn read(&mut self, store: &dyn Store) -> Result<Vec<Record>, StoreError> {
+        self.read_page(|rest, limit| page_of(store, rest, limit))
+    }
+
+    /// As [`Cursor::read`], of other pages.
+    pub(crate) fn read_from(&mut self, pages: &dyn Pages) -> Result<Vec<Record>, StoreError> {
+        self.read_page(|rest, limit| pages.page(rest, limit))
+    }
+
+    fn read_page(
+        &mut self,
+        read: impl FnOnce(&Rest, usize) -> Result<Vec<Record>, StoreError>,
+    ) -> Result<Vec<Record>, StoreError> {
         if std::mem::replace(&mut self.is_done, true) {
             return Ok(Vec::new());
         }
         let limit = self.size.records();
-        let mut page = match &self.rest {
-            Rest::OfThread(thread, seqs) => store.read_stream(*thread, seqs.clone(), limit)?,
-            Rest::OfLog(positions) => store.read_all(positions.start, limit)?,
-        };
+        let mut page = read(&self.rest, limit)?;
         self.size = self.size.after(&page);
         if page.len() == limit
             && let Some(last) = page.last()

@@ -1,13 +1,97 @@
-//! Following the log.
+//! The subscription of a store: existing records, then new ones.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _};
+use rethread_events::ids::{Position, ThreadId};
+use tokio::sync::watch;
 
+use crate::contract::Filter;
 use crate::error::StoreError;
+use crate::follower::{Batch, Follower, Records};
+use crate::pages::{Pages, Rest};
 use crate::record::Record;
+
+/// How far the log is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) next: Position,
+    pub(crate) closed: bool,
+}
+
+/// What the subscriptions of a backend read from.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// As [`crate::Store::read_all`].
+    fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// The stream's own records at or after position `from`, without inherited ones, in order; none if there is no such
+    /// stream.
+    fn own_records(&self, thread: ThreadId, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Whether all records from `from` on are in memory, so that reading them does not wait for the disk.
+    fn in_memory(&self, from: Position) -> bool;
+}
+
+/// The pages of a subscription: of the whole log, or of one stream's own records.
+struct Subscribed<S> {
+    source: Arc<S>,
+    thread: Option<ThreadId>,
+}
+
+impl<S: Source> Pages for Subscribed<S> {
+    fn page(&self, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
+        match (rest, self.thread) {
+            (Rest::OfLog(positions), Some(thread)) => self.source.own_records(thread, positions.start, limit),
+            (Rest::OfLog(positions), None) => self.source.records(positions.start, limit),
+            (Rest::OfThread(..), _) => Err(StoreError::Invalid("a subscription reads by position".into())),
+        }
+    }
+
+    fn in_memory(&self, rest: &Rest) -> bool {
+        matches!(rest, Rest::OfLog(positions) if self.source.in_memory(positions.start))
+    }
+}
+
+/// A subscription to `source` from `from` on.
+pub(crate) fn follow<S: Source>(
+    source: Arc<S>,
+    progress: watch::Receiver<Progress>,
+    from: Position,
+    filter: Filter,
+) -> Subscription {
+    let thread = match filter.threads[..] {
+        [thread] => Some(thread),
+        _ => None,
+    };
+    let wanted = move |record: &Record| {
+        (filter.threads.is_empty() || filter.threads.contains(&record.thread))
+            && (filter.kinds.is_empty() || filter.kinds.contains(&record.kind))
+    };
+    let map = move |batch: Batch<()>| {
+        let mut records = match batch.records {
+            Records::Read(records) => records,
+            Records::Shared(_) => Vec::new(),
+        };
+        records.retain(&wanted);
+        ControlFlow::Continue(records)
+    };
+    let batches = Follower::of_source(Arc::new(Subscribed { source, thread }), progress, from, map).stream();
+    Subscription::new(
+        batches
+            .then(|batch| async {
+                // Many pages without a match must not block the other tasks of this runtime.
+                if matches!(&batch, Ok(records) if records.is_empty()) {
+                    tokio::task::yield_now().await;
+                }
+                batch
+            })
+            .boxed(),
+    )
+}
 
 /// Records as they become durable. Each subscriber reads the log at its own pace: a slow one does not slow down others
 /// or the writer. Ends when the store is closed; an error ends it too, and a new one can begin after the last position

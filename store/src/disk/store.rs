@@ -19,10 +19,10 @@ use super::{SledStore, reserve, seal, verify};
 use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Store, StreamInfo, Tag, Verification};
 use crate::error::StoreError;
 use crate::fence::Refusal;
-use crate::follow::follow;
 use crate::plan::{self, Addition};
 use crate::record::Record;
 use crate::subscription::Subscription;
+use crate::subscription::follow;
 
 impl Store for SledStore {
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {

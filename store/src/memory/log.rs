@@ -8,10 +8,10 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use crate::contract::{Appended, ForkPoint, Snapshot};
 use crate::error::StoreError;
-use crate::follow::Source;
 use crate::head::Head;
 use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
+use crate::subscription::Source;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {

@@ -8,9 +8,9 @@ use super::Reader;
 use crate::disk::cache::Key;
 use crate::disk::chunk::Row;
 use crate::error::{Damage, StoreError};
-use crate::follow::Source;
 use crate::head::Head;
 use crate::record::Record;
+use crate::subscription::Source;
 
 impl Reader {
     /// As [`crate::Store::read_all`].

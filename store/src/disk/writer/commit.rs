@@ -15,7 +15,7 @@ use crate::disk::mark::SharedMark;
 use crate::disk::queue::Queue;
 use crate::disk::read::Reader;
 use crate::disk::sealer::Sealer;
-use crate::follow::Progress;
+use crate::subscription::Progress;
 
 /// Makes groups durable, one after the other.
 pub(crate) struct Committer {
