@@ -3,13 +3,11 @@
 use std::io::{BufRead, Seek};
 use std::sync::Arc;
 
-use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::State;
 use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
 use rethread_events::workflow::Workflow;
 use rethread_store::{MemoryStore, Store};
-use serde_json::{Value, json};
 
 use crate::archive::{self, ArchiveError};
 use crate::crashes::Step;
@@ -38,33 +36,6 @@ impl RerunReport {
     pub fn n_events(&self) -> u64 {
         self.threads.iter().map(|thread| thread.n_events).sum()
     }
-
-    /// What `rerun --json` prints of it.
-    pub fn to_json(&self) -> Value {
-        let threads: Vec<_> = self
-            .threads
-            .iter()
-            .map(|thread| {
-                json!({
-                    "thread_id": thread.thread, "events": thread.n_events, "decided": thread.n_decided,
-                    "diverged": thread.diverged.as_ref().map(divergence_json),
-                })
-            })
-            .collect();
-        let diverged = self.diverged();
-        json!({ "same": diverged.is_none(), "diverged": diverged.map(divergence_json), "threads": threads })
-    }
-}
-
-fn divergence_json(diverged: &Divergence) -> Value {
-    let event = |event: &Event| json!({ "type": event.event_type().name, "data": event.data().unwrap_or_default() });
-    json!({
-        "thread_id": diverged.thread,
-        "seq": diverged.seq,
-        "expected": event(&diverged.expected),
-        "got": diverged.got.as_ref().map(event),
-        "why": diverged.why,
-    })
 }
 
 /// Runs all threads of an export again, with the answers of models, tools and people that were recorded: a regression

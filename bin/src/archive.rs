@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::views::Imported;
 
 /// Verify that no record of the log is changed, missing or out of order.
 #[derive(Debug, Args)]
@@ -182,11 +183,11 @@ pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode
                 false => runtime.import(from).await,
             };
             open::close(runtime).await?;
-            imported?
+            Imported::from(imported?)
         }
     };
     if args.json {
-        output::print_json(&serde_json::to_value(&imported).unwrap_or_default())?;
+        output::print_json(&json!(imported))?;
     } else {
         for thread in &imported.threads {
             output::print(thread)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread::{Event, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::output;
 
@@ -12,22 +12,16 @@ use crate::output;
 const SHOWN_MAX: usize = 50;
 const NAME_CHARS_MAX: usize = 40;
 
-/// A branch of a thread.
-#[derive(Debug)]
+/// A branch of a thread, also as `show --json` prints it.
+#[derive(Debug, Serialize)]
 pub(crate) struct Branch {
     /// The fork node.
     node: String,
     name: String,
+    #[serde(rename = "thread_id")]
     thread: ThreadId,
     /// Its status; of one that has not begun, `pending`.
     status: &'static str,
-}
-
-impl Branch {
-    /// What `show --json` prints of it.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({ "node": self.node, "name": self.name, "thread_id": self.thread, "status": self.status })
-    }
 }
 
 /// What a thread calls its branches.

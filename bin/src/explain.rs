@@ -9,13 +9,17 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Runtime, RuntimeError, Seq, State, Status, ThreadHandle};
-use serde_json::{Value, json};
+#[cfg(feature = "server")]
+use rethread::Seq;
+use rethread::{Runtime, State, Status, ThreadHandle};
+use serde_json::json;
 
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::views::Explanation;
 use tree::Told;
+pub(crate) use why::Cause;
 
 /// How many lines of steps a terminal gets unless all are asked for: so many at the beginning, twice as many at the end,
 /// and between them each step that failed.
@@ -46,7 +50,7 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
     open::close(runtime).await?;
     let (state, told) = told?;
     if args.json {
-        output::print_json(&json_of(&state, &told))?;
+        output::print_json(&json!(view(&state, told)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = width();
@@ -66,27 +70,36 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
 }
 
 /// The explanation of a thread as it was after event `seq`, its branches as they are now.
-pub(crate) async fn json(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Value, RuntimeError> {
+#[cfg(feature = "server")]
+pub(crate) async fn explanation(
+    runtime: &Runtime,
+    thread: &ThreadHandle,
+    seq: Seq,
+) -> Result<Explanation, rethread::RuntimeError> {
     let state = thread.state_at(seq).await?;
     let told = tree::of(runtime, thread, seq).await?;
-    Ok(json_of(&state, &told))
+    Ok(view(&state, told))
 }
 
-fn json_of(state: &State, told: &Told) -> Value {
-    json!({
-        "thread_id": state.thread(),
-        "status": state.status(),
-        "workflow": state.workflow().map(|workflow| &workflow.name),
-        "seq": state.last_seq(),
-        "error": state.error(),
-        "usage": state.to_json()["usage"],
-        "runs": told.runs,
-        "branches": told.branches_json(),
-        "branches_left_out": told.n_left_out,
-        "longest": spending::json(&spending::longest(told)),
-        "dearest": spending::json(&spending::dearest(told)),
-        "causes": why::chain(told).iter().map(why::Cause::to_json).collect::<Vec<_>>(),
-    })
+fn view(state: &State, told: Told) -> Explanation {
+    let tops = |tops: Vec<spending::Top<'_>>| tops.iter().map(spending::Top::view).collect();
+    let (longest, dearest) = (tops(spending::longest(&told)), tops(spending::dearest(&told)));
+    let (causes, branches_left_out) = (why::chain(&told), told.n_left_out);
+    let (runs, branches) = told.into_runs();
+    Explanation {
+        thread_id: state.thread(),
+        status: state.status(),
+        workflow: state.workflow().map(|workflow| workflow.name.clone()),
+        seq: state.last_seq(),
+        error: state.error(),
+        usage: state.outcome_json()["usage"].take(),
+        runs,
+        branches,
+        branches_left_out,
+        longest,
+        dearest,
+        causes,
+    }
 }
 
 /// The columns of the terminal, 80 where it does not say; a pipe and a file take whole lines.

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use rethread::{Collected, CollectedThread, Retention, RuntimeError, Status, Time};
+use rethread::{Retention, RuntimeError, Status, Time};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::remote::Client;
-use crate::views::Thread;
+use crate::views::Collected;
 use crate::{output, threads};
 
 /// Delete threads that ended, with their branches. Threads that have not ended stay, and so do threads that a remaining
@@ -181,7 +181,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         by: None,
     };
     let done = async {
-        let mut collected = to_json(&runtime.gc(retention).await?);
+        let mut collected = json!(Collected::from(runtime.gc(retention).await?));
         if args.compact {
             let compacted = runtime.compact().await?;
             collected["index_bytes_before"] = json!(compacted.before);
@@ -192,24 +192,6 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
     let done: Result<Value, RuntimeError> = done.await;
     open::close(runtime).await?;
     Ok(done?)
-}
-
-/// What went, as `POST /v1/gc` answers it.
-pub(crate) fn to_json(collected: &Collected) -> Value {
-    let of = |gone: &CollectedThread| {
-        let mut json = json!(Thread::from(&gone.summary));
-        json["branches"] = json!(gone.n_branches);
-        json["events"] = json!(gone.n_events);
-        json["bytes"] = json!(gone.bytes);
-        json
-    };
-    json!({
-        "deleted": collected.threads.iter().map(of).collect::<Vec<_>>(),
-        "kept_for_heirs": collected.inherited,
-        "more": collected.more,
-        "bytes_left": collected.bytes_left,
-        "definitions": collected.definitions,
-    })
 }
 
 pub(crate) fn size(bytes: u64) -> String {

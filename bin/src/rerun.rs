@@ -19,7 +19,7 @@ use crate::drive::Form;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::open::{self, OpenArgs};
 use crate::toolset::ToolArgs;
-use crate::{definition, events, output};
+use crate::{definition, events, output, views};
 
 /// Run a thread again with the recorded answers of models, tools and people, and find the first event that differs.
 /// Calls no model and no tool.
@@ -92,7 +92,7 @@ fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<RerunReport, Fai
 
 fn report(reran: &RerunReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json || form.jsonl {
-        output::print_json(&reran.to_json())?;
+        output::print_json(&json!(views::RerunReport::from(reran)))?;
     } else {
         output::print(in_words(reran))?;
     }
@@ -161,7 +161,7 @@ fn check(
     if form.json || form.jsonl {
         let of = |checked: &Checked| {
             let mut json = match &checked.came {
-                Ok(reran) => reran.to_json(),
+                Ok(reran) => json!(views::RerunReport::from(reran)),
                 Err(failure) => json!({ "same": false, "error": failure.message }),
             };
             json["name"] = json!(checked.name);

@@ -9,7 +9,7 @@ use rethread_events::text;
 use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
-use crate::branches::{self, Branch};
+use crate::branches;
 use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
@@ -145,7 +145,7 @@ async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -
         if let (Value::Object(json), Value::Object(summary)) = (&mut json, json!(Thread::from(&summary))) {
             json.shift_remove("seq");
             json.extend(summary);
-            json.insert("branches".into(), branches.iter().map(Branch::to_json).collect());
+            json.insert("branches".into(), json!(branches));
             json.insert("calls_waiting".into(), waiting);
         }
         output::print_json(&json)?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::{Runtime, RuntimeError, ThreadId, ThreadSummary};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::branches;
 use crate::exit::Failure;
@@ -42,7 +42,7 @@ pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Fa
     open::close(runtime).await?;
     let (named, root) = family?;
     if args.json {
-        output::print_json(&root.to_json())?;
+        output::print_json(&json!(root.view()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = Vec::new();
@@ -120,11 +120,12 @@ async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSu
 }
 
 impl Kin {
-    pub(crate) fn to_json(&self) -> Value {
-        let mut json = json!(Thread::from(&self.summary));
-        json["branch"] = json!(self.branch);
-        json["children"] = self.children.iter().map(Self::to_json).collect();
-        json
+    /// The thread with its `branch` and `children`.
+    pub(crate) fn view(&self) -> Thread {
+        let mut thread = Thread::from(&self.summary);
+        thread.branch = Some(self.branch.clone());
+        thread.children = Some(self.children.iter().map(Self::view).collect());
+        thread
     }
 
     fn lines(&self, before: &str, below: &str, named: ThreadId, lines: &mut Vec<String>) {

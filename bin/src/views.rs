@@ -1,13 +1,19 @@
 //! What commands print as JSON and the server answers: one type for each.
 
+mod archive;
+mod explanation;
 mod interaction;
+mod rerun;
 mod thread;
 mod tool;
 mod usage;
 
+pub(crate) use archive::{Collected, Imported};
+pub(crate) use explanation::{BranchRuns, Explanation, Top};
 pub(crate) use interaction::Interaction;
+pub(crate) use rerun::RerunReport;
 #[cfg(feature = "server")]
-pub(crate) use thread::{BranchOf, Moment, WaitingCall};
+pub(crate) use thread::WaitingCall;
 pub(crate) use thread::{Member, Thread};
 pub(crate) use tool::Tool;
 pub(crate) use usage::{By, Call, ModelSum, ToolSum, Usages};

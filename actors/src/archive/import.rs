@@ -26,7 +26,7 @@ use crate::runtime::Runtime;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// What an import did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Threads that were written.
     pub threads: Vec<ThreadId>,

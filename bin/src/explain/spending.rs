@@ -2,11 +2,10 @@
 
 use rethread::runs::{Call, CallKind, NodeResult, Spent, SpentOn};
 use rethread::{State, ThreadId};
-use serde_json::{Value, json};
 
 use super::lines::{count, money, part_of, short};
 use super::tree::Told;
-use crate::output;
+use crate::{output, views};
 
 /// How many of the longest and dearest calls are named.
 const TOP: usize = 5;
@@ -54,15 +53,20 @@ pub(crate) fn dearest(told: &Told) -> Vec<Top<'_>> {
     all
 }
 
-pub(crate) fn json(tops: &[Top<'_>]) -> Vec<Value> {
-    let of = |top: &Top<'_>| {
-        json!({
-            "thread_id": top.thread, "node": top.node.node, "call": top.call.id, "kind": top.call.kind,
-            "name": top.call.name, "took_ms": top.took_ms, "cost_nanousd": top.call.cost_nanousd,
-            "usage": top.call.usage,
-        })
-    };
-    tops.iter().map(of).collect()
+impl Top<'_> {
+    pub(crate) fn view(&self) -> views::Top {
+        let call = self.call;
+        views::Top {
+            thread_id: self.thread,
+            node: self.node.node.clone(),
+            call: call.id,
+            kind: call.kind,
+            name: call.name.clone(),
+            took_ms: self.took_ms,
+            cost_nanousd: call.cost_nanousd,
+            usage: call.usage,
+        }
+    }
 }
 
 const fn name(what: SpentOn) -> &'static str {

@@ -1,11 +1,12 @@
 //! A thread and its branches, each with what it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use futures::future::BoxFuture;
 use rethread::runs::{Call, CallKind, NodeResult};
 use rethread::{Runs, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
-use serde_json::{Value, json};
+
+use crate::views::BranchRuns;
 
 /// How many branches are read. The rest is counted.
 const BRANCHES_MAX: usize = 1_000;
@@ -77,8 +78,13 @@ impl Told {
         family
     }
 
-    pub(crate) fn branches_json(&self) -> Vec<Value> {
-        let told = self.family();
-        told.iter().skip(1).map(|told| json!({ "thread_id": told.thread, "runs": told.runs })).collect()
+    /// What it did, and what each of its branches and their branches did.
+    pub(crate) fn into_runs(self) -> (Runs, Vec<BranchRuns>) {
+        let (mut todo, mut branches) = (VecDeque::from_iter(self.branches.into_values()), Vec::new());
+        while let Some(told) = todo.pop_front() {
+            branches.push(BranchRuns { thread_id: told.thread, runs: told.runs });
+            todo.extend(told.branches.into_values());
+        }
+        (self.runs, branches)
     }
 }

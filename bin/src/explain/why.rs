@@ -2,7 +2,7 @@
 
 use rethread::runs::{Call, CallKind, FailedTry, NodeDoes, NodeResult, RunOutcome};
 use rethread::{ExecutionError, Seq, State, Status, ThreadId};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::lines::{error_text, part_of};
 use super::tree::Told;
@@ -11,22 +11,23 @@ use crate::output;
 /// How many failed tries of one thing are told on a terminal.
 const TRIES_MAX: usize = 5;
 
-/// One step from the end of a thread towards what began it.
+/// A step on the way to a failure, from the end of the thread to its cause.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Cause {
+    #[serde(rename = "thread_id")]
+    #[cfg_attr(feature = "server", schema(value_type = String))]
     thread: ThreadId,
+    #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]
     seq: Seq,
+    /// What failed, in words.
     what: String,
+    #[cfg_attr(feature = "server", schema(value_type = Option<Object>))]
     error: Option<ExecutionError>,
+    #[serde(rename = "failed_tries")]
+    #[cfg_attr(feature = "server", schema(value_type = Vec<Object>))]
     tries: Vec<FailedTry>,
-}
-
-impl Cause {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "thread_id": self.thread, "seq": self.seq, "what": self.what, "error": self.error,
-            "failed_tries": self.tries,
-        })
-    }
 }
 
 /// The causes, the end of the thread first. Empty when it did not fail.

@@ -3,11 +3,12 @@
 use std::io::Read;
 
 use reqwest::Method;
-use rethread::{CallId, Imported, Json, LimitRaised, ThreadHandle, ThreadId};
+use rethread::{CallId, Json, LimitRaised, ThreadHandle, ThreadId};
 use serde_json::{Value, json};
 
 use super::client::{Client, RemoteError};
 use crate::exit::{Failure, INVALID};
+use crate::views::Imported;
 
 /// How long an outcome is waited for at a time.
 const WAIT_MS: u64 = 25_000;

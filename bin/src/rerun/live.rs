@@ -54,7 +54,7 @@ async fn imported(open: &OpenArgs, runtime: &Runtime, file: &Path, from: Seq) ->
     let export = archive::read(file)?;
     let imported = match open.server().await? {
         Some(server) => server.import(export, false).await?,
-        None => runtime.import(export).await?,
+        None => runtime.import(export).await?.into(),
     };
     let mut threads = Vec::new();
     for id in imported.threads.into_iter().chain(imported.known) {

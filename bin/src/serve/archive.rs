@@ -10,8 +10,8 @@ use utoipa::IntoParams;
 use super::extract::Asked;
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::Imported;
 use super::server::Shared;
+use crate::views::Imported;
 
 /// How to read an export.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -50,7 +50,7 @@ pub(crate) async fn import(
         false => server.runtime.import(Cursor::new(body)).await,
     };
     match imported {
-        Ok(imported) => Ok(HttpResponse::Ok().json(imported)),
+        Ok(imported) => Ok(HttpResponse::Ok().json(Imported::from(imported))),
         Err(ArchiveError::Runtime(error)) => Err(error.into()),
         Err(ref error @ ArchiveError::Differs { line, thread }) => {
             Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", thread).at("line", line))

@@ -5,25 +5,24 @@ use actix_web::HttpResponse;
 use super::extract::{AtMoment, Named};
 use super::moments::MomentQuery;
 use super::problem::Problem;
-use super::schemas::{Explanation, Kin};
 use super::server::Shared;
+use crate::views::{Explanation, Thread};
 use crate::{explain as explanation, tree as kinship};
 
 /// What happened up to a moment, where the time and the money went, and why it failed, with the chain of causes.
-/// Branches are told of as they are now.
+/// Branches are explained as they are now.
 #[utoipa::path(get, path = "/v1/threads/{thread}/explain", tag = "moments", operation_id = "explain_thread",
     params(MomentQuery),
     responses((status = 200, description = "The explanation", body = Explanation)))]
 pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
     let seq = at.seq_or_last().await?;
-    Ok(HttpResponse::Ok().json(explanation::json(&server.runtime, &at.thread, seq).await?))
+    Ok(HttpResponse::Ok().json(explanation::explanation(&server.runtime, &at.thread, seq).await?))
 }
 
-/// The thread that all of a thread's family came of, its forks, and their branches. Costs
-/// what it returns.
+/// The root of a thread's tree, its forks, and their branches. Costs what it returns.
 #[utoipa::path(get, path = "/v1/threads/{thread}/tree", tag = "threads", operation_id = "thread_tree",
-    responses((status = 200, description = "The first thread, with what came of it", body = Kin)))]
+    responses((status = 200, description = "The root, with its forks and branches", body = Thread)))]
 pub(crate) async fn tree(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let root = kinship::family(&server.runtime, thread.id()).await?;
-    Ok(HttpResponse::Ok().json(root.to_json()))
+    Ok(HttpResponse::Ok().json(root.view()))
 }

@@ -18,9 +18,10 @@ use utoipa::ToSchema;
 use super::extract::Sent;
 use super::guard;
 use super::problem::{Kind, Problem};
-use super::schemas::{Collected, Compacted};
+use super::schemas::Compacted;
 use super::server::Shared;
 use crate::gc;
+use crate::views::Collected;
 
 /// How many threads go with one request, unless it says another number.
 const GC_DEFAULT: usize = 1_000;
@@ -87,7 +88,7 @@ pub(crate) async fn collect(
         dry_run: false,
         by: Some(guard::principal(&server, &request)),
     };
-    Ok(HttpResponse::Ok().json(gc::to_json(&server.runtime.gc(retention).await?)))
+    Ok(HttpResponse::Ok().json(Collected::from(server.runtime.gc(retention).await?)))
 }
 
 /// Gives the room of deleted threads back to the disk: writes the index anew. Takes as long as that takes, and needs as

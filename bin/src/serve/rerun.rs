@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::{ForkRequest, Seq};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::beginning::{self, Begun, REPLAYED, Repeatable};
@@ -11,11 +11,10 @@ use super::extract::Named;
 use super::guard;
 use super::problem::Problem;
 use super::request;
-use super::schemas::RerunReport;
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
-use crate::views::Thread;
+use crate::views::{RerunReport, Thread};
 
 /// On what a thread is run again. Everything may be absent: then on the definition that it ran on, to its end.
 #[derive(Default, Deserialize, ToSchema)]
@@ -59,7 +58,7 @@ pub(crate) async fn rerun(
     let chosen = Chosen { workflow: rerun.workflow, hash: rerun.hash, definition: rerun.definition };
     let Some(from) = rerun.live_from.map(Seq) else {
         let reran = thread.rerun(chosen.find(&server, For::Reading).await?).await?;
-        return Ok(HttpResponse::Ok().json(answer(&reran, Value::Null)));
+        return Ok(HttpResponse::Ok().json(answer(&reran, None)));
     };
     guard::needs(&server, &request, Scope::Operate)?;
     let (of_work, parent) = (server.clone(), thread.clone());
@@ -74,7 +73,7 @@ pub(crate) async fn rerun(
     });
     let mut response = HttpResponse::Created();
     let (reran, fork) = match begun.await? {
-        Begun::Now((reran, None)) => return Ok(HttpResponse::Ok().json(answer(&reran, Value::Null))),
+        Begun::Now((reran, None)) => return Ok(HttpResponse::Ok().json(answer(&reran, None))),
         Begun::Now((reran, Some(fork))) => (reran, fork),
         Begun::Before(fork) => {
             response.insert_header(REPLAYED);
@@ -84,11 +83,11 @@ pub(crate) async fn rerun(
     };
     Ok(response
         .insert_header(request::location(fork.id()))
-        .json(answer(&reran, json!(Thread::from(&fork.summary().await?)))))
+        .json(answer(&reran, Some(Thread::from(&fork.summary().await?)))))
 }
 
-fn answer(reran: &rethread::RerunReport, thread: Value) -> Value {
-    let mut answer = reran.to_json();
-    answer["thread"] = json!(thread);
+fn answer(reran: &rethread::RerunReport, thread: Option<Thread>) -> RerunReport {
+    let mut answer = RerunReport::from(reran);
+    answer.thread = Some(thread);
     answer
 }

@@ -11,9 +11,9 @@ mod server;
 mod thread;
 
 pub(crate) use event::{Event, Events, ThreadEvents};
-pub(crate) use explain::{Explanation, RerunReport, Runs};
+pub(crate) use explain::Runs;
 pub(crate) use graph::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
 pub(crate) use interaction::{Answered, Interactions, Unreadable};
 pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};
 pub(crate) use server::{CallsWaiting, Health, Info, Profile, Profiles, Session, Tools};
-pub(crate) use thread::{Collected, Compacted, Deleted, Imported, Kin, Outcome, Threads, Usage};
+pub(crate) use thread::{Compacted, Deleted, Outcome, Threads, Usage};

@@ -47,6 +47,14 @@ pub(crate) struct Thread {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<Object>))]
     pub(crate) problem: Option<Value>,
+    /// The name of the branch at its parent, in a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
+    pub(crate) branch: Option<Option<String>>,
+    /// Its forks and branches, in a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(no_recursion))]
+    pub(crate) children: Option<Vec<Self>>,
 }
 
 /// A moment of a thread.
@@ -123,6 +131,8 @@ impl From<&ThreadSummary> for Thread {
             node: None,
             calls_waiting: None,
             problem: None,
+            branch: None,
+            children: None,
         }
     }
 }

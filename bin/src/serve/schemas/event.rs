@@ -44,14 +44,3 @@ pub(crate) struct ThreadEvents {
     /// The `from_seq` of the next page; null when nothing follows by now.
     next: Option<u64>,
 }
-
-/// An event without its place.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BareEvent {
-    /// Its documented name.
-    #[serde(rename = "type")]
-    kind: String,
-    #[schema(value_type = Object)]
-    data: Value,
-}

@@ -1,0 +1,73 @@
+//! What happened in a thread, where time and money went, and why it failed.
+
+use rethread::runs::CallKind;
+use rethread::{CallId, ExecutionError, NodeId, Runs, Seq, Status, ThreadId};
+use rethread_events::message::Usage;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::explain::Cause;
+
+/// What happened in a thread, where its time and money went, and why it failed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Explanation {
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) thread_id: ThreadId,
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) status: Status,
+    pub(crate) workflow: Option<String>,
+    /// The last event that is explained.
+    #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]
+    pub(crate) seq: Option<Seq>,
+    #[cfg_attr(feature = "server", schema(value_type = Option<Object>))]
+    pub(crate) error: Option<ExecutionError>,
+    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Usage))]
+    pub(crate) usage: Value,
+    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Runs))]
+    pub(crate) runs: Runs,
+    /// Its branches, and their branches.
+    pub(crate) branches: Vec<BranchRuns>,
+    /// The number of branches that were not read.
+    pub(crate) branches_left_out: usize,
+    /// The calls that took longest.
+    pub(crate) longest: Vec<Top>,
+    /// The calls that cost most.
+    pub(crate) dearest: Vec<Top>,
+    /// Why it failed: the end of the thread first, then its causes. Empty if it did not fail.
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// What a branch did.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BranchRuns {
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) thread_id: ThreadId,
+    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Runs))]
+    pub(crate) runs: Runs,
+}
+
+/// A call that took much time or money.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Top {
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) thread_id: ThreadId,
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) node: NodeId,
+    /// Its id: the seq of its request.
+    #[cfg_attr(feature = "server", schema(value_type = u64))]
+    pub(crate) call: CallId,
+    #[cfg_attr(feature = "server", schema(value_type = String))]
+    pub(crate) kind: CallKind,
+    /// The tool, or the model.
+    pub(crate) name: Option<String>,
+    pub(crate) took_ms: u64,
+    pub(crate) cost_nanousd: Option<u64>,
+    #[cfg_attr(feature = "server", schema(value_type = Option<Object>))]
+    pub(crate) usage: Usage,
+}
