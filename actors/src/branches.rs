@@ -1,4 +1,4 @@
-//! The branches of a fork node: each a thread of its own. Its owner owes that it runs; its end is told to the owner.
+//! The branches of a fork node: each a thread of its own. Its parent makes it run, and is notified of its end.
 //! Everything here may be done again after a restart, in any order: the log says what is so.
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ enum Found {
     Absent(Arc<Base>),
     /// It has something to do, or may have been left paused when its owner went on.
     Open,
-    /// It waits for somebody.
+    /// It waits for a person.
     Waiting,
     Ended(Box<BranchOutcome>, Position),
 }
@@ -130,7 +130,7 @@ async fn give_up(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRu
     deliver_unasked(registry, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
-/// Brings a branch back, so that it goes on and tells its owner where it stands.
+/// Activates a branch, so that it continues and reports its status to its parent.
 async fn have_it_say(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRun) {
     if let Err(error) = deliver(registry, run.child, || ReportStatus).await
         && !registry.is_shutting_down()
@@ -139,8 +139,8 @@ async fn have_it_say(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &Bran
     }
 }
 
-/// Has a branch that the log has at rest, and that is in memory, tell its owner where it stands; it may have told so
-/// when its owner was away.
+/// Has a branch that is at rest in the log, and is in memory, report its status to its parent; it may have done so
+/// while its parent was not in memory.
 pub(crate) async fn have_live_say(registry: Arc<ThreadRegistry>, owner: ThreadId, index: u32, child: ThreadId) {
     if let Some(actor) = registry.actor(child) {
         if actor.send(ReportStatus).await.is_ok() {
@@ -159,26 +159,26 @@ pub(crate) struct End {
     pub(crate) at: Position,
 }
 
-/// Tells the owner of a branch of its end, and brings it back for that.
+/// Notifies the parent of a branch of its end, and activates the parent for that.
 pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, owner: ThreadId, end: End) {
     let End { index, child, outcome, at } = end;
     let told = deliver(&registry, owner, || BranchReport::Ended { index, child, outcome: outcome.clone(), at }).await;
     if let Err(error) = told
         && !registry.is_shutting_down()
     {
-        tracing::error!(thread = %owner, branch = %child, %error, "the end of the branch is told when its owner is there");
+        tracing::error!(thread = %owner, branch = %child, %error, "the end of the branch is reported when its parent is activated");
     }
 }
 
-/// Tells the owner of a branch about it, if it is in memory: one that comes back asks its branches.
+/// Notifies the parent of a branch, if it is in memory: a parent that is activated asks its branches.
 pub(crate) fn report(registry: &ThreadRegistry, owner: ThreadId, report: BranchReport) {
     if let Some(actor) = registry.actor(owner) {
         actor.do_send(report);
     }
 }
 
-/// A thread is put back to what the log has and does not go on by itself. If it is a branch, whoever waits for its owner
-/// would wait for ever: they are told.
+/// A thread is put back to what the log has and does not go on by itself. If it is a branch, callers that wait for its
+/// parent would wait for ever: they are notified.
 pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: RuntimeError) {
     if let Some((owner, index)) = owner_of(&registry, thread).await {
         tell_put_back(&registry, owner, index, error).await;
@@ -248,7 +248,7 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
 }
 
 /// A branch that came back asks whether it is still wanted, and paused as its owner is: its owner may have ended, or
-/// gone on without it, when nobody was there to tell it. An owner that is not in memory is not brought back for this:
+/// gone on without it, while the branch was not in memory. A parent that is not in memory is not activated for this:
 /// it would ask for its branches, and they for it, again and again.
 pub(crate) async fn reconcile_parent(
     registry: Arc<ThreadRegistry>,
@@ -287,7 +287,7 @@ pub(crate) async fn reconcile_parent(
     }
 }
 
-/// How a branch stands with its owner, as the log has it. Blocks.
+/// The relation of a branch to its parent, as the log has it. Blocks.
 fn standing(registry: &ThreadRegistry, owner: ThreadId, index: u32, child: ThreadId) -> Result<Standing, RuntimeError> {
     let status = match registry.services.store.stream(owner) {
         Ok(info) => Status::from_code(info.tag.0),

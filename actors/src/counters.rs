@@ -131,14 +131,14 @@ impl Counters {
 
     /// Blocks when the last count is too old.
     pub(crate) fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, RuntimeError> {
-        // Held while it is counted: whoever asks meanwhile waits for the same count.
+        // Held while it is counted: concurrent callers wait for the same count.
         let mut kept = self.threads.lock();
         if let Some(count) = &*kept
             && count.at.elapsed() < COUNT_KEPT
         {
             return Ok(count.threads.clone());
         }
-        // No event leaves a thread interrupted: only that nobody works on it makes it so.
+        // No event leaves a thread interrupted: it is so only because no runtime works on it.
         let of_events = Status::ALL.into_iter().filter(|status| *status != Status::Interrupted);
         let mut threads: Vec<_> = of_events.map(|status| (status, 0)).collect();
         for info in store.all_streams(None, &[]) {

@@ -122,6 +122,6 @@ fn bytes_of(part: &Part) -> u64 {
         Part::Image(_) => return AROUND_PART,
         Part::Opaque { data, .. } => data.0.to_string().len(),
     };
-    // What stands around a message of one part.
+    // The frame of a message of one part.
     bytes as u64 + 8
 }

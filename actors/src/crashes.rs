@@ -57,7 +57,7 @@ type Counts = HashMap<Key, Vec<Count>>;
 
 /// The steps of the threads of one log.
 pub(crate) struct Crashes {
-    /// Absent where nothing is counted: the store keeps no files, or the limit is 0.
+    /// Absent if nothing is counted: the store has no files, or the limit is 0.
     register: Option<Register>,
     n_max: u32,
     store: Option<Arc<dyn Store>>,

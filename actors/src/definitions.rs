@@ -28,7 +28,7 @@ pub(crate) struct Definitions {
     /// Held while the list of a name's definitions is read and written: two at once would lose one of them.
     naming: Mutex<()>,
     uses: Arc<Mutex<Uses>>,
-    /// Held by whoever removes definitions.
+    /// Held while definitions are removed.
     collecting: Mutex<()>,
 }
 
@@ -110,7 +110,7 @@ impl Removal<'_> {
             let mut uses = uses.lock();
             let is_held = |hash: &Hash| uses.since.as_ref().is_none_or(|since| since.contains(hash));
             let going: BTreeSet<Hash> = unused.iter().filter(|hash| !is_held(hash)).copied().collect();
-            // Whoever needs one from now on waits for the names, and finds that it has to be put again.
+            // A caller that needs one from now on waits for the names, and then stores it again.
             uses.named.retain(|hash| !going.contains(hash));
             going
         };
@@ -146,7 +146,7 @@ impl Definitions {
         }
     }
 
-    /// Keeps a definition; durable when it returns. Blocks the first time.
+    /// Stores a definition; durable when it returns. Blocks the first time.
     pub(crate) fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, StoreError> {
         let hash = workflow.hash();
         let held = Held::new(&self.uses, hash);
@@ -225,7 +225,7 @@ impl Definitions {
         Ok(specs.into())
     }
 
-    /// Keeps the catalogue that models are shown. Blocks the first time.
+    /// Stores the catalogue that models receive. Blocks the first time.
     pub(crate) fn keep_catalogue(&self, catalogue: &Catalogue) -> Result<Hash, StoreError> {
         if !self.kept.read().contains(&catalogue.hash) {
             let hash = self.store.put_blob(None, catalogue.json().as_bytes())?;
@@ -235,7 +235,7 @@ impl Definitions {
         Ok(catalogue.hash)
     }
 
-    /// Keeps what is known of a model's profile. Blocks the first time.
+    /// Stores the recorded part of a model's profile. Blocks the first time.
     pub(crate) fn keep_profile(&self, json: &[u8]) -> Result<Hash, StoreError> {
         let hash = Hash::of(json);
         if !self.kept.read().contains(&hash) {

@@ -1,10 +1,10 @@
-//! How a thread is told what must arrive.
+//! Delivery of messages that must arrive at a thread.
 //!
-//! An actor that stops drops what lies in its mailbox, and nobody hears of it. So the one rule is: what must arrive is
-//! brought, as here: whoever brings it waits until it was taken, and gives it to the successor when the actor went away
-//! before. Only three kinds of messages are sent and left alone: what work of the thread says to the actor that began
+//! An actor that stops drops its mailbox without notice. So the one rule is: a message that must arrive is
+//! delivered, as here: the sender waits until it was taken, and gives it to the next actor if this one stopped
+//! before. Only three kinds of messages are sent without this: reports of work of the thread to the actor that began
 //! it, which stays as long as that work is wanted; what is of no use to an actor that is not in memory, because one that
-//! comes back asks for it; and those that tell an actor to look or to leave.
+//! is activated asks for it; and those that make an actor check its state or stop.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ impl<M: Brought> Handler<Placed<M>> for ThreadActor {
     }
 }
 
-/// Brings a message to a thread, which comes back for it when it is not in memory. `message` makes it, once for each
-/// try.
+/// Delivers a message to a thread, which is activated if it is not in memory. `message` makes it, once for each
+/// attempt.
 ///
 /// # Errors
 /// `ShuttingDown`; `ActorStopped` when the thread goes away each time, because it cannot be read.
@@ -80,8 +80,8 @@ pub(crate) async fn deliver<M: Brought>(
     registry.hand_over(thread, give).await
 }
 
-/// Brings what another part of the runtime has to say, which waits for no answer. That it could not be brought is told
-/// where the thread is put back, and before that nothing changed.
+/// Delivers a message of another part of the runtime, without waiting for an answer. A failure is reported
+/// if the thread is returned to the log, and before that nothing changed.
 pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) {
     let brought = deliver(registry, thread, || Tell::unasked(input.clone())).await;
     if let Err(error) = brought

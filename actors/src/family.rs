@@ -84,7 +84,7 @@ pub(crate) fn past(
     crashes.asked_for(Step::history(thread, seq), || load::at(store, thread, seq))
 }
 
-/// The last event of a thread's own that stands before a position; `None` when it had none. Costs as many reads as its
+/// The last event of a thread's own before a position; `None` if it had none. Costs as many reads as its
 /// length has binary digits. Blocks.
 pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, RuntimeError> {
     let info = match store.stream(thread) {
@@ -95,7 +95,7 @@ pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) ->
     if info.last_position < cut {
         return Ok(Some(info.last_seq));
     }
-    // The events of [first, below) stand before the cut, those of [above, end) behind it.
+    // The events of [first, below) are before the cut, those of [above, end) after it.
     let first = info.fork_of.map_or(0, |point| point.seq.0 + 1);
     let (mut below, mut above) = (first, info.last_seq.0 + 1);
     while below < above {
@@ -122,7 +122,7 @@ pub struct FamilyMember {
 }
 
 /// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then; at its last event,
-/// where it stands now. Blocks.
+/// as it is now. Blocks.
 pub(crate) fn family_at(
     store: &dyn Store,
     crashes: &Arc<Crashes>,
@@ -224,7 +224,7 @@ pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<Th
 pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, RuntimeError> {
     let fold = || crashes.folding(info.thread, || load::present(store, info.thread));
     let Some(own) = Status::from_code(info.tag.0) else {
-        // How far it is stands nowhere but in its events, where the log lost what it had noted of its threads.
+        // Its status is only in its events, if the log lost the tags of its threads.
         // One that cannot be folded either will not go on.
         return Ok(fold().map_or(Status::Error, |loaded| loaded.state.status()));
     };

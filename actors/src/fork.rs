@@ -65,7 +65,7 @@ impl ThreadHandle {
     /// after a crash: what may be repeated is asked again, what may not ends as indeterminate.
     ///
     /// Answers to questions of the thread itself are in the append that begins the fork. One to a question of a branch
-    /// is told to the thread that takes the branch's place, once that has begun; it was tried on the branch before, so
+    /// is given to the thread that replaces the branch, once that has begun; it was tried on the branch before, so
     /// that a fork whose answers cannot be used does not begin.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct Collected {
     pub inherited: Vec<ThreadId>,
     /// Whether there are more that may go, beyond the limit.
     pub more: bool,
-    /// Bytes of the events of all threads that stay; absent where nobody asked for a size.
+    /// Bytes of the events of all threads that stay; absent if no size was requested.
     pub bytes_left: Option<u64>,
     /// The hashes of the definitions that went.
     pub definitions: Vec<Hash>,
@@ -216,7 +216,7 @@ impl Batch {
                     tracing::info!(target: "audit", thread = %id, %by, "thread deleted");
                     collected.threads.push(gone);
                 }
-                // Somebody forked it, or deleted it, meanwhile.
+                // It was forked or deleted meanwhile.
                 Err(StoreError::InUse { .. }) => {
                     collected.inherited.push(id);
                     left += gone.bytes;
@@ -329,7 +329,7 @@ fn last_at(run: &Run) -> Time {
     run.members.iter().map(|member| member.last_at).max().unwrap_or_default()
 }
 
-/// All threads with their branches, by the thread that is nobody's branch, which is the first of its members.
+/// All threads with their branches, by the thread that is not a branch, which is the first of its members.
 fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
     let mut all = BTreeMap::new();
     for info in store.all_streams(None, &[]) {
@@ -337,7 +337,7 @@ fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, 
         all.insert(info.thread, summary(store, crashes, &info, &|_| true)?);
     }
     let run_of = |mut id: ThreadId| {
-        // No deeper than there are threads, whatever the log says.
+        // No deeper than the number of threads, even if the log is damaged.
         for _ in 0..all.len() {
             match all.get(&id).and_then(|summary: &ThreadSummary| summary.branch_of) {
                 Some((owner, _)) if all.contains_key(&owner) => id = owner,

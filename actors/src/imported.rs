@@ -1,5 +1,5 @@
 //! Threads that were imported before they had ended. They are copies: the thread itself may go on elsewhere. So they do
-//! not come back by themselves when a runtime starts, until somebody has had them go on.
+//! not resume by themselves when a runtime starts, until they were resumed on request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use rethread_events::ids::ThreadId;
 use rethread_store::{Store, StoreError};
 
-/// Under this prefix and the id of a thread stands that it was imported and has not gone on since.
+/// The prefix of the values that mark a thread as imported and not resumed since.
 const NAMES: &str = "imported/";
 
 /// The value that says so.
@@ -23,7 +23,7 @@ pub(crate) struct ImportedThreads {
 }
 
 impl ImportedThreads {
-    /// Looks into the log for them. Blocks.
+    /// Reads them from the log. Blocks.
     pub(crate) fn read(&self, store: &dyn Store) -> Result<(), StoreError> {
         for (name, _) in store.values(NAMES)? {
             if let Some(thread) = name.strip_prefix(NAMES).and_then(|id| id.parse().ok()) {

@@ -59,7 +59,7 @@ pub struct Inbox {
 
 impl Runtime {
     /// The questions of all threads that people can answer now. Those whose time is up are not among them, although
-    /// nobody may have closed them yet. Costs the load of every thread that has not ended.
+    /// they may not be closed yet. Costs the load of every thread that has not ended.
     pub async fn inbox(&self) -> Result<Inbox, RuntimeError> {
         let store = self.store().clone();
         let threads = self.blocking(move || not_ended(&*store)).await??;
@@ -133,7 +133,7 @@ fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteract
         return Vec::new();
     };
     let in_time = |deadline: Option<Time>| state.is_paused() || deadline.is_none_or(|deadline| deadline > now);
-    // What a tool asked that does not run any more, nobody can answer.
+    // A question of a tool that no longer runs cannot be answered.
     let services = &registry.services;
     let runs = match services.mode {
         Mode::Run | Mode::RunOnDemand => registry.is_live(state.thread()),

@@ -1,4 +1,4 @@
-//! What the runtime has to know of an input before the machine is told: its call, and its size.
+//! What the runtime has to know of an input before the machine receives it: its call, and its size.
 
 use rethread_events::event::CallEvent;
 use rethread_events::ids::CallId;
@@ -61,7 +61,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
-            // The log has it in the branch, and it is told again.
+            // The log of the branch has it, and it is reported again.
             Input::BranchEnded { .. }
             | Input::Tick
             | Input::Recover

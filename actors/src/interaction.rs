@@ -27,7 +27,7 @@ pub struct InteractionRequest {
     ///   `{"decision": "approve"}`, `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}`,
     ///   `{"decision": "answer", "content": …}`.
     /// - `AnswerTool`: a model asks; any value, which is the result of its call.
-    /// - `RelayModel`: a person stands for the model; its answer as a text, or the JSON that the prompt asks for when
+    /// - `RelayModel`: a person answers for the model; the answer as a text, or the JSON that the prompt asks for when
     ///   the answer is to use tools.
     /// - `InformTool`: a tool that runs asks, for example an MCP server in the middle of a call. Where there is a form
     ///   (`schema` in the metadata), an object that fits it, or the value alone when it has one field; for a page to be
@@ -106,7 +106,7 @@ impl std::fmt::Debug for InteractionContext {
 /// Gets answers from people. Implemented by the application: a dialog, a chat, a terminal. A thread may have several
 /// questions at once; each is put by a call of its own.
 ///
-/// One that cannot answer now (nobody is there) waits on `cx.cancel`: the question stays open, survives a restart,
+/// A handler that cannot answer now waits on `cx.cancel`: the question stays open, survives a restart,
 /// and can be answered through [`crate::ThreadHandle::respond`]. After a restart the question is asked again.
 pub trait UserInteractionHandler: Send + Sync + 'static {
     /// The raw answer: a text, a boolean, any JSON; see [`InteractionRequest::operation_type`]. An error, or an answer

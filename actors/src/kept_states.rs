@@ -33,7 +33,7 @@ impl KeptStates {
         next.0 > 0 && next.0.is_multiple_of(EVERY)
     }
 
-    /// The latest state of a thread that is not behind `seq`.
+    /// The latest state of a thread that is not after `seq`.
     pub(crate) fn before(&self, thread: ThreadId, seq: Seq) -> Option<Loaded> {
         let known = {
             let mut states = self.states.lock();

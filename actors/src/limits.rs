@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-/// Limits of a runtime. Every one of them can be reached without harm: whoever asks for more is told so.
+/// Limits of a runtime. Each can be reached without harm: a request for more is refused with an error.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -73,7 +73,7 @@ impl<A: Address> LiveThreads<A> {
         match self.actors.write().entry(id) {
             Entry::Occupied(live) if live.get().is_connected() => Ok(live.get().clone()),
             entry => {
-                // Checked under the lock: whoever closes and then lists the actors misses none.
+                // Checked under the lock: a shutdown that closes and then lists the actors misses none.
                 self.check_open()?;
                 Ok(entry.insert_entry(start()?).get().clone())
             }

@@ -158,7 +158,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &
             () = gathered.changed.notified() => None,
         };
         if let Some(pieces) = gathered.take() {
-            // Waits when the thread is behind, and so does the provider's stream.
+            // Waits if the thread lags, and so does the provider's stream.
             port.report_and_wait(pieces.progress(port, index)).await;
             index += 1;
         }

@@ -1,4 +1,4 @@
-//! From the log to a state: the one way a thread comes back, whether to go on or to be looked at.
+//! From the log to a state: the one way to load a thread, for running it or for reading it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::error::RuntimeError;
 use crate::kept_states::KeptStates;
 use crate::snapshots;
 
-/// A state and where it stands in the log.
+/// A state and its place in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) state: State,
@@ -20,7 +20,7 @@ pub(crate) struct Loaded {
     pub(crate) last_hash: Hash,
     /// The seq of the snapshot it was built on.
     pub(crate) snapshot: Option<Seq>,
-    /// How much was read to build it: the snapshot and the payloads of the events behind it.
+    /// How much was read to build it: the snapshot and the payloads of the events after it.
     pub(crate) bytes: usize,
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, Run
     to(store, &info, info.last_seq)
 }
 
-/// As [`present`], from one of these states where one is of this thread. Blocks. For whoever looks at a thread again and
-/// again.
+/// As [`present`], from one of these states where one is of this thread. Blocks. For repeated reads of a
+/// thread.
 pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, RuntimeError> {
     let last = stream(store, thread)?.last_seq;
     at_from(store, thread, last, kept)
@@ -93,7 +93,7 @@ fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, RuntimeE
     fold(store, info.thread, loaded.unwrap_or(empty), seq.next())
 }
 
-/// Where its stream stands. Blocks.
+/// The head of its stream. Blocks.
 pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, RuntimeError> {
     store.stream(thread).map_err(|error| match error {
         StoreError::NotFound { .. } => RuntimeError::NoThread(thread),
@@ -141,7 +141,7 @@ fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Re
         if end <= range.start {
             return Ok(None);
         }
-        // One that is not there is told about with the records that are missing then.
+        // A missing one is reported with the records that are missing then.
         let Ok(parent) = store.stream(point.parent) else { return Ok(None) };
         owner = parent;
     }

@@ -1,4 +1,4 @@
-//! What a runtime has counted, for whoever watches it.
+//! The metrics of a runtime.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::error::RuntimeError;
 use crate::permit_waits::WaitingCall;
 use crate::runtime::Runtime;
 
-/// What a runtime has counted since it started, and how it stands.
+/// The counts of a runtime since it started, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -45,7 +45,7 @@ pub struct Metrics {
 }
 
 impl Runtime {
-    /// What the runtime has counted, and how it stands. Costs a read of the list of all threads, at most every 5 s.
+    /// Returns the counts of the runtime and its state. Costs a read of the list of all threads, at most every 5 s.
     pub async fn metrics(&self) -> Result<Metrics, RuntimeError> {
         let services = self.services().clone();
         let threads = self.blocking(move || services.counters.threads(&*services.store)).await??;

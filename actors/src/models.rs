@@ -110,7 +110,7 @@ impl Models {
         profile.map(|profile| profile.model.clone()).or_else(|| choice.model.clone()).unwrap_or_default()
     }
 
-    /// Whether a person stands for the model.
+    /// Whether a person answers for the model.
     pub(crate) fn is_person(&self, choice: &ModelChoice) -> bool {
         match (&choice.profile, &choice.provider) {
             (Some(profile), _) => {
@@ -197,7 +197,7 @@ impl Models {
     }
 }
 
-/// What the conversation asks, whoever is to answer.
+/// The request of the conversation, for a model or a person.
 /// What a model is asked: all of it follows from the log.
 pub(crate) fn request_of(wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
     let choice = &wanted.execution.model;
@@ -225,7 +225,7 @@ fn response_format(form: &AnswerForm) -> ResponseFormat {
     ResponseFormat::JsonSchema { name, schema, strict: Some(true) }
 }
 
-/// The answer as the machine takes it. Whoever measured the time fills it in.
+/// The answer as the machine takes it. The caller fills in the measured time.
 pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallCompleted {
     let (usage, usage_source) = response.figures();
     LlmCallCompleted {

@@ -10,14 +10,14 @@ use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
-    /// The last event at or before a time, by the clock of whoever recorded it; `None` when all came later. Reads the
-    /// thread from its end back to there.
+    /// The last event at or before a time, by the clock of the runtime that recorded it; `None` if all came later.
+    /// Reads the thread from its end back to there.
     pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, RuntimeError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_at_time(&*store, id, time)).await?
     }
 
-    /// The first event behind a position of the log, inherited ones included; one past the last when there is none.
+    /// The first event after a position of the log, inherited ones included; one past the last if there is none.
     /// Costs as many reads as the thread's length has binary digits.
     pub async fn seq_behind(&self, position: Position) -> Result<Seq, RuntimeError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
@@ -42,7 +42,7 @@ impl ThreadHandle {
         self.runtime().blocking(move || family::whole(&*store, id)).await?
     }
 
-    /// The place of its first own event in the log: whoever follows it and its branches begins there.
+    /// The position of its first own event: a subscriber of the thread and its branches begins there.
     pub async fn first_position(&self) -> Result<Position, RuntimeError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         let read = move || {
@@ -61,14 +61,10 @@ fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Re
 fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, RuntimeError> {
     let last = load::stream(store, thread)?.last_seq;
     // Positions grow along a stream, also across the moment at which a fork begins.
-    let (mut behind, mut known) = (0, last.0 + 1);
-    while behind < known {
-        let middle = behind + (known - behind) / 2;
-        if record(store, thread, Seq(middle), last)?.position <= position {
-            behind = middle + 1
-        } else {
-            known = middle
-        }
+    let (mut below, mut known) = (0, last.0 + 1);
+    while below < known {
+        let middle = below + (known - below) / 2;
+        if record(store, thread, Seq(middle), last)?.position <= position { below = middle + 1 } else { known = middle }
     }
     Ok(Seq(known))
 }

@@ -1,4 +1,4 @@
-//! Hooks for whoever wants to be called: a convenience over the subscription.
+//! Hooks of the application: a convenience over the subscription.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::recorded::{RecordedEvent, event};
 
 /// Is called when something of interest has happened in any thread of a runtime, branches included.
 ///
-/// Every hook is called after its event is durable, in the order of the log, so in order per thread, one at a time, on an
-/// OS thread of the monitor's own: it may block. It is called for what is recorded while the runtime runs; what was
-/// recorded before is not told again. Nobody waits for a hook: one that is slow falls behind and is told the rest from
-/// the log, which is its queue, so nothing is dropped while the runtime runs. A shutdown waits for it within its grace
-/// time; what is untold then is counted, see [`MonitorStats::behind`]. A hook that panics is counted, and the next one
-/// is called all the same.
+/// Every hook is called after its event is durable, in the order of the log, so in order per thread, one at a time, on
+/// an OS thread of the monitor's own: it may block. It is called for what is recorded while the runtime runs; what was
+/// recorded before is not repeated. A slow hook delays nothing: it lags and receives the rest from the log, which is
+/// its queue, so nothing is dropped while the runtime runs. A shutdown waits for it within its grace time; what was not
+/// reported then is counted, see [`MonitorStats::behind`]. A hook that panics is counted, and the next one is called
+/// all the same.
 ///
 /// What must not be missed, also across a crash, is followed with [`crate::Runtime::events`] and a named cursor.
 ///
@@ -64,7 +64,7 @@ pub trait Monitor: Send + Sync + 'static {
         let _ = (moment, call);
     }
 
-    /// A model answered, for whatever purpose, and used tokens.
+    /// A model answered, for any purpose, and used tokens.
     fn on_token_usage(&self, moment: &Moment, usage: &TokenUsage<'_>) {
         let _ = (moment, usage);
     }
@@ -146,7 +146,8 @@ pub struct MonitorStats {
     pub called: u64,
     /// Hooks among them that panicked.
     pub panicked: u64,
-    /// How many events of the log, of whatever kind, it has not looked at yet; after a shutdown, what it never will.
+    /// The number of events of the log, of any kind, that it has not read yet; after a shutdown, those that it never
+    /// will.
     pub behind: u64,
 }
 
@@ -155,9 +156,9 @@ pub(crate) struct Watching {
     store: Arc<dyn Store>,
     called: AtomicU64,
     panicked: AtomicU64,
-    /// The position behind the last event that was told.
+    /// The position after the last event that was reported.
     next: AtomicU64,
-    /// The position behind the last event of the log, when it was closed.
+    /// The position after the last event of the log, when it was closed.
     end: AtomicU64,
     /// No more hooks are called.
     stop: CancellationToken,
@@ -272,7 +273,7 @@ impl Watching {
         self.stop();
         let behind = self.stats().behind;
         if behind > 0 {
-            tracing::warn!(behind, "a monitor was not told all that was recorded");
+            tracing::warn!(behind, "a monitor did not receive all recorded events");
         }
     }
 }

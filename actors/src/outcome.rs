@@ -24,7 +24,7 @@ pub struct Outcome {
     pub last_position: Position,
 }
 
-/// A thread that came to rest in a fork waits for whoever its branches wait for.
+/// A thread at rest in a fork waits for what its branches wait for.
 fn status_at_rest(state: &State) -> Status {
     match state.status() {
         Status::Running if state.fan().is_some() => Status::Waiting,

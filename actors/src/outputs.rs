@@ -30,7 +30,7 @@ impl Outputs {
         Self { store, known: Mutex::default() }
     }
 
-    /// Keeps the whole of an output, if the model is to see less; durable when this answers. Where the log has no room
+    /// Stores the whole output, if the model is to see less; durable when this returns. Where the log has no room
     /// for it, which is waited for for some seconds, the output says that it is lost.
     pub(crate) async fn keep(
         &self,
@@ -110,8 +110,8 @@ fn not_found() -> ExecutionError {
     ExecutionError::new(ErrorKind::NotFound, "no tool of this thread answered with such an output")
 }
 
-/// Whether an answer of a tool of this thread names the output. Whoever knows a content knows its hash, so that a hash
-/// alone opens nothing. Looks from the end on: what is asked for was answered lately.
+/// Whether an answer of a tool of this thread names the output. Anyone who knows a content knows its hash, so that a
+/// hash alone opens nothing. Searches from the end: requested outputs are usually recent.
 fn is_named(store: &dyn Store, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
     let Some(completed) = event_type_named("TOOL_EXECUTION_COMPLETED") else { return Ok(false) };
     let end = store.stream(thread)?.last_seq.next();

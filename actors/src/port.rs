@@ -15,7 +15,7 @@ use crate::error::RuntimeError;
 /// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
 pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
 
-/// What a call of a thread came to, or what its work says on the way. Only that work has it, so the thread keeps it
+/// The result of a call, or a report of its work. Only that work has it, so the thread holds it
 /// while the log has no room.
 pub(crate) struct Report {
     pub(crate) input: Input,

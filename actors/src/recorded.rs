@@ -64,7 +64,7 @@ impl RecordedEvent {
         Data(&self.event)
     }
 
-    /// The record behind the JSON that [`RecordedEvent::to_json`] gave. Position and cause are those of the log it
+    /// Parses the JSON of [`RecordedEvent::to_json`] to a record. Position and cause are those of the log it
     /// was exported from.
     pub fn from_json(value: &Value) -> Result<Record, RecordError> {
         fn field<T: serde::de::DeserializeOwned>(

@@ -28,7 +28,7 @@ pub(crate) fn open_tags() -> Vec<Tag> {
 }
 
 /// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a
-/// person leaves a timer and goes again. One that stays holds up nobody behind it.
+/// person leaves a timer and goes again. One that stays does not delay the next ones.
 ///
 /// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
 /// that led to it, and not for those that happened to be in a step at the same time.

@@ -86,7 +86,7 @@ impl ThreadRegistry {
         slots.get(number % slots.len().max(1))
     }
 
-    /// Waits, whatever is around; not at all when the arbiters have stopped.
+    /// Waits on any kind of thread; not at all if the arbiters have stopped.
     pub(crate) async fn sleep(&self, pause: Duration) {
         if let Some(slot) = self.slot(0).filter(|_| !pause.is_zero()) {
             let (sender, over) = oneshot::channel::<()>();

@@ -118,7 +118,7 @@ fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<O
             Event::LlmCallFailed(e) if e.call_id == call => return Ok(found),
             Event::ConditionEvaluationCompleted(e) if e.call_id == call => return Ok(found),
             Event::ContextSummaryCompleted(e) if e.call_id == call => return Ok(found),
-            // What is no call of a model at all is not looked behind.
+            // The rest is not read if it is not a model call.
             _ if found.is_none() => return Ok(None),
             _ => {}
         }

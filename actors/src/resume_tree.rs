@@ -10,8 +10,8 @@ use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
     /// Ends the pauses of the thread and of the branches that run now, with these limits raised in each, where any are
-    /// given. When nothing is paused the thread itself is told, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`]
-    /// would. Costs a fold of each of them.
+    /// given. If nothing is paused, the thread itself gets the command, as [`ThreadHandle::resume`] and
+    /// [`ThreadHandle::raise`] would. Costs a fold of each of them.
     ///
     /// # Errors
     /// `Rejected` when a thread has ended, or is not paused and no limits are given. Those that were told before the

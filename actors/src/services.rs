@@ -64,7 +64,7 @@ pub(crate) struct Services {
     workspace: Arc<Workspace>,
     workspaces: Workspaces,
     counting: Counting,
-    /// What runs behind the tools; absent until it is started.
+    /// The services of the tools; absent until they are started.
     tool_services: OnceLock<(ToolServices, Handle)>,
 }
 
@@ -120,7 +120,7 @@ impl Services {
         }
     }
 
-    /// Starts what runs behind the tools, on the event loop that this is called on, which it goes on using.
+    /// Starts the services of the tools on the event loop of the caller, which they continue to use.
     pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), StartError> {
         let tool_services = ToolServices::start(plan, &self.tools, &self.workspace).await?;
         // Called once, by the thread that runs it.
@@ -141,7 +141,7 @@ impl Services {
         self.crashes.ended(id);
     }
 
-    /// Ends what runs behind the tools, at most in `wait`. Blocks.
+    /// Stops the services of the tools, waiting at most `wait`. Blocks.
     pub(crate) fn stop_tool_services(self: &Arc<Self>, wait: Duration) {
         let Some((_, runs_on)) = self.tool_services.get() else { return };
         let (sender, stopped) = std::sync::mpsc::channel();
@@ -153,7 +153,7 @@ impl Services {
             let _ = sender.send(());
         });
         if stopped.recv_timeout(wait).is_err() {
-            tracing::error!("what runs behind the tools did not end in time");
+            tracing::error!("services of the tools did not stop in time");
         }
     }
 

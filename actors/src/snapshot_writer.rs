@@ -1,5 +1,5 @@
 //! Writes states beside the log and takes them away again: one after the other, in the order in which it was asked for,
-//! so that what is given back stays away. Nobody waits for it, and encoding a state holds up no arbiter.
+//! so that removed snapshots stay removed. No caller waits for it, and encoding a state blocks no arbiter.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct SnapshotWriter {
     crashes: Arc<Crashes>,
     /// Not bounded: states of threads that live, or did a moment ago, and share their messages with them.
     waiting: Mutex<VecDeque<Task>>,
-    /// Whoever has it does what waits.
+    /// The holder works through the queue.
     turn: Mutex<()>,
 }
 
@@ -40,8 +40,8 @@ impl SnapshotWriter {
         self.ask(Task::Keep { state: Box::new(state), seq, hash, last });
     }
 
-    /// Nobody waits for an answer of a thread that has ended with the event `end`: its snapshots make room, but for
-    /// those that looks at its moments need.
+    /// A thread that has ended with the event `end` needs no quick reload: its snapshots are removed, except
+    /// those that historical reads need.
     pub(crate) fn give_back(self: &Arc<Self>, state: &State, end: Seq) {
         self.ask(Task::GiveBack { thread: state.thread(), from: snapshots::begins(state), end });
     }
@@ -63,7 +63,7 @@ impl SnapshotWriter {
     }
 
     fn work(&self) {
-        // Looked at again behind each turn: who found the turn taken has left its task to whoever had it.
+        // Checked again after each turn: a caller that found the turn taken has left its task to the holder.
         while !self.waiting.lock().is_empty() {
             let Some(_turn) = self.turn.try_lock() else { return };
             while let Some(task) = self.next() {

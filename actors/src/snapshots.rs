@@ -1,7 +1,7 @@
 //! When a state is worth keeping, and which ones stay.
 //!
-//! A thread that lives has the state of its last event but some in the log, so that it comes back quickly. A long one
-//! has a few more along the way, also after it has ended, so that a look at any of its moments folds a quarter of it at
+//! A live thread has a recent state in the log, so that it is reloaded quickly. A long one
+//! has a few more along the way, also after it has ended, so that a historical read folds a quarter of it at
 //! most. A fork has none of what it inherits: there, the quarter is one of the thread that it inherits from.
 
 use rethread_events::ids::Seq;
@@ -52,7 +52,7 @@ pub(crate) fn thinned_out(seqs: &[Seq], from: Seq) -> Vec<Seq> {
     kept
 }
 
-/// Which of them are needed for looks at a thread that ends with the event `end`.
+/// The ones that historical reads of a thread need that ends with the event `end`.
 pub(crate) fn needed(seqs: &[Seq], mut from: Seq, end: Seq) -> Vec<Seq> {
     let stretch = stretch_max(end.0);
     let mut kept = Vec::new();

@@ -1,5 +1,5 @@
 //! `tracing` spans of what threads do: `thread`, in it `node`, in it `call`. They hold ids, names and times; what was
-//! said, by whomever, only when the application asked for it. Where nobody collects spans they cost next to nothing.
+//! said, only if the application requests it. Without a collector of spans they cost next to nothing.
 
 use std::time::Instant;
 
@@ -189,7 +189,7 @@ impl Drop for Timed {
     }
 }
 
-/// For the spans of whoever wants to see what is said.
+/// For spans with content.
 pub(crate) fn json_of(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -103,7 +103,7 @@ impl Runtime {
         Ok(self.thread(id))
     }
 
-    /// Keeps the definition in the log, once, after looking whether it can run here.
+    /// Stores the definition in the log, once, after a check that it can run here.
     pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
         let services = self.services();
         let faults = self.check(workflow);

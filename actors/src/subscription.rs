@@ -54,7 +54,7 @@ impl Events {
     fn event(&mut self, record: Record) -> Result<Option<RecordedEvent>, RuntimeError> {
         let event = RecordedEvent::decode(record)?;
         let Some(one) = &mut self.of_thread else { return Ok(Some(event)) };
-        // Also those that are not wanted: whoever waits for what is behind the end waits for nothing.
+        // Also those that are not wanted: nothing comes after the end.
         self.ended |= one.end.is_here(&event);
         Ok(Some(event).filter(|event| event.record.seq >= one.from))
     }
@@ -131,7 +131,7 @@ impl Runtime {
 
 impl ThreadHandle {
     /// Its events from `from` on, inherited ones included: those that are there, then those that come. Ends after
-    /// the event that ends the thread, also where `from` is behind it.
+    /// the event that ends the thread, also if `from` is after it.
     pub fn events(&self, from: Seq) -> Events {
         let (runtime, id) = (self.runtime().clone(), self.id());
         let records = futures_util::stream::once(async move {
@@ -170,7 +170,7 @@ impl ThreadHandle {
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadEnd {
     thread: ThreadId,
-    /// The part that a fork inherits has ended the thread; what says that it was forked comes behind it.
+    /// The inherited part has ended the thread; the event of the fork comes after it.
     inherited: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct ThreadSummary {
     pub forked_from: Option<(ThreadId, Seq)>,
     /// The thread whose branch it is, and its number there.
     pub branch_of: Option<(ThreadId, u32)>,
-    /// Whether what stands here of the workflow or the branch is missing because the log is damaged there.
+    /// Whether the workflow or the branch is unknown because the log is damaged there.
     pub is_damaged: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn summary(
     works_on: &dyn Fn(ThreadId) -> bool,
 ) -> Result<ThreadSummary, RuntimeError> {
     let mut is_damaged = false;
-    // A thread that is damaged stands in the list with what is left of it: it is there, and others are not to be
+    // A damaged thread is in the list with what is left of it: it exists, and others are not to be
     // hidden by it.
     let mut event_at = |seq: Seq| match event(store, info.thread, seq) {
         Ok(recorded) => Ok(recorded.map(|recorded| recorded.event)),

@@ -1,7 +1,7 @@
 //! The actor of one live thread: a pump. It asks the machine, appends, does, and tells the machine.
 //!
 //! What may be repeated (a model call, a `safe` tool) begins while its request is still being flushed; everything
-//! else, and everything that anybody is told, waits until the log has it.
+//! else, and every reply, waits until the log has it.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl Handler<Halt> for ThreadActor {
                 live.running.clear();
                 actor.rest(ctx);
             }
-            // There is no room for what it keeps: it is lost, as in a crash.
+            // There is no room for what it holds: it is lost, as in a crash.
             Phase::Away(_) => actor.leave(ctx),
             Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
         };

@@ -15,7 +15,7 @@ use crate::thread_list::{is_one_of, tags};
 
 /// How many streams are listed at a time, the oldest first.
 const PAGE: usize = 512;
-/// At most so many threads are looked at for one page, whatever the filter leaves of them.
+/// The most threads that are read for one page, including those that the filter drops.
 const LOOKED_AT_MAX: usize = 5_000;
 /// More streams than this are not taken out of the store in one window of time.
 const WINDOW_STREAMS_MAX: usize = 20_000;
@@ -28,7 +28,7 @@ pub enum BranchFilter {
     /// Threads of all kinds.
     #[default]
     Any,
-    /// Only those that are nobody's branch.
+    /// Only those that are not a branch.
     Nobody,
     /// Only the branches of this one.
     Of(ThreadId),
@@ -47,7 +47,7 @@ pub struct ThreadQuery {
     pub since: Option<Time>,
     /// Only those whose id was made before this time.
     pub until: Option<Time>,
-    /// Behind this thread in the order of the list: where the page before ended.
+    /// After this thread in the order of the list: the end of the page before.
     pub after: Option<ThreadId>,
     /// The oldest first; otherwise the newest.
     pub oldest_first: bool,

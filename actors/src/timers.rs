@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// The longest sleep before a look at the clock.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
-/// How long to sleep before looking whether that time has come. The clock that sleeps are measured with stands still
+/// How long to sleep before the next check of the time. The clock that sleeps are measured with stops
 /// while the machine sleeps, and does not follow when the time is set anew: a long wait is slept in parts.
 pub(crate) fn until(at: Time, now: Time) -> Duration {
     Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())).min(SLEEP_MAX)

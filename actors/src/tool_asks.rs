@@ -48,7 +48,7 @@ impl AskPerson for ToolAsks {
             let question = ToolQuestion { from, message, schema, url };
             let input = Input::ToolAsks { call: port.call, attempt: port.attempt, question };
             let asked = asks.send(AskForTool { input, cancel: port.cancel.clone(), answer }).await;
-            // The thread is gone, or takes no question: nobody is there to answer.
+            // The thread is gone, or takes no question: no answer will come.
             let Some(interaction) = asked.ok().flatten() else { return Ok(Reply::Cancel) };
             let _withdraw = Withdraw { port, interaction };
             let told = tokio::select! {
@@ -65,7 +65,7 @@ impl AskPerson for ToolAsks {
     }
 }
 
-/// Takes the question back when nobody waits for its answer any more. One that is closed already stays as it is.
+/// Withdraws the question when its answer is no longer awaited. A closed question stays as it is.
 struct Withdraw {
     port: Port,
     interaction: CallId,

@@ -89,7 +89,7 @@ impl Handler<CallTool> for ToolExecutor {
             let duration_ms = millis(began_at.elapsed());
             match answer {
                 Ok(mut output) => {
-                    // Before anybody is told: the event names what is in the log.
+                    // Before the report: the event names what is in the log.
                     let full_output = services.outputs.keep(thread, &mut output, &port.cancel).await;
                     let value = output.value.take();
                     let content = output.into_content();

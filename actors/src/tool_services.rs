@@ -1,4 +1,4 @@
-//! What runs behind the tools of a runtime, and ends with it: background processes, MCP servers, skills. Each is there
+//! The services of the tools of a runtime, which end with it: background processes, MCP servers, skills. Each exists
 //! with its feature, and this file alone knows which are.
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ const LOAD_SKILL: &str = "load_skill";
 #[cfg(feature = "commands")]
 const OF_PROCESSES: [&str; 4] = ["start_process", "read_process", "list_processes", "kill_process"];
 
-/// What is to run behind the tools.
+/// The services that a runtime is to start.
 #[derive(Default)]
 pub(crate) struct Plan {
     #[cfg(feature = "commands")]
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) skills: Option<Skills>,
 }
 
-/// What runs behind the tools.
+/// The services of the tools.
 pub(crate) struct ToolServices {
     registry: Registry,
     #[cfg(feature = "commands")]
@@ -74,7 +74,7 @@ impl ToolServices {
         Ok(made)
     }
 
-    /// What a model that is offered these tools is told of them.
+    /// The instructions for a model that is offered these tools.
     pub(crate) fn instructions(&self, tools: &[ToolName]) -> Option<String> {
         #[cfg(feature = "files")]
         if let Some(skills) = self.skills.as_ref().filter(|_| tools.iter().any(|tool| tool.as_str() == LOAD_SKILL)) {

@@ -28,7 +28,7 @@ pub(crate) enum Until {
 
 type Waiter = (Until, oneshot::Sender<Result<Rest, RuntimeError>>);
 
-/// One who waits. Dropping it is giving up, and leaves nothing behind.
+/// A waiting caller. Dropping it removes it from the list.
 pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
     thread: ThreadId,
@@ -79,7 +79,7 @@ impl Waiters {
         drop(self.take(thread, |(_, sender)| sender.is_closed()));
     }
 
-    /// Whether somebody waits until the thread is at rest.
+    /// Whether a caller waits until the thread is at rest.
     pub(crate) fn is_waited_for(&self, thread: ThreadId) -> bool {
         self.waiters.lock().get(&thread).is_some_and(|waiters| waiters.iter().any(|(until, _)| *until == Until::AtRest))
     }
@@ -96,8 +96,8 @@ impl Waiters {
         }
     }
 
-    /// The thread's actor has left. Whoever asked after it last said where it stands looks into the log; who waits for
-    /// the end of a thread that has not ended waits on.
+    /// The thread's actor has stopped. Callers that asked after its last report read the log; callers that wait for
+    /// the end of a thread that has not ended continue to wait.
     pub(crate) fn left(&self, thread: ThreadId, ended: bool) {
         drop(self.take(thread, |(until, _)| ended || *until != Until::Ended));
     }

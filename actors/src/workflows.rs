@@ -1,4 +1,4 @@
-//! The workflow definitions that a log keeps: putting one there, finding it by name or by hash.
+//! The workflow definitions of a log: storing one, finding it by name or by hash.
 
 use std::sync::Arc;
 
@@ -31,8 +31,9 @@ impl WorkflowVersions {
 }
 
 impl Runtime {
-    /// Keeps a definition in the log, so that threads can be started by its name or hash; durable when it answers.
-    /// Says whether it is new there. Keeping the same one again changes nothing. [`Runtime::gc`] says how long it stays.
+    /// Stores a definition in the log, so that threads can be started by its name or hash; durable when it returns.
+    /// Returns whether it is new there. Storing the same one again changes nothing. [`Runtime::gc`] says how long it
+    /// stays.
     ///
     /// # Errors
     /// `Workflow` when it needs a tool, profile or provider that is not here; the errors of the log.

@@ -1,4 +1,4 @@
-//! A thread is deleted and begins anew under the same id while somebody reads it: what is read is of one life, in order,
+//! A thread is deleted and begins anew under the same id while it is read: what is read is of one life, in order,
 //! and never damage.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,4 +1,4 @@
-//! Both backends keep the contract, and the durable one keeps it however the process ends.
+//! Both backends fulfil the contract, and the durable one after any end of the process.
 
 #![allow(clippy::unwrap_used)]
 

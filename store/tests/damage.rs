@@ -1,4 +1,4 @@
-//! Whatever happens to a file of the log: a typed error or nothing at all, and never a silent loss, a panic or an
+//! After any damage to a file of the log: a typed error or nothing at all, and never a silent loss, a panic or an
 //! endless wait.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -128,7 +128,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Does one thing to one file of a copy and looks; how many such things were noticed.
+/// Damages one file of a copy and reads it; returns how many damages were noticed.
 fn try_each(clean: bool, damages: impl Fn(&[u8]) -> Vec<Option<Vec<u8>>>) -> (usize, usize) {
     let origin = scratch();
     let sound = make(origin.path(), clean);
@@ -213,7 +213,7 @@ fn files_of_a_killed_log_that_are_cut_or_missing_are_never_silent() {
     assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
 }
 
-/// The last group is acknowledged as a whole: what is behind the damage in it counts, too.
+/// The last group is acknowledged as a whole: what is after the damage in it counts, too.
 #[test]
 fn damage_inside_the_last_group_is_noticed() {
     let (work, dir) = (scratch(), scratch());

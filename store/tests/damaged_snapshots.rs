@@ -29,7 +29,7 @@ fn put_snapshot(store: &SledStore, number: u64, state: Vec<u8>) {
 }
 
 /// A log with two snapshots of one thread, the older of which is damaged at that byte, and with threads around it. It is
-/// open, because sled looks at more than it needs when it opens its file.
+/// open, because sled reads more than it needs when it opens its file.
 fn damaged(dir: &Path, at: usize) -> SledStore {
     let (store, state) = (open(dir), noise());
     for number in 1..=3 {

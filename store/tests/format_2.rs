@@ -48,7 +48,7 @@ fn log_of_format_2_is_read_and_accepts_appends() {
         golden(name, dir.path());
         let store = SledStore::open(dir.path(), Options::default()).unwrap();
         check(&store);
-        // Threads between those that are there and behind them, marks that change, a fork, deletes.
+        // Threads between the existing ones and after them, marks that change, a fork, deletes.
         for number in (7..20).chain(60..80) {
             put(&store, Append { tag: Tag(9), ..append(thread(number), 0, &["new"]) }).unwrap();
         }

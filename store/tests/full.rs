@@ -43,10 +43,10 @@ fn full_disk_refuses_and_later_accepts_appends() {
     put(&store, append(thread(1), 0, &["before"])).unwrap();
     full.writes.store(true, Ordering::SeqCst);
     let first = store.append(append(thread(1), 1, &["refused"]));
-    let behind = store.append(append(thread(1), 2, &["behind it"]));
+    let after = store.append(append(thread(1), 2, &["after it"]));
     assert!(matches!(block_on(first), Err(StoreError::Full { .. })));
-    let behind = block_on(behind);
-    assert!(matches!(behind, Err(StoreError::Full { .. } | StoreError::Fenced { .. })), "{behind:?}");
+    let after = block_on(after);
+    assert!(matches!(after, Err(StoreError::Full { .. } | StoreError::Fenced { .. })), "{after:?}");
     assert!(matches!(store.put_value("a", b"b"), Err(StoreError::Full { .. })));
     assert!(matches!(store.put_blob(None, b"b"), Err(StoreError::Full { .. })));
     assert_eq!(texts(&store, thread(1)), ["before"]);

@@ -188,7 +188,7 @@ fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
     };
     assert_eq!(folders(), ["index", "packs"]);
     store.close().unwrap();
-    // A backup that a user keeps in the folder of the log stays there; one that a killed process left does not.
+    // A backup of a user in the folder of the log stays there; one that a killed process left does not.
     fs::create_dir(dir.path().join("backup-monday")).unwrap();
     fs::create_dir(dir.path().join(".index-of-a-backup-1")).unwrap();
     drop(SledStore::open(dir.path(), Options::default()).unwrap());

@@ -1,5 +1,5 @@
 //! The folder of an open log is moved, replaced or removed: nothing acknowledged is lost, nothing is acknowledged that is
-//! not in the log, and nothing is written to what stands at the old path.
+//! not in the log, and nothing is written at the old path.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

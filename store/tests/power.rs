@@ -1,4 +1,4 @@
-//! A power cut at any moment loses nothing that was acknowledged, whatever part of the rest reached the disk.
+//! A power cut at any moment loses nothing that was acknowledged, for any part of the rest that reached the disk.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -99,7 +99,7 @@ fn a_power_cut_loses_nothing_acknowledged() {
             for _ in 0..random.below(12) {
                 work(&store, &mut random, &mut done);
             }
-            // Some that nobody waits for are under way when the power goes.
+            // Some appends without a waiting caller are in flight at the power cut.
             let in_flight: Vec<_> = (0..random.below(4))
                 .map(|n| store.append(append(thread(5000 + round * 10 + n), 0, &["in flight"])))
                 .collect();
@@ -355,7 +355,7 @@ fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
     }
 }
 
-/// Keeps what the folder held when sled's file was about to be synced by the sealer, and what that file held before.
+/// Copies what the folder held when sled's file was about to be synced by the sealer, and what that file held before.
 struct AtSync {
     power: PowerCut,
     dir: PathBuf,
@@ -389,7 +389,7 @@ impl Watcher for AtSync {
     }
 }
 
-/// Thread 2 has records of several chunks, thread 1 lies before it and others behind it.
+/// Thread 2 has records of several chunks, thread 1 lies before it and others after it.
 fn several_chunks(store: &SledStore) {
     put(store, append(thread(1), 0, &["small"])).unwrap();
     for seq in 0..10 {

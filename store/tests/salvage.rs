@@ -139,7 +139,7 @@ fn a_damaged_chunk_hits_only_the_streams_in_it() {
         put(&store, append(thread(number), 0, &[text.as_str(); 5])).unwrap();
     }
     store.close().unwrap();
-    // What every chunk begins with stands between them, too.
+    // The prefix of chunks is between them, too.
     let pack = dir.path().join("packs/000000");
     let mut bytes = std::fs::read(&pack).unwrap();
     let chunks: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"rtck")).collect();

@@ -39,7 +39,7 @@ impl Gate {
         let mut state = self.state.lock();
         while !state.held {
             let waited = self.changed.wait_for(&mut state, std::time::Duration::from_secs(120));
-            assert!(!waited.timed_out(), "nobody came to the gate");
+            assert!(!waited.timed_out(), "no thread came to the gate");
         }
     }
 

@@ -92,7 +92,7 @@ async fn start(
     Ok(HttpResponse::Created().body(thread.id().to_string()))
 }
 
-/// The events of a thread, from its first or from behind the one that the client saw last, to its end.
+/// The events of a thread, from its first, or after the one that the client saw last, to its end.
 async fn events(runtime: Data<Runtime>, thread: Path<ThreadId>, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let thread = runtime.thread(*thread);
     let summary = thread.summary().await?;

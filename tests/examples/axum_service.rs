@@ -89,7 +89,7 @@ async fn start(State(service): State<Service>, Json(input): Json<Value>) -> Resu
     Ok((StatusCode::CREATED, thread.id().to_string()).into_response())
 }
 
-/// The events of a thread, from its first or from behind the one that the client saw last, to its end.
+/// The events of a thread, from its first, or after the one that the client saw last, to its end.
 async fn events(
     State(service): State<Service>,
     Path(thread): Path<ThreadId>,

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = arguments.next().unwrap_or_else(|| "announcements".into());
     let thread = arguments.next().map(|id| id.parse()).transpose()?;
 
-    // The runtime brings its own threads: what it answers needs only to be waited for. What the last process left
+    // The runtime has its own threads: its futures need only to be waited for. What the last process left
     // unfinished goes on when it starts.
     let runtime = block_on(Runtime::builder().data_dir(folder).label("the synchronous program").tool(send()).start())?;
     stop_when_told(runtime.clone())?;
@@ -62,7 +62,7 @@ fn announce(runtime: &Runtime, thread: Option<ThreadId>) -> Result<(), RuntimeEr
         for question in block_on(thread.inbox())? {
             println!("asked: {}", question.request.prompt.as_deref().unwrap_or("your answer?"));
             let Some(Ok(line)) = std::io::stdin().lock().lines().next() else {
-                // Nobody is there. The question is durable; it can be answered another day.
+                // No person is there. The question is durable; it can be answered another day.
                 return Ok(());
             };
             let answer = serde_json::from_str(&line).unwrap_or(Value::String(line));
@@ -101,7 +101,7 @@ fn print(events: Events) {
     }
 }
 
-/// On SIGTERM and Ctrl-C the runtime is shut down, and then the program ends, whatever its main thread waits for.
+/// On SIGTERM and Ctrl-C the runtime is shut down, and then the program ends, even if its main thread waits.
 fn stop_when_told(runtime: Runtime) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {

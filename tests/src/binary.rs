@@ -268,7 +268,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads a pipe to its end, whoever takes the lines.
+    /// Reads a pipe to its end, even if no lines are taken.
     fn of(pipe: impl Read + Send + 'static) -> Self {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A provider of models on this machine, over plain HTTP: it answers what it is told to, and keeps every body that it was
+//! A provider of models on this machine, over plain HTTP: it gives scripted answers, and stores every body that it was
 //! sent, byte for byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -115,7 +115,7 @@ pub enum Said {
     Text(String),
     /// A call of a tool.
     Call(String, Value),
-    /// This whole answer, whatever the protocol.
+    /// This whole answer, for every protocol.
     Whole(Value),
 }
 
@@ -179,7 +179,7 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
     let mut body = vec![0; n_bytes];
     reader.read_exact(&mut body)?;
     let request: Value = serde_json::from_slice(&body).unwrap();
-    let wire = Wire::of_path(&path).unwrap_or_else(|| panic!("nobody answers at {path}"));
+    let wire = Wire::of_path(&path).unwrap_or_else(|| panic!("no protocol at {path}"));
     let number = {
         let mut kept = kept.lock().unwrap();
         kept.push(body);

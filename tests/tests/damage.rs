@@ -57,7 +57,7 @@ fn make(clean: bool) -> Sound {
             );
             running.wait_for("CHECKPOINT_CREATED");
             let last: Value = serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap();
-            // How far the log has come is noted a little behind the acknowledgement: only what is noted can be missed.
+            // The mark is written a little after the acknowledgement: only what is noted can be missed.
             let next = last["position"].as_u64().unwrap() + 1;
             wait_for_mark(&scene.data_dir(), Position(next));
             running.kill();
@@ -111,7 +111,7 @@ enum Harm {
 }
 
 fn harms(bytes: &[u8], n: usize) -> Vec<Harm> {
-    // Most of a file may be zeros that nobody reads.
+    // Most of a file may be zeros that are never read.
     let used: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
     let mut harms = vec![Harm::Delete, Harm::Cut(0)];
     for step in 0..n.min(used.len()) {
@@ -144,7 +144,7 @@ fn is_told(ran: &Ran) -> bool {
     }
 }
 
-/// Looks at a damaged log in every way. Answers with what is wrong with how it behaves, or whether it noticed.
+/// Reads a damaged log in every way. Returns its wrong behaviour, or whether it noticed the damage.
 fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
     let listed = scene.run("threads --json");
     let verified = scene.run("verify --json");
@@ -247,7 +247,7 @@ fn damaged_killed_log_is_reported_and_salvaged() {
     try_all(false);
 }
 
-/// What is told of a log that does not open, and what is saved of it.
+/// The report about a log that does not open, and what is salvaged of it.
 #[test]
 fn rest_of_a_log_that_does_not_open_is_salvaged_and_readable() {
     for clean in [true, false] {

@@ -141,7 +141,7 @@ impl Case {
             std::thread::sleep(Duration::from_micros(self.random.below(3_000)));
         } else {
             let latest = self.whole.as_micros() as u64 * 11 / 10;
-            // To its end at most: there is nothing to kill behind it.
+            // To its end at most: there is nothing to kill after it.
             running.wait_for_lines(usize::MAX, Duration::from_micros(self.random.below(latest)));
         }
         let killed = !running.has_ended();

@@ -95,7 +95,7 @@ impl Case {
         }
     }
 
-    /// Answers and resumes, and kills whatever does so, until the run has ended.
+    /// Answers and resumes, and kills the commands that do so, until the run has ended.
     fn go_on(&mut self, whole: Duration) {
         while self.threads().iter().any(|thread| !["completed", "error"].contains(&thread["status"].as_str().unwrap()))
         {

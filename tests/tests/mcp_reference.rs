@@ -41,7 +41,7 @@ impl World {
     async fn of(server: &Path, arguments: &[&str], folder: tempfile::TempDir) -> Self {
         let program = server.display().to_string();
         let arguments = [&[program.as_str()], arguments].concat();
-        // Unless it is told otherwise, the server of memory writes beside its program, which it may not.
+        // By default, the server of memory writes beside its program, which it may not.
         let env = json!({ "MEMORY_FILE_PATH": folder.path().join("memory.jsonl") });
         // A checkout below /tmp does not exist for an isolated server, which has a /tmp of its own, unless it is named.
         let isolation = json!({ "writable": [env!("CARGO_TARGET_TMPDIR")] });
@@ -125,7 +125,7 @@ async fn server_filesystem_stays_in_its_folder_and_restarts() {
     assert!(world.says("read_text_file", json!({ "path": file })).await.contains("a note"));
     world.call("read_text_file", json!({ "path": "/etc/hostname" })).await.unwrap_err();
 
-    // It dies between two calls: its processes are those that were given the folder, which nobody else knows.
+    // It dies between two calls: its processes are those that were given the folder, which no other process knows.
     let processes = processes_with(&path);
     if processes.is_empty() {
         return needs::skipped("there is no /proc in which the server could be found");

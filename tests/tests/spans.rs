@@ -19,7 +19,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is never to be found where nobody asked for it: each is part of something else that is said.
+/// Content that must not be in spans by default.
 const SAID: [&str; 5] = ["sesame-input", "sesame-system", "sesame-answer", "sesame-argument", "sesame-result"];
 const KEY: &str = "sk-sesame-key";
 
@@ -119,7 +119,7 @@ fn drawn(thread: &str) -> String {
     let roots = collected.spans.iter().filter(|(_, span)| span.fields.get("thread").is_some_and(|id| id == thread));
     let (mut text, mut n_roots) = (String::new(), 0);
     for (id, root) in roots {
-        assert_eq!(root.parent, None, "a thread is nobody's part");
+        assert_eq!(root.parent, None, "the span of a thread is a root");
         draw(&collected.spans, *id, 0, &mut text);
         n_roots += 1;
     }

@@ -39,7 +39,7 @@ pub struct Imported {
 impl Runtime {
     /// Reads what [`Runtime::export`] wrote, after a check that it is whole. Threads that are there already with the same
     /// events are passed over. Nothing goes on by itself, also not when a runtime starts on the log again: an imported
-    /// thread that had not ended is a copy, and waits until somebody tells it something or waits for it.
+    /// thread that had not ended is a copy, and waits until it gets an input or a caller waits for it.
     ///
     /// # Errors
     /// With the number of the line. `Incomplete`, `EndsProcess`: nothing was imported. Otherwise the threads before the

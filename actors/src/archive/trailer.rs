@@ -11,7 +11,7 @@ use super::error::ArchiveError;
 /// The longest line that is read, in bytes: an event of the largest payload, escaped.
 const LINE_BYTES_MAX: u64 = 200 << 20;
 
-/// What stands at the begin of a trailer line.
+/// The beginning of a trailer line.
 const BEGIN: &[u8] = br#"{"end":"#;
 
 /// The lines since the trailer before, each hashed with the hash of the lines before it.

@@ -1,4 +1,4 @@
-//! What a runtime runs behind its tools, each with its feature.
+//! The services of the tools of a runtime, each with its feature.
 
 #[cfg(feature = "files")]
 use rethread_tools::Skills;

@@ -105,7 +105,7 @@ impl Step {
         Self::call(thread, call, what)
     }
 
-    /// The machine is told something. Calls keep their ids when they are made again.
+    /// The machine receives an input. A call that is made again has the same id.
     pub(crate) fn machine(state: &State, input: &Input) -> Self {
         let (node, input_name) = (node_of(state), name_of(input));
         let what = match call_of(input) {

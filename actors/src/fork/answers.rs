@@ -54,11 +54,11 @@ pub(super) fn of_branches(
     Ok(given)
 }
 
-/// Gives an answer to a thread that begins behind that position.
-pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, behind: Position) -> Result<(), RuntimeError> {
+/// Gives an answer to a thread that begins after position `after`.
+pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, after: Position) -> Result<(), RuntimeError> {
     let ForkAnswer { thread, interaction, answer } = answer;
     let filter = Filter { threads: vec![thread], ..Filter::default() };
-    let mut begun = parent.store().subscribe(behind, filter);
+    let mut begun = parent.store().subscribe(after, filter);
     match tokio::time::timeout(BEGIN_MAX, begun.next()).await {
         Ok(Some(Ok(_))) => parent.sibling(thread).respond(interaction, answer).await,
         Ok(Some(Err(error))) => Err(error.into()),

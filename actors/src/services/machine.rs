@@ -135,7 +135,7 @@ impl Services {
         }
     }
 
-    /// The tools as they were when the model was first offered them, whatever this process has now.
+    /// The tools as they were when the model was first offered them, even if this process has others now.
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
         let Some(hash) = request.execution.tool_catalog else {
             return Ok(Arc::new([]));

@@ -68,7 +68,8 @@ impl ThreadActor {
         }
     }
 
-    /// Why an answer cannot be taken: the tool that asked does not run in this process, so that nobody would hear it.
+    /// Why an answer cannot be taken: the tool that asked does not run in this process, so that it would not receive
+    /// it.
     pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
         let (Phase::Live(live), Input::Respond { interaction, .. }) = (&self.phase, input.given()) else { return None };
         if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }

@@ -120,7 +120,7 @@ impl ThreadActor {
         }
     }
 
-    /// Somebody wants to know what it has come to. Branches that were put back are tried again for them.
+    /// A caller waits for its status. Branches that were returned to the log are tried again.
     pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
         if let Phase::Live(live) = &self.phase
             && live.thread.state().fan().is_some()
@@ -132,7 +132,7 @@ impl ThreadActor {
         self.rest(ctx);
     }
 
-    /// A branch was put back: whoever waits for this thread would wait for ever. It is tried again when somebody asks.
+    /// A branch was returned to the log: waiters of this thread are notified. It is tried again for the next caller.
     fn put_back(&mut self, index: u32, error: RuntimeError) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -175,7 +175,7 @@ impl ThreadActor {
     }
 
     /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
-    /// nobody takes the owner for one whose branches all rest.
+    /// the parent is never taken for one whose branches all rest.
     pub(super) fn notify_running(&mut self) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -236,7 +236,8 @@ impl Handler<CheckOwnership> for ThreadActor {
         };
         let state = live.thread.state();
         let answer = match Standing::of(state, index, child) {
-            // What is not durable may never be so, and a no cannot be taken back. When it is, the branch is told.
+            // What is not durable may never be so, and a no cannot be revoked. When it is durable, the branch is
+            // notified.
             Standing::NotOwned if !live.under_way.is_empty() => Standing::Owned { is_paused: state.is_paused() },
             answer => answer,
         };

@@ -30,7 +30,7 @@ pub(super) enum Phase {
     Live(Box<Live>),
     /// Its machine takes a step on a blocking thread. The actor handles nothing meanwhile.
     Elsewhere(Box<Elsewhere>),
-    /// Stopping: whoever writes to it meanwhile writes to its successor.
+    /// Stopping: messages go to its successor.
     Gone,
 }
 
@@ -152,7 +152,7 @@ impl Live {
     }
 
     /// Whether the log has the request of a call. What a fork inherits is not the fork's before its first append is
-    /// there, whatever its parent's log has.
+    /// there, even if its parent's log has it.
     pub(super) fn has_in_log(&self, call: CallId) -> bool {
         self.progress != Progress::Begins && call.0 < self.durable
     }
@@ -173,7 +173,7 @@ impl Live {
         self.takes_long() || self.bytes + bytes_of(input) > STEP_READS_MAX
     }
 
-    /// Keeps a snapshot of what is durable; a state with events under way is not.
+    /// Stores a snapshot of what is durable; a state with events in flight is not.
     pub(super) fn keep_snapshot(&mut self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {
@@ -182,7 +182,7 @@ impl Live {
         }
     }
 
-    /// Lets the room of its snapshots go, but for those that looks at it need.
+    /// Removes its snapshots, except those that historical reads need.
     pub(super) fn give_snapshots_back(&self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {

@@ -67,13 +67,13 @@ impl Tell {
         Self { input, reply: None }
     }
 
-    /// Somebody outside tells it.
+    /// An input from outside.
     pub(crate) fn asked(input: Input, reply: Reply) -> Self {
         Self { input, reply: Some(reply) }
     }
 }
 
-/// Somebody waits for the thread, who may have come after it last said where it stands.
+/// A caller waits for the thread, perhaps since after its last report.
 pub(crate) struct CheckIdle;
 
 impl Message for CheckIdle {
@@ -101,7 +101,7 @@ impl Message for NextStep {
     type Result = ();
 }
 
-/// Brings the thread to a halt: nothing new begins; what runs may end within the grace time; what is appended
+/// Halts the thread: nothing new begins; running work may end within the grace time; what is appended
 /// becomes durable.
 pub(crate) struct Halt {
     pub(crate) grace: Duration,
@@ -111,13 +111,13 @@ impl Message for Halt {
     type Result = ();
 }
 
-/// What the owner of a branch is told of it.
+/// A report about a branch to its parent.
 pub(crate) enum BranchReport {
     /// It ended, with this event of the log.
     Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
     /// It came to rest, or moves again.
     Rests { index: u32, rests: bool },
-    /// The log has it waiting for somebody, and says nothing of what it does since.
+    /// The log has it waiting for a person, and nothing after that.
     LiesAtRest { index: u32 },
     /// It was put back to what the log has, and does not go on by itself.
     PutBack { index: u32, error: RuntimeError },
@@ -137,7 +137,7 @@ impl Message for CheckOwnership {
     type Result = Option<Standing>;
 }
 
-/// How a branch stands with the thread whose branch it is.
+/// The relation of a branch to its parent.
 pub(crate) enum Standing {
     NotOwned,
     Owned { is_paused: bool },
@@ -170,14 +170,14 @@ impl Pauses {
     }
 }
 
-/// Has a branch tell its owner where it stands, whether or not it told so before.
+/// Has a branch report its status to its parent, even if it did so before.
 pub(crate) struct ReportStatus;
 
 impl Message for ReportStatus {
     type Result = ();
 }
 
-/// Brings the pause of a branch in line with its owner's.
+/// Makes the pause of a branch follow its parent's.
 pub(crate) struct SyncPause {
     pub(crate) owner_is_paused: bool,
 }

@@ -38,7 +38,7 @@ pub(super) struct Waiting {
     pub(super) reply: Option<Reply>,
     /// The event of another thread that it follows from.
     pub(super) cause: Option<Position>,
-    /// Only for what its own work said; who asks from outside is told at once when there is no room.
+    /// Only for reports of its own work; a caller from outside is refused at once if there is no room.
     pub(super) place: Option<Reservation>,
 }
 
@@ -68,7 +68,7 @@ impl Kept {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Keeps what work of the thread said. Where there is no room, progress is forgotten, and a call whose answer or
+    /// Holds a report of work of the thread. Without room, progress is dropped, and a call whose answer or
     /// part of an answer is forgotten is given up, as if the process had ended while it was running.
     pub(super) fn keep(&mut self, said: Said, reply: Option<Reply>, room: &Arc<MemoryBudget>) {
         let Said { input, place } = said;
@@ -89,7 +89,7 @@ impl Kept {
         self.running.keys().copied().chain(answers.filter_map(|waiting| key_of(&waiting.input))).collect()
     }
 
-    /// Whoever asked from outside and waits for an answer.
+    /// The callers from outside that wait for an answer.
     pub(super) fn take_asking(&mut self) -> Vec<Reply> {
         let (own, asking): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|waiting| waiting.place.is_some());
         self.waiting = own.into();

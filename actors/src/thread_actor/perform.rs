@@ -31,7 +31,7 @@ pub(super) struct Begins<'a> {
 }
 
 impl Begins<'_> {
-    /// Begins an effect. False when there is nobody to do it now.
+    /// Begins an effect. False if it cannot be done now.
     pub(super) fn perform(
         &self,
         live: &Live,

@@ -59,13 +59,13 @@ impl ThreadActor {
         self.life += 1;
         self.phase = Phase::Away(Box::new(kept));
         self.wait_for_room(&error, ctx);
-        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
             let _ = reply.send(Err(error.clone()));
         }
     }
 
-    /// Keeps what the thread is told until it is there again. Whoever is outside has it tried at once.
+    /// Holds inputs until the thread is reloaded. An input from outside triggers an attempt at once.
     pub(super) fn keep(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
@@ -80,7 +80,7 @@ impl ThreadActor {
         }
     }
 
-    /// The log has no room: the thread is not given up, and whoever waits for it waits on.
+    /// The log has no room: the thread is not given up, and its waiters continue to wait.
     pub(super) fn wait_for_room(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
@@ -88,7 +88,7 @@ impl ThreadActor {
         tracing::warn!(thread = %self.id, %error, "the thread waits for room in the log");
         let asking = kept.take_asking();
         if kept.is_empty() {
-            // Nothing of it is in memory: a timer brings it back.
+            // Nothing of it is in memory: a timer activates it.
             self.go(ctx);
             if !self.registry.is_shutting_down() {
                 self.registry.timers.set(self.id, clock::now().plus_ms(RETRY_AFTER.as_millis() as u64));
@@ -106,7 +106,7 @@ impl ThreadActor {
         if is_for_now(error) { self.wait_for_room(error, ctx) } else { self.fail(error, ctx) }
     }
 
-    /// Nothing here helps: the thread is left to the log, and whoever waits for it is told why.
+    /// Returns the thread to the log after a permanent error, and notifies its waiters.
     pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
         tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
         self.spans.leave("put_back");
@@ -120,12 +120,12 @@ impl ThreadActor {
         };
         self.go(ctx);
         if fresh {
-            // It never began. Whoever took it for the thread of that id looks into the log.
+            // It never began. Callers that waited for the thread of that id read the log.
             self.registry.waiters.left(self.id, true);
         } else {
             self.give_back(error);
         }
-        // Last: who is told that it failed may ask again at once, and finds nothing of this attempt.
+        // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
             let _ = reply.send(Err(error.clone()));
         }

@@ -13,7 +13,7 @@ use crate::snapshots;
 use crate::waiters::Rest;
 
 impl ThreadActor {
-    /// What the thread has come to: tells whoever waits, keeps a snapshot, puts itself away.
+    /// At rest: notifies waiters, stores a snapshot, passivates the thread.
     pub(super) fn rest(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -45,7 +45,7 @@ impl ThreadActor {
             return;
         }
         let ended = wait == Wait::Nothing;
-        // Whose time is up waits for nobody any more: its alarm is about to say so.
+        // A question past its deadline is not waited for: its timer is about to fire.
         let settled = |until: Option<Time>| !self.services.mode.runs() || until.is_none_or(|at| at > now);
         let rests = match wait {
             Wait::Nothing => true,
@@ -62,7 +62,7 @@ impl ThreadActor {
             self.registry.waiters.at_rest(self.id, rest, ended);
         }
         if (ended || live.running.is_empty()) && live.progress == Progress::CameBack {
-            // It was brought back for somebody, whose message is handled first.
+            // It was activated for a message, which is handled first.
             return ctx.notify(Passivate);
         }
         if ended || self.halting && live.running.is_empty() {
@@ -77,7 +77,7 @@ impl ThreadActor {
         }
     }
 
-    /// Leaves the thread to the log: the next input brings it back.
+    /// Passivates the thread: the next input activates it.
     pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -92,7 +92,7 @@ impl ThreadActor {
             live.keep_snapshot(&self.services.snapshots);
         }
         self.leave(ctx);
-        // After it has left: a timer that finds this actor still there would wake nobody.
+        // After it has left: a timer that finds this actor would activate nothing.
         if let Some(at) = next_due.filter(|_| !ended && !self.registry.is_shutting_down()) {
             self.registry.timers.set(self.id, at);
         }
@@ -105,7 +105,7 @@ impl ThreadActor {
         }
         self.services.outputs.forget(self.id);
         self.go(ctx);
-        // Behind the going: who asks later finds nobody here and looks into the log.
+        // After it has left: later callers find no actor and read the log.
         self.registry.waiters.left(self.id, ended);
     }
 

@@ -121,7 +121,7 @@ impl ThreadActor {
         let now = thread.state().time_at(clock);
         // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
         let goes_on = self.services.mode.runs() && !self.halting;
-        // A thread that only looks is not run.
+        // A read-only thread is not run.
         let crashed = self.services.crashes.at_limit(self.id, Class::Run);
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
         let is_given_up = crashed.is_some();

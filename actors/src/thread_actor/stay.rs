@@ -1,4 +1,5 @@
-//! Threads that have nothing to do and stay in memory all the same, because only there they hear what somebody waits for.
+//! Threads that have nothing to do and stay in memory, because a caller waits for a report that only reaches them
+//! there.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::live::Phase;
 use crate::branches;
 use crate::error::RuntimeError;
 
-/// How often a thread that stays looks whether it still must, at most.
+/// The least interval at which a thread that stays checks whether it still must.
 const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
 
 impl ThreadActor {
@@ -29,7 +30,7 @@ impl ThreadActor {
         live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
     }
 
-    /// Branches say that they rest only to an owner that is in memory. So one that somebody waits for until it rests
+    /// Branches say that they rest only to an owner that is in memory. So one whose rest a caller waits for
     /// stays, while there is room for others; and so does each of its branches that has branches of its own, from owner
     /// to owner.
     fn must_stay(&self) -> bool {
@@ -46,7 +47,7 @@ impl ThreadActor {
             || self.registry.waiters.is_waited_for(self.id) && !self.registry.is_crowded()
     }
 
-    /// The thread is left to the log: whoever waits for it is told why, and whoever waits for it as a branch.
+    /// Returns the thread to the log: its waiters are notified of the error, and those of its parents.
     pub(super) fn give_back(&self, error: &RuntimeError) {
         self.registry.waiters.failed(self.id, error);
         actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error.clone()));

@@ -1,4 +1,4 @@
-//! One step: what the thread is told, the events that follow, and their way into the log.
+//! One step: the input, the events that follow, and their append to the log.
 
 use actix::prelude::*;
 use rethread_events::event::Event;
@@ -38,7 +38,7 @@ impl ThreadActor {
         self.hear(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
     }
 
-    /// Tells the machine, or keeps it for later.
+    /// Gives an input to the machine, or holds it for later.
     pub(super) fn hear(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
         if matches!(self.phase, Phase::Away(_)) {
             return self.keep(waiting, is_work, ctx);

@@ -422,7 +422,7 @@ fn check_expression(source: &str) -> bool {
     super::check(source).is_ok()
 }
 
-/// Chains that minijinja's parser, or what stands behind it, takes one after the other without a guard.
+/// Chains that minijinja's parser, or the code after it, takes one after the other without a guard.
 fn chains(n: usize) -> Vec<(String, bool)> {
     let expression = |before: &str, middle: &str, after: &str| {
         (format!("{before}{}{after}", middle.repeat(n / middle.len().max(1))), true)

@@ -1,4 +1,4 @@
-//! What the machine owes to nobody but itself.
+//! The next event that follows without an input.
 
 use super::agent_loop::Gate;
 use super::branches::{self, Verdict};
@@ -47,7 +47,7 @@ fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     }
 }
 
-/// What the node that `on_error` leads to is told.
+/// The error for the node that `on_error` leads to.
 fn caught(
     state: &State,
     workflow: &Workflow,

@@ -292,7 +292,7 @@ impl State {
         }
     }
 
-    /// What the thread has said and heard; shared with whoever looks at it, until it changes.
+    /// The conversation of the thread; shared with its readers until it changes.
     pub(super) fn conversation_mut(&mut self) -> &mut Conversation {
         Arc::make_mut(&mut self.conversation)
     }

@@ -5,7 +5,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
 use crate::json::Json;
 
-/// How much of a call's arguments stands in the recorded question about it; they stand whole in `tool_call` beside it.
+/// The most characters of a call's arguments in the recorded question about it; `tool_call` has all of them.
 const ARGUMENTS_CHARS_MAX: usize = 1_000;
 /// Thirty days, as for every other wait.
 const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
@@ -32,7 +32,7 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
     .into()
 }
 
-/// What a model would be asked, for the person who stands for it. The prompt is the conversation: it is made when it
+/// The prompt of a model, for the person who answers for it. The prompt is the conversation: it is made when it
 /// is shown.
 pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: Time) -> Event {
     UserInteractionRequested {

@@ -114,7 +114,7 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
     })
 }
 
-/// A thread with a budget in money is told once that a call has no known price.
+/// A thread with a budget in money gets one warning about a call without a known price.
 pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
     let (call, cost) = match event {
         Event::LlmCallCompleted(e) => (e.call_id, e.cost_nanousd),

@@ -1,5 +1,5 @@
 //! The branches of a fork: which run, which have ended, and whether enough have. A branch is a thread of its own that
-//! forks off right behind FORK_STARTED, so that it inherits the conversation and the variables for nothing.
+//! is forked right after FORK_STARTED, so that it inherits the conversation and the variables for nothing.
 
 mod branch;
 
@@ -29,7 +29,7 @@ const NAMES_SHOWN_MAX: usize = 20;
 pub struct ForkState {
     /// What was planned.
     pub plan: Arc<ForkStarted>,
-    /// The event that planned it: branches fork off behind it.
+    /// The event that planned it: branches are forked after it.
     pub planned_at: Seq,
     /// Those that were started, in order.
     slots: Vec<Slot>,

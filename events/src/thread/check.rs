@@ -15,7 +15,7 @@ use crate::workflow::is_variable_name;
 /// Names that are made from the conversation and cannot be set.
 const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
 
-/// So much of a refusal stands in an error, in characters.
+/// The most characters of a refusal in an error.
 const REFUSAL_CHARS_MAX: usize = 500;
 
 /// A value from outside.
@@ -127,7 +127,7 @@ pub(super) fn result(content: &[Part], value: Option<&Json>) -> Result<(), Execu
     }
 }
 
-/// A conversation that a context processor made: no model accepts one in which a tool call has no result right behind
+/// A conversation that a context processor made: no model accepts one in which a tool call has no result right after
 /// it, or a result no call.
 pub(super) fn context(messages: &[Arc<Message>]) -> Result<(), ExecutionError> {
     let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));

@@ -63,7 +63,7 @@ fn recover_but(
         .collect()
 }
 
-/// The end of a question that stands for a model call, where a fork has put a model in the place of the person: the
+/// The end of a question that replaces a model call, where a fork has put a model in the place of the person: the
 /// call is made then.
 fn left_by_fork(state: &State) -> Option<Event> {
     let Work::Llm(agent_loop) = &state.node_run()?.work else {
@@ -149,7 +149,7 @@ fn close_call(state: &State, open: &OpenCall, error: &ExecutionError, now: Time)
 }
 
 fn close_tool(state: &State, run: &ToolRun, mut error: ExecutionError, now: Time) -> Vec<Event> {
-    // A tool that may have taken effect is not to be tried again, whoever reads this.
+    // A tool that may have had an effect must not be retried by any reader of this event.
     error.retryable &= run.recovery != Recovery::AtMostOnce;
     let failed = ToolExecutionFailed {
         node_id: None,

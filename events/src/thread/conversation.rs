@@ -17,14 +17,14 @@ pub struct Entry {
     pub message: Arc<Message>,
     /// Whether the application put it there (MESSAGE_ADDED), and not a node: it outlives a failed try of a node.
     pub added: bool,
-    /// Whether it stands for messages that were summarised.
+    /// Whether it replaces messages that were summarised.
     pub summary: bool,
     /// The node that said it; absent for what the application added.
     pub node: Option<NodeId>,
 }
 
-/// What was said in a thread: finished turns (history) and the present one (context). An answer stands right behind
-/// what the model had read when it was asked, and tool results stand right behind the answer that asked for them;
+/// What was said in a thread: finished turns (history) and the present one (context). An answer comes right after
+/// what the model had read when it was asked, and tool results come right after the answer that requested them;
 /// what the application adds meanwhile comes after them.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Conversation {
@@ -167,18 +167,18 @@ impl Conversation {
         self.entries.push(entry);
     }
 
-    /// Adds the answer of a model behind what it had read.
+    /// Adds the answer of a model after what it had read.
     pub(super) fn answer(&mut self, seq: Seq, call: CallId, messages: Vec<Arc<Message>>) {
         self.insert(self.end_before(call), seq, messages);
     }
 
-    /// Adds tool results behind the answer that asked for them, which is the last message that a node brought.
+    /// Adds tool results after the answer that requested them, which is the last message of a node.
     pub(super) fn results(&mut self, seq: Seq, messages: Vec<Arc<Message>>) {
         let n_added = self.entries.iter().rev().take_while(|entry| entry.added).count();
         self.insert(self.entries.len() - n_added, seq, messages);
     }
 
-    /// None of the messages is a system message, and none stands behind the place: `system_at` stays true.
+    /// None of the messages is a system message, and none comes after the place: `system_at` stays true.
     fn insert(&mut self, at: usize, seq: Seq, messages: Vec<Arc<Message>>) {
         let node = self.node.clone();
         let of_node = |message| Entry { seq, message, added: false, summary: false, node: node.clone() };
@@ -190,9 +190,9 @@ impl Conversation {
         Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
     }
 
-    /// Where a mark lies when these take the place of all there is: behind what stands for the messages before it.
+    /// The place of a mark after these replace all messages: after the replacement of the messages before it.
     pub(super) fn mark_behind(&self, mark: Mark, items: &[ContextItem]) -> Mark {
-        let behind = |old: u64| {
+        let after = |old: u64| {
             let mut n = 0;
             for item in items {
                 match item {
@@ -203,7 +203,7 @@ impl Conversation {
             }
             n
         };
-        Mark { n_entries: behind(mark.n_entries), turn_from: behind(mark.turn_from) }
+        Mark { n_entries: after(mark.n_entries), turn_from: after(mark.turn_from) }
     }
 
     /// A turn of a model node begins.
@@ -226,7 +226,7 @@ impl Conversation {
         }
     }
 
-    /// Puts other messages in the place of all there are. What stays keeps its event; the last turn begins where the
+    /// Replaces all messages. A message that stays has the same event; the last turn begins where the
     /// first message of it that stays does. `summary` says whether the new ones are summaries.
     pub(super) fn replace(&mut self, seq: Seq, items: &[ContextItem], summary: bool) {
         let old = std::mem::take(self);

@@ -105,7 +105,7 @@ pub enum Wait {
         /// The moment at which it wants a tick, if any.
         until: Option<Time>,
     },
-    /// A person, or whoever paused it; and the moment at which it wants a tick, if any.
+    /// A person, or the end of a pause; and the time at which it wants a tick, if any.
     Somebody {
         /// The moment.
         until: Option<Time>,

@@ -1,7 +1,7 @@
 //! Conditions in natural language, judged by a model.
 //!
-//! The question and the verdict are events, so a replay asks nobody. An answer that is neither yes nor no is asked for
-//! once more; then, or when the call fails, the condition counts as not fulfilled, and a warning says so.
+//! The question and the verdict are events, so a replay calls nothing. An answer that is neither yes nor no is asked
+//! for once more; then, or when the call fails, the condition counts as not fulfilled, and a warning says so.
 
 mod verdict;
 
@@ -28,7 +28,7 @@ use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
 
-/// How the error begins where a person stands for the judge.
+/// The beginning of the error if a person answers for the judge.
 pub(super) const PERSON_JUDGES: &str = "a person stands for the model that would judge the condition";
 /// How long one verdict may take when the workflow does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;
@@ -133,7 +133,7 @@ enum EdgeOutcome {
     Taken,
     /// It is to be asked about once more.
     AskAgain,
-    /// It does not hold: the edges behind this one are to be tried.
+    /// It does not hold: the edges after this one are to be tried.
     NotTaken,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bincode::{Decode, Encode};
 
-/// Taken names, by what stands before the number: `draft` is number 1 of `draft`, `draft#2` its number 2. Finding the
+/// Taken names, by the part before the number: `draft` is number 1 of `draft`, `draft#2` its number 2. Finding the
 /// next free name costs the same however many are taken, and the names of a node that is visited again and again take
 /// no more room than one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
@@ -58,7 +58,7 @@ impl Labels {
         let next = match self.0.get(label) {
             None => Some(2),
             Some(numbers) => match numbers.last().max(1).checked_add(1) {
-                // Somebody took the largest number there is by hand: the first gap serves.
+                // The largest number was taken by hand: the first gap serves.
                 None => (numbers.through.max(1).saturating_add(1)..u64::MAX).find(|number| !numbers.contains(*number)),
                 next => next,
             },

@@ -1,4 +1,4 @@
-//! The thread machine: what one run of a workflow does next. It is told inputs, answers with events, folds events
+//! The thread machine: what one run of a workflow does next. It takes inputs, returns events, folds events
 //! into its state, and shows what it owes the world as a view of that state.
 //!
 //! ```text
@@ -102,7 +102,7 @@ pub trait Tools {
     fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
 
     /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
-    /// wrote: nothing unless somebody has something to say.
+    /// wrote: nothing by default.
     fn instructions(&self, _names: &[ToolName]) -> Option<String> {
         None
     }
@@ -149,7 +149,7 @@ impl Tools for NoTools {
 
 /// What the machine must know of the models there are.
 pub trait Models {
-    /// Whether a person stands for this model: its calls are questions.
+    /// Whether a person answers for this model: its calls are questions.
     fn is_person(&self, model: &ModelChoice) -> bool;
 
     /// What a person brought, as the answer of the model that was called so in this call. Called again when it takes
@@ -160,14 +160,14 @@ pub trait Models {
     fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String>;
 
     /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
-    /// again later, whatever the configuration says by then.
+    /// again later, even if the configuration has changed.
     fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
         None
     }
 
     /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
     /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where
-    /// nobody can count.
+    /// cannot be counted.
     fn count(&self, _request: &ModelRequest) -> u64 {
         0
     }
@@ -178,7 +178,7 @@ pub trait Models {
     }
 }
 
-/// No person stands for any model.
+/// No person answers for any model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPeople;
 
@@ -284,7 +284,7 @@ impl Thread {
         Ok((thread, events))
     }
 
-    /// The machine behind a state that was folded before, on the definition that the state names.
+    /// The machine for a state that was folded before, on the definition that the state names.
     pub fn resume(state: State, workflow: Arc<Workflow>) -> Self {
         Self { state, workflow, owes_itself: None }
     }
@@ -345,7 +345,7 @@ impl Thread {
     }
 
     /// Tells the machine something and goes no further: what it then owes to itself comes with the next step. For
-    /// whoever has not got what the thread needs to go on.
+    /// a caller that does not have what the thread needs to continue.
     pub fn record_only(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, StepError> {
         let around = &self.state.around_at(around);
         let decided = decide::decide(&self.state, &self.workflow, input, around)?;
@@ -396,7 +396,7 @@ impl Thread {
         Ok(followed)
     }
 
-    /// The event that the machine owes to nobody but itself, if any: the next node, the next model call, the end.
+    /// The next event that follows without an input, if any: the next node, the next model call, the end.
     pub fn advance(&self, around: &Env<'_>) -> Option<Event> {
         advance::advance(&self.state, &self.workflow, around)
     }
@@ -430,7 +430,7 @@ impl Thread {
 /// A step that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// The input does not fit: tell whoever gave it. Nothing changed.
+    /// The input does not fit: report it to the caller. Nothing changed.
     #[error(transparent)]
     Rejected(#[from] Rejected),
     /// The machine contradicts itself: a fault of this program. Throw the machine away.

@@ -32,7 +32,7 @@ pub(super) fn respond(
         return if *answer == answer_hash(&data) { Ok(Vec::new()) } else { Err(Rejected::InteractionClosed(id)) };
     }
     let ask = open_question(state, id)?;
-    // Its time may be up although nobody has come to close it.
+    // Its deadline may have passed before it was closed.
     if ask.deadline.is_some_and(|deadline| deadline <= state.clock(around.now)) {
         return Err(Rejected::InteractionClosed(id));
     }
@@ -63,7 +63,7 @@ pub(super) fn question_failed(
     Ok(closed(ask, reason, detail, &error))
 }
 
-/// The terminal events of a question, and of the model call that it stands for.
+/// The terminal events of a question, and of the model call that it replaces.
 pub(super) fn closed(
     ask: &Interaction,
     reason: InteractionFailure,
@@ -75,7 +75,7 @@ pub(super) fn closed(
     std::iter::once(failed).chain(call).collect()
 }
 
-/// The error that stands in the place of an answer. A tool call that nobody decided about is not approved of.
+/// The error in place of an answer. A tool call without a decision is not approved.
 pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
     let mut error = interaction_error(reason, detail);
     if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {

@@ -1,5 +1,5 @@
-//! Running a thread again with its recorded answers. Whatever came from outside (models, tools, people, branches, time)
-//! is taken from the log; whatever the machine decides is decided anew and compared. Costs no tokens and no IO.
+//! Reruns a thread with its recorded answers. All inputs from outside (models, tools, people, branches, time)
+//! are taken from the log; all decisions of the machine are made again and compared. Costs no tokens and no IO.
 //!
 //! With the definition that the thread ran on, every thread reproduces; with another, the first event that differs says
 //! where the two part.
@@ -20,7 +20,7 @@ use recorded::Recorded;
 /// What is needed to run a thread again.
 #[derive(Debug, Clone)]
 pub struct Rerun {
-    /// The state behind which its own events begin: an empty one, or what a fork inherits, folded as its own.
+    /// The state before its own events: an empty one, or what a fork inherits, folded as its own.
     pub base: State,
     /// The definition that it ran on.
     pub recorded_on: Arc<Workflow>,
@@ -72,7 +72,7 @@ impl Rerun {
             recorded: Recorded::new(&self.events, &self.recorded_on),
             machine: Thread::resume(self.base, self.workflow),
             same_definition,
-            behind: None,
+            follow_up: None,
             crashed_from: usize::MAX,
             done: 0,
             n_decided: 0,
@@ -113,8 +113,8 @@ struct Again<'a> {
     recorded: Recorded<'a>,
     machine: Thread,
     same_definition: bool,
-    /// What the machine puts right behind its last event.
-    behind: Option<Event>,
+    /// The event that the machine appends right after its last one.
+    follow_up: Option<Event>,
     /// From here on it is asked first whether the rest is that end: what the machine owes then is the step in which the
     /// process ended.
     crashed_from: usize,
@@ -149,7 +149,7 @@ impl Again<'_> {
         if owed.as_ref().is_some_and(|owed| is_same(owed, event)) {
             self.take(*at, event, event, true)?;
             if let Event::BudgetExceeded(exceeded) = event {
-                self.behind = bounds::after_exceeded(self.machine.state(), exceeded);
+                self.follow_up = bounds::after_exceeded(self.machine.state(), exceeded);
             }
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl Again<'_> {
     /// What the machine owes to itself at that time.
     fn owed(&mut self, now: Time) -> Option<Event> {
         let around = Env { now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
-        self.behind.take().or_else(|| self.machine.advance(&around))
+        self.follow_up.take().or_else(|| self.machine.advance(&around))
     }
 
     /// Goes on: `applied` takes the place of the recorded event.

@@ -132,7 +132,7 @@ pub enum Phase {
 pub enum Ending {
     /// It reached an end.
     Completed,
-    /// Somebody asked for it.
+    /// It was cancelled.
     Cancelled {
         /// Why.
         reason: Option<String>,
@@ -197,7 +197,7 @@ pub struct Totals {
     pub cost_nanousd: Option<u64>,
 }
 
-/// A model call whose cost is not known, and that nobody accepted yet.
+/// A model call whose cost is unknown and not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(super) struct Unpriced {
     /// The model, for people.
@@ -374,7 +374,7 @@ impl State {
         matches!(self.control, Control::Paused { .. })
     }
 
-    /// Why it is paused, if it is and somebody said so.
+    /// The reason of the pause, if it is paused and a reason was given.
     pub fn pause_reason(&self) -> Option<&str> {
         match &self.control {
             Control::Running => None,

@@ -16,7 +16,7 @@ pub enum Status {
     Paused,
     /// Reached an end.
     Completed,
-    /// Ended because somebody asked for it.
+    /// It was cancelled.
     Cancelled,
     /// Ended in an error.
     Error,
@@ -38,7 +38,7 @@ impl Status {
         Self::Interrupted,
     ];
 
-    /// Its number, for a store that keeps it beside the stream.
+    /// Its number, for a store that stores it beside the stream.
     pub const fn code(self) -> u8 {
         self as u8
     }

@@ -45,7 +45,7 @@ const WORTH: u64 = 20;
 pub struct Summarizing {
     /// Counted tokens of what was to be sent.
     pub tokens: u64,
-    /// The limit that they pass; 0 when somebody asked for the summary.
+    /// The limit that they pass; 0 if the summary was requested.
     pub limit: u64,
     /// How many messages there were.
     pub n_shown: u64,
@@ -62,7 +62,7 @@ pub struct Summarizing {
 pub struct Written {
     /// Its first message.
     pub from: u64,
-    /// The place behind its last message.
+    /// The index after its last message.
     pub to: u64,
     /// The summary; absent when there is none.
     pub text: Option<String>,
@@ -73,7 +73,7 @@ pub struct Written {
 pub struct Asked {
     /// Its first message.
     pub from: u64,
-    /// The place behind its last message.
+    /// The index after its last message.
     pub to: u64,
     /// The call.
     pub call: CallId,

@@ -1,4 +1,4 @@
-//! What stands right behind an event, in the same append: a warning for whoever watches, or what a limit leads to.
+//! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
 use super::{Env, State, bounds};
 use crate::event::{Event, Warning, WarningCode};
@@ -18,7 +18,7 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
     Some(Warning { code: WarningCode::UnreadMessage, call_id: None, detail }.into())
 }
 
-/// What stands right behind an event that the machine owed to itself.
+/// The event right after one that followed without an input.
 pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Option<Event> {
     match event {
         Event::LlmCallRequested(_) => over_limit(state, around),

@@ -39,7 +39,7 @@ fn page() -> BTreeMap<String, Section> {
         let line = body.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned();
         let section = Section { line, rows: rows.collect() };
         let heading = heading.trim_start_matches('#').trim().to_owned();
-        assert!(sections.insert(heading.clone(), section).is_none(), "`{heading}` stands twice");
+        assert!(sections.insert(heading.clone(), section).is_none(), "`{heading}` is there twice");
     }
     sections
 }
@@ -179,7 +179,7 @@ fn json_of_scripts_is_in_the_catalogue() {
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {
         fields_are(&page, "The state of a thread", &state.to_json());
         fields_are(&page, "The totals of a thread", &state.to_json()["usage"]);
-        // The place in the whole log is known to who keeps it.
+        // The position is known only to the log.
         let mut outcome = state.outcome_json();
         outcome["last_position"] = json!(0);
         fields_are(&page, "The outcome of a run", &outcome);

@@ -1,5 +1,5 @@
 //! The format promise: the stored bytes of one event of every kind and version are read for ever. A change of shape
-//! raises the version of the event and brings an upcaster; a line of a golden file is never changed.
+//! raises the version of the event and needs an upcaster; a line of a golden file is never changed.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -18,15 +18,15 @@ use crate::retry::RetryPolicy;
 enum Does {
     /// Answers these bytes and closes.
     Answers(String),
-    /// Answers these bytes and keeps the connection open without a word.
+    /// Answers these bytes and leaves the connection open without a word.
     Stalls(String),
-    /// Answers the first bytes, then the others every 20 ms, until nobody listens.
+    /// Answers the first bytes, then the others every 20 ms, until the client is gone.
     Keeps(String, &'static str),
-    /// Answers an event stream in this encoding and keeps the connection open without a word.
+    /// Answers an event stream in this encoding and leaves the connection open without a word.
     Compressed(&'static str, &'static str),
     /// Closes at once.
     Closes,
-    /// Answers these bytes again and again, until nobody listens.
+    /// Answers these bytes again and again, until the client is gone.
     Floods(String),
 }
 
@@ -466,12 +466,12 @@ async fn a_dropped_call_sends_nothing_more() {
         asked = tokio::time::timeout(Duration::from_secs(60), until_asked) => asked.unwrap(),
     }
     drop(dropped);
-    // Whatever waited for its time has it; what is sent after that comes behind whatever it sent.
+    // Everything that waited was sent; later requests come after it.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(600)).await;
     tokio::time::resume();
     ask(profile(&base), false).await.0.unwrap();
-    assert_eq!(seen.lock().len(), 2, "the one that was dropped, and the one behind it");
+    assert_eq!(seen.lock().len(), 2, "the one that was dropped, and the one after it");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ const TWO: &str = r#"
     base_url = "http://127.0.0.1:8000/v1"
     auth = "none"
     [mcpServers.other]
-    command = "belongs to somebody else"
+    command = "belongs to another program"
 "#;
 
 #[test]

@@ -105,7 +105,7 @@ async fn long_retry_after_is_waited_for_if_there_is_time() {
     let request = Request::new("m", vec![Arc::new(Message::text(Role::User, "hi"))]);
     let (mut seen, soon) = (Seen::default(), Instant::now() + Duration::from_secs(30));
     let result = client.call(&request, CallContext::new("k", &mut seen).until(Some(soon))).await;
-    assert!(!result.unwrap_err().retryable, "whoever called does not wait so long");
+    assert!(!result.unwrap_err().retryable, "the caller does not wait so long");
 }
 
 #[tokio::test(start_paused = true)]

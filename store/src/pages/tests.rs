@@ -2,7 +2,7 @@ use super::*;
 use crate::MemoryStore;
 use crate::testing::{append, fork, put, thread};
 
-/// A thread of 2 000 records in turns with another, and a fork of it behind its record 1 499.
+/// A thread of 2 000 records in turns with another, and a fork of it after its record 1 499.
 fn log() -> MemoryStore {
     let store = MemoryStore::new();
     for seq in 0..2_000 {

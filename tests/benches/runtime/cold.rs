@@ -1,4 +1,4 @@
-//! A long thread that comes back from the log.
+//! A long thread that is reloaded from the log.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

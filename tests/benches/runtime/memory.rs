@@ -66,7 +66,7 @@ pub(crate) fn resident_kib() -> Result<u64> {
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// A process that did other things before keeps memory of them.
+/// A process that did other things before still has their memory.
 pub(crate) fn in_processes_of_their_own(size: Size) -> Result<()> {
     for part in ["memory-idle", "memory-live"] {
         let mut command = std::process::Command::new(std::env::current_exe()?);

@@ -22,18 +22,18 @@ pub(crate) fn react(n_turns: usize, tool: &str) -> Result<Workflow> {
     Ok(rethread::parse_workflow(node(&format!("react-{n_turns}"), n_turns, tool, "").as_bytes())?)
 }
 
-/// The same, and a question to a person behind it.
+/// The same, followed by a question to a person.
 pub(crate) fn react_then_ask(n_turns: usize) -> Result<Workflow> {
     let ask = "\x20 - id: ask\n    user_interaction: {operation_type: ADD_MESSAGE, prompt: 'Is this so?', \
                message: {role: user, content_template: '{{ input }}'}}\n";
     Ok(rethread::parse_workflow(node(&format!("react-{n_turns}-ask"), n_turns, "look_up", ask).as_bytes())?)
 }
 
-fn node(name: &str, n_turns: usize, tool: &str, behind: &str) -> String {
+fn node(name: &str, n_turns: usize, tool: &str, rest: &str) -> String {
     format!(
         "version: '1'\nname: {name}\nsummary: {{token_limit: off}}\nnodes:\n\
          \x20 - id: work\n    llm: {{provider: scripted, model: turns-{n_turns}, user_prompt: '{{{{ input }}}}', tool_mode: auto, \
-         available_tools: [{tool}], max_iterations: {}}}\n{behind}",
+         available_tools: [{tool}], max_iterations: {}}}\n{rest}",
         n_turns + 1
     )
 }

@@ -1,4 +1,4 @@
-//! A server of its own log, and a client that keeps its connection.
+//! A server of its own log, and a client with a persistent connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -171,7 +171,7 @@ fn commands_are_held_in_by_patterns() {
     command(&scene, "echo a 2>&1&touch there", &only).code(1).says("`&` at character 12");
     assert!(!scene.file("there").exists());
     command(&scene, "echo hello", &["--deny-command", " "]).code(2);
-    // In a run they hold as well, and the model is told.
+    // In a run they hold as well, and the model gets the error.
     let runs = |command: &str| ("run_command", json!({ "command": command }));
     scene.write("run.json", calls("run_command", &[runs("touch there"), runs("echo hi")]));
     scene.run_args(["run", "run.json", "--allow-commands", "--allow-shell", "--only-command", "echo *"]).ok();

@@ -63,7 +63,7 @@ fn a_family_is_shown_while_it_runs_and_asks_for_its_branches() {
 
     let answered = scene.run(&format!("respond {question} --value true")).ok();
     assert!(answered.stderr.contains(&format!("rethread resume {root}")), "{answered}");
-    // Whoever names the branch means the thread that waits for it.
+    // The name of a branch means the thread that waits for it.
     let branch = question.rsplit_once('-').unwrap().0;
     let ran = scene.run(&format!("resume {branch}")).code(4);
     assert!(ran.stderr.contains(&format!("{branch} is a branch of {root}")), "{ran}");

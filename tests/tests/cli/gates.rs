@@ -3,7 +3,7 @@
 use rethread_tests::binary::{Ran, Scene};
 use serde_json::{Value, json};
 
-/// A gate behind a question; `QUESTION` is the rest of the question.
+/// A gate after a question; `QUESTION` is the rest of the question.
 const GATE: &str = r#"
 version: "1"
 name: gate

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 struct Shown {
     command: String,
     code: i32,
-    /// Lines in their order; `…` stands for anything.
+    /// Lines in their order; `…` matches anything.
     prints: Vec<String>,
 }
 

@@ -64,7 +64,7 @@ fn a_log_is_read_while_a_run_holds_it() {
     scene.run("run greeting.yaml").code(7).says(&pid).silent();
     scene.run("gc --older-than 0s").code(7).says(&pid);
     holder.kill();
-    // What it left of its socket keeps nobody out.
+    // The remains of its socket block no command.
     scene.run("threads").ok();
     scene.run("run greeting.yaml").ok();
 }

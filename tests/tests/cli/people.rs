@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::id_of;
 
-/// A model that writes a file only when a person approves, and looks around meanwhile.
+/// A model that writes a file only when a person approves, and reads meanwhile.
 const CAREFUL: &str = r#"
 version: "1"
 name: careful

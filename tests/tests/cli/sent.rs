@@ -1,4 +1,4 @@
-//! `show --call` prints, byte for byte, what a provider was sent, whatever became of the configuration since.
+//! `show --call` prints, byte for byte, what a provider was sent, even if the configuration has changed since.
 
 use std::fs;
 
@@ -88,7 +88,7 @@ fn request_body_is_printed_byte_for_byte_in_another_process() {
         let json = scene.run(&format!("show last --json --call {}", calls[0]["seq"])).ok().json();
         assert_eq!((json["sent_to"].as_str(), json["attempt"].as_u64()), (Some("main"), Some(1)));
         assert_eq!(json["fallbacks"][0]["body"]["model"], "another");
-        assert!(provider.take_bodies().is_empty(), "nobody is asked to show it");
+        assert!(provider.take_bodies().is_empty(), "no request is needed to show it");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is shown is true: hidden characters, threads that nobody works on, decisions, and what was said.
+//! What is shown is true: hidden characters, threads without a runtime, decisions, and what was said.
 
 use rethread_tests::binary::{Running, Scene};
 use serde_json::json;

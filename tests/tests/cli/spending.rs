@@ -1,4 +1,4 @@
-//! What models cost: budgets that hold whatever the provider reports, and sums that say what they miss.
+//! What models cost: budgets that hold for every report of a provider, and sums that say what they miss.
 
 use rethread_tests::binary::Scene;
 use rethread_tests::provider::{Provider, Said, Wire};

@@ -25,7 +25,7 @@ fn question_stays_open_without_a_person() {
     assert_eq!(scene.run("inbox --json").ok().json().as_array().unwrap().len(), 1);
 }
 
-/// Two questions; nobody answers the first in time.
+/// Two questions; the first is not answered in time.
 const LATE: &str = r#"
 version: "1"
 name: late

@@ -73,7 +73,7 @@ fn members() -> Vec<Table> {
     members.iter().map(|member| manifest(&root.join(member.as_str().unwrap()))).collect()
 }
 
-/// What a manifest depends on, by the section it stands in, those of platforms included.
+/// What a manifest depends on, by its section, those of platforms included.
 fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
     const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let mut tables = vec![manifest];

@@ -18,17 +18,17 @@ struct Example {
     status: u16,
 }
 
-/// The `http` blocks of the page, each with the status that the line behind it says.
+/// The `http` blocks of the page, each with the status in the line after it.
 fn examples(page: &str) -> Vec<Example> {
     let blocks = page.split("```http\n").skip(1);
     blocks
         .map(|block| {
-            let (text, behind) = block.split_once("```").unwrap();
+            let (text, after) = block.split_once("```").unwrap();
             let (head, body) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
             let mut lines = head.lines();
             let (method, path) = lines.next().unwrap().split_once(' ').unwrap();
             let headers = lines.map(|line| line.split_once(": ").unwrap()).map(|(n, v)| (n.to_owned(), v.to_owned()));
-            let status = behind.trim_start().strip_prefix("→ `").unwrap_or_else(|| panic!("{path}: no status"));
+            let status = after.trim_start().strip_prefix("→ `").unwrap_or_else(|| panic!("{path}: no status"));
             Example {
                 method: method.to_owned(),
                 path: path.to_owned(),

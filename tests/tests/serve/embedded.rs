@@ -1,4 +1,4 @@
-//! The examples of programs that embed the runtime, run from outside: whatever stops them, nothing is lost.
+//! The examples of programs that embed the runtime, run from outside: nothing is lost, however they are stopped.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

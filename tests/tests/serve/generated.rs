@@ -1,5 +1,5 @@
 //! Requests made up from the OpenAPI document, thousands of them, good and bad: nothing fails inside, what the document
-//! allows is understood, what it does not allow is refused, and every answer looks as the document says.
+//! allows is understood, what it does not allow is refused, and every answer fits the document.
 
 mod values;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::place::Place;
 
-/// A server whose model answers the first call when it is told to.
+/// A server whose model answers the first call on a signal.
 struct Slow {
     place: Place,
     provider: Provider,

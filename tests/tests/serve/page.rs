@@ -17,7 +17,7 @@ fn chromium() -> Option<String> {
     named.chain(known).find(|name| needs::has(name))
 }
 
-/// The version of axe-core that looks at the page.
+/// The version of axe-core that checks the page.
 const AXE: &str = "axe-core@4.10.3";
 
 /// Runs the tests of a file or a folder of `tests/page/`.

@@ -203,7 +203,7 @@ fn a_token_is_taken_from_the_environment_and_needed() {
     Running::start(command).end().code(1).says("--scope operate");
 }
 
-/// A process that claims to be the one with this id, and keeps the heads of the requests that it was sent.
+/// A process that claims to be the one with this id, and stores the heads of the requests that it was sent.
 fn impostor(pid: u32) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -238,7 +238,7 @@ fn server_named_in_a_lock_is_trusted_only_while_it_is_held() {
     let scene = Scene::new();
     let (address, heads) = impostor(4_000_000);
     let lock = scene.write(".rethread/lock", format!("rethread serve at http://{address}, pid 4000000\n"));
-    // A folder that somebody else prepared, or a server that was killed.
+    // A folder that another user prepared, or a server that was killed.
     let ran = with_token(&scene, "threads");
     assert_eq!(heads.try_iter().collect::<Vec<_>>(), Vec::<String>::new(), "{ran}");
     // Held by one that is not the one at this address.

@@ -1,4 +1,4 @@
-//! Threads run again over HTTP, forks that answer otherwise, and what is told of a thread and its family.
+//! Threads run again over HTTP, forks with other answers, and explanations of a thread and its family.
 
 use rethread_tests::binary::Scene;
 use serde_json::{Value, json};

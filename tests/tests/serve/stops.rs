@@ -33,7 +33,7 @@ fn it_is_not_ready_while_it_drains_and_still_answers() {
     place.get("/health/ready").is(200);
     let mut stream = place.follow("/v1/events?after=now");
     place.server.signal("TERM");
-    // Who follows is told to go elsewhere, which is how this test knows that the stop has begun.
+    // Subscribers are disconnected, which is how this test knows that the stop has begun.
     while stream.line().unwrap().is_some() {}
     let problem = place.get("/health/ready");
     problem.problem(503, "stopping");

@@ -1,4 +1,4 @@
-//! Events as they come, to whoever follows them.
+//! Streams of events over HTTP.
 
 use std::collections::HashSet;
 

@@ -91,7 +91,7 @@ fn webhook_posts_signed_events_in_order_and_resumes() {
     assert!(!metrics.contains("hunter2"));
 }
 
-/// Sends whoever posts something elsewhere, and is content with everything else; gives the methods that it was asked with.
+/// Redirects every POST, and accepts everything else; returns the methods of the requests.
 fn redirecting() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());

@@ -27,13 +27,13 @@ fn imported_thread_resumes_only_on_request() {
         drop(own);
         there.crash(1).await;
 
-        // Threads come back in the order of their ids: when the one behind it has ended, its turn is over.
+        // Threads are reloaded in the order of their ids: when the next one has ended, its turn is over.
         let after = World::on(store, &Tally::default()).await;
         assert_eq!(after.runtime.thread(its_own).outcome().await.unwrap().status, Status::Completed);
         let copy = after.runtime.thread(copied.id());
         assert_eq!(copy.summary().await.unwrap().last_seq, copied.summary().await.unwrap().last_seq);
 
-        assert_eq!(copy.outcome().await.unwrap().status, Status::Completed, "somebody waits for it");
+        assert_eq!(copy.outcome().await.unwrap().status, Status::Completed, "a caller waits for it");
         let store = after.store.clone();
         until(|| store.values("imported/").unwrap().is_empty()).await;
         after.end().await;
@@ -98,7 +98,7 @@ fn a_runtime_that_could_not_start_lets_go_of_the_log() {
         });
         let processes = builder().processes(Default::default(), Default::default()).tool(taken);
         assert!(processes.start().await.is_err());
-        // Its thread is told to end, and takes a moment to.
+        // Its thread is cancelled, and takes a moment to end.
         let mut started = builder().start().await;
         for _ in 0..12_000 {
             if started.is_ok() {

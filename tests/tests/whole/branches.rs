@@ -165,7 +165,7 @@ fn a_fork_begins_its_branches_when_the_log_has_it() {
         store.plan(Fault::Waits { until: let_go.clone(), then: None });
         let release = async {
             crate::support::until(|| store.n_appends() > n_before).await;
-            // Time for whatever is not to happen.
+            // Time for what must not happen.
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             let_go.add_permits(1);
         };
@@ -264,7 +264,7 @@ fn a_fork_onto_another_definition_takes_its_branches_with_it() {
         let at = seq.iter().rfind(|event| event.name() == "BRANCH_ENDED").unwrap().record.seq;
         let at = Some(Seq(at.0 - 1));
         let error = thread.fork(ForkRequest { at, workflow: Some(without), ..ForkRequest::default() }).await;
-        let error = error.expect_err("the branch stands at a node that is not there any more").to_string();
+        let error = error.expect_err("the branch is at a node that does not exist any more").to_string();
         assert!(error.contains("`ask`"), "{error}");
         world.end().await;
     });

@@ -40,7 +40,7 @@ fn tries_and_another_way() -> Arc<Workflow> {
 enum Death {
     /// The append is lost.
     Before,
-    /// The append is durable, and nobody was told.
+    /// The append is durable, and no caller was answered.
     After,
 }
 
@@ -76,7 +76,7 @@ async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<
     }
 }
 
-/// One life on a log that dies at append `nth`; whether it did. What it leaves behind in memory goes on for a moment
+/// One life on a log that dies at append `nth`; whether it did. What remains in memory continues for a moment
 /// and can write nothing.
 async fn live_until(
     store: &Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! What runs behind the tools of a runtime: background processes, MCP servers, skills.
+//! The services of the tools of a runtime: background processes, MCP servers, skills.
 
 use std::fs;
 use std::path::Path;

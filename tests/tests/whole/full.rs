@@ -147,11 +147,11 @@ fn an_append_that_was_refused_once_costs_no_answer() {
     });
 }
 
-/// An append of another caller to the same thread was refused, and this one was queued behind it.
+/// An append of another caller to the same thread was refused, and this one was queued after it.
 #[test]
 fn append_after_a_refused_one_is_decided_again() {
-    let behind = StoreError::Fenced { thread: ThreadId::new(1, [1; 10]) };
-    with_each_append_refused_once(&writing(), &behind, async |world, _| {
+    let fenced = StoreError::Fenced { thread: ThreadId::new(1, [1; 10]) };
+    with_each_append_refused_once(&writing(), &fenced, async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
     });
 }
@@ -217,7 +217,7 @@ fn calls_continue_and_answer_while_the_disk_is_full() {
         let thread = world.start(&workflow, "go").await;
         world.tally.called("wait_pay", 1).await;
         disk.full.store(true, SeqCst);
-        // What asks from outside is told; it costs the running call nothing.
+        // A request from outside is refused; the running call continues.
         let refused = thread.add_message(Message::text(Role::User, "hurry")).await;
         assert!(matches!(refused, Err(RuntimeError::Store(StoreError::Full { .. }))), "{refused:?}");
         // It answers after its thread was put back to what the log has.

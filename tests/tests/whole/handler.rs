@@ -9,7 +9,7 @@ use crate::support::{Tally, World, block_on, print_log, workflow};
 
 type Answer = Result<Json, String>;
 
-/// A handler that does what it is told.
+/// A scripted handler.
 pub(crate) struct Says<F>(pub(crate) F);
 
 impl<F: Fn(InteractionRequest, InteractionContext) -> BoxFuture<'static, Answer> + Send + Sync + 'static>

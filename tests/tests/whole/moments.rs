@@ -1,4 +1,4 @@
-//! Looks at the moments of a thread that is so long that states along its way are kept in the log.
+//! Historical reads of a thread that is so long that the log stores states along its way.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn long_thread_reads_the_same_through_its_snapshots() {
         assert!(last.0 > 40_000, "{last}");
         let exported = Exported::default();
         world.runtime.export(id, exported.clone()).await.unwrap();
-        // They are thinned out behind the end.
+        // They are thinned out after the end.
         let store = world.store.clone();
         let kept = || store.snapshots(id).unwrap();
         until(|| kept().last().is_some_and(|newest| last.0 - newest.0 <= 16_384 + 500)).await;
@@ -186,7 +186,7 @@ fn forks_store_no_states_for_inherited_events() {
     });
 }
 
-/// What was written, for whoever has a clone of it.
+/// What was written, shared by its clones.
 #[derive(Debug, Clone, Default)]
 struct Exported(Arc<parking_lot::Mutex<Vec<u8>>>);
 

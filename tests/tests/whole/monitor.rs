@@ -1,4 +1,4 @@
-//! Hooks that are called behind the log.
+//! Hooks that are called after the append.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +150,7 @@ fn stuck_or_panicking_hook_blocks_no_one_and_is_counted() {
         assert_eq!((notes.called, notes.panicked, notes.behind), (10, 0, 0));
         assert_eq!(hangs.called, 1);
         assert!(hangs.behind > 20, "{hangs:?}");
-        // What waited is told when it can be: nothing is dropped.
+        // What waited is reported later: nothing is dropped.
         gate.open();
         until(|| world.runtime.monitor_stats()[0].behind == 0).await;
         assert_eq!(world.runtime.monitor_stats()[0].called, 10);

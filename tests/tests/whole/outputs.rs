@@ -115,7 +115,7 @@ fn thread_reads_no_output_of_another_thread() {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), with_long).await;
         world.run(&reads_on(), "go").await;
         let read = |id: Hash| format!("{{name: read_output, arguments: {{id: '{id}'}}}}");
-        // Of another thread, of nobody, and one that is a definition of a workflow.
+        // Of another thread, of none, and one that is a definition of a workflow.
         let others = [id(), Hash::of(b"nothing"), reads_on().hash()].map(read).join(", ");
         let script = format!("{{tool_calls: [{others}]}}, {{text: done}}");
         let (thread, _) = world.run(&scripted("read_output", &script), "go").await;

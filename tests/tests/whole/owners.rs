@@ -84,7 +84,7 @@ async fn leaf(world: &World) -> ThreadHandle {
     world.runtime.thread(leaf.thread_id)
 }
 
-/// Waits for a second in which threads are hardly looked for in the log. What looks again and again leaves none.
+/// Waits for a second in which threads are hardly read from the log. Repeated activation leaves none.
 async fn quiet(store: &FaultyStore) {
     let seconds = async {
         loop {
@@ -110,7 +110,7 @@ fn no_end_of_a_branch_is_lost_on_an_owner_that_is_just_leaving() {
             threads.push(world.start(&forks, "go").await);
         }
         let limit = Instant::now() + Duration::from_secs(120);
-        // Nobody waits for them, so that nobody wakes them.
+        // No caller waits for them, so that nothing activates them.
         while !threads.is_empty() {
             assert!(Instant::now() < limit, "{} threads hang", threads.len());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -185,7 +185,7 @@ fn activated_threads_do_not_activate_each_other_repeatedly() {
 #[test]
 fn reloaded_parent_is_notified_of_the_rest_of_a_live_branch() {
     block_on(async {
-        // Keeps the branch in memory: the handler does not answer.
+        // Makes the branch stay in memory: the handler does not answer.
         let never = Says(|_, _| futures::future::pending().boxed());
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             leaving(builder).interaction_handler(never)
@@ -251,7 +251,7 @@ fn branch_that_missed_a_resume_continues_with_its_parent() {
         };
         world.crash(1).await;
 
-        // It dies with the first append: the owner goes on, and nobody has told the branch.
+        // It dies with the first append: the parent continues, and the branch was not notified.
         let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
         let world =
             World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::RunOnDemand))
@@ -344,7 +344,7 @@ fn a_command_waits_for_a_branch_that_resumes_by_itself() {
     });
 }
 
-/// A thread whose branch's branch waits for a tool, in a log that nobody runs any more.
+/// A thread whose branch's branch waits for a tool, in a log without a runtime.
 async fn crashed(nodes: &str) -> (Arc<dyn Store>, ThreadId, ThreadId) {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let world = world_on(memory.clone()).await;
@@ -366,7 +366,7 @@ fn waiter_of_a_parent_is_notified_of_an_unreadable_branch() {
             store.hide(Some(branch));
             let world = world_on(store.clone()).await;
             let thread = world.runtime.thread(owner);
-            // Whoever asks first and whoever asks later, for either.
+            // The first caller and later callers, for either.
             for _ in 0..2 {
                 assert!(soon(thread.outcome()).await.is_err());
                 assert!(soon(thread.at_rest()).await.is_err());

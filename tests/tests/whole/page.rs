@@ -36,7 +36,10 @@ fn examples() -> Vec<Example> {
     blocks
         .map(|(yaml, rest)| {
             let line = rest.trim_start().lines().next().unwrap_or_default();
-            assert!(line.starts_with("Run with input `"), "below a workflow stands how it ends:\n{yaml}\n{line}");
+            assert!(
+                line.starts_with("Run with input `"),
+                "the line after a workflow says how it ends:\n{yaml}\n{line}"
+            );
             let quoted: Vec<_> = line.split('`').skip(1).step_by(2).collect();
             let [given @ .., end] = quoted.as_slice() else { panic!("{line}") };
             let mut given =

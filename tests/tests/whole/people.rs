@@ -25,7 +25,7 @@ pub(crate) fn careful() -> Arc<Workflow> {
     )
 }
 
-/// A person stands for the model.
+/// A person answers for the model.
 pub(crate) fn relayed() -> Arc<Workflow> {
     workflow(
         "nodes: [{id: chat, llm: {provider: human, model: some-chat, system_prompt: Be brief., \
@@ -170,7 +170,7 @@ fn relay_question_is_not_repeated_after_a_restart() {
         let id = thread.id();
         drop((world, thread));
 
-        // One that only looks needs neither the profile nor the tools: what was offered is in the log.
+        // A read-only one needs neither the profile nor the tools: what was offered is in the log.
         let looks = Runtime::builder().store(store.clone()).mode(rethread::Mode::Observe).start().await.unwrap();
         let asked = looks.inbox().await.unwrap().open.remove(0);
         expect![[r###"

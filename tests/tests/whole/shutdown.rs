@@ -118,7 +118,7 @@ fn concurrent_shutdowns_return_the_same_result() {
         let (mut first, mut second) = (Box::pin(world.runtime.shutdown()), Box::pin(world.runtime.shutdown()));
         assert!(futures::poll!(&mut first).is_pending());
         assert!(futures::poll!(&mut second).is_pending(), "the first is not done");
-        // Nobody listens to the first any more, and the second is none the worse for it.
+        // The first was dropped, and the second still works.
         drop(first);
         store.close().unwrap();
         world.tally.gate().open();

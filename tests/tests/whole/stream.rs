@@ -46,15 +46,15 @@ fn read_after_the_end_does_not_wait() {
         let waits = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
         let thread = world.start(&waits, "go").await;
         world.tally.called("wait_look", 1).await;
-        let mut behind = thread.events(Seq(1_000));
-        assert!(futures::poll!(behind.next()).is_pending(), "the thread has not ended");
-        let behind = tokio::spawn(behind.collect::<Vec<_>>());
+        let mut after = thread.events(Seq(1_000));
+        assert!(futures::poll!(after.next()).is_pending(), "the thread has not ended");
+        let after = tokio::spawn(after.collect::<Vec<_>>());
         world.tally.gate().open();
         let last = thread.outcome().await.unwrap().state.last_seq().unwrap();
-        assert!(behind.await.unwrap().is_empty());
+        assert!(after.await.unwrap().is_empty());
         assert_eq!(thread.events(last).collect::<Vec<_>>().await.len(), 1);
         assert!(thread.events(last.next()).collect::<Vec<_>>().await.is_empty());
-        // A fork has events of its own behind those that it inherits.
+        // A fork has events of its own after those that it inherits.
         let fork = thread.fork(ForkRequest { at: Some(Seq(last.0 - 1)), ..ForkRequest::default() }).await.unwrap();
         fork.outcome().await.unwrap();
         let own: Vec<_> = fork.events(last).map(Result::unwrap).collect().await;
@@ -103,7 +103,7 @@ fn slow_subscriber_blocks_no_one_and_misses_nothing() {
         let mut n_read = 0;
         for _ in 0..20 {
             let thread = world.start(&long, "go").await;
-            // It reads one event of each thread, and is far behind when the thread ends.
+            // It reads one event of each thread, and lags far when the thread ends.
             assert_eq!(slow.next().await.unwrap().unwrap().record.position, Position(n_read));
             n_read += 1;
             let last = thread.outcome().await.unwrap().state.last_seq().unwrap();

@@ -49,7 +49,7 @@ async fn world(change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> World {
     World::with(store, &Tally::default(), |builder| change(builder.tool(shop(Recovery::Safe)))).await
 }
 
-/// The question of a tool, once it stands.
+/// The question of a tool, once it is open.
 async fn asked(world: &World) -> OpenInteraction {
     asked_but(world, None).await
 }
@@ -63,7 +63,7 @@ async fn asked_but(world: &World, old: Option<CallId>) -> OpenInteraction {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("nobody asks")
+    panic!("no question is open")
 }
 
 /// What the tool answered in the end.
@@ -159,7 +159,7 @@ fn question_of_a_tool_ends_with_its_process_and_is_asked_again() {
         let (store, tally) = (world.store.clone(), Tally::default());
         drop(world);
 
-        // Who only looks cannot answer, because nobody would hear it, and is not shown the question.
+        // A read-only runtime cannot answer, because the tool would not receive it, and does not list the question.
         let looks = World::with(store.clone(), &tally, |builder| {
             builder.tool(shop(Recovery::Safe)).mode(rethread::Mode::Observe)
         })

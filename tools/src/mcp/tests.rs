@@ -320,7 +320,7 @@ async fn a_server_sees_no_secrets_and_ends_with_its_group() {
             .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap().starts_with('Z'))
     };
     assert!(is_running());
-    // Also without a shutdown: it is enough that nobody holds it.
+    // Also without a shutdown: it is enough that it is dropped.
     drop(r);
     let begun = Instant::now();
     while is_running() {

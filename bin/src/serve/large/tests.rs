@@ -40,7 +40,7 @@ async fn an_answer_whose_writer_panics_breaks_off_too() {
             to.write_all(&vec![b'['; n_bytes])?;
             panic!("the writer fails");
         });
-        assert!(to_bytes(broken.await.into_body()).await.is_err(), "behind {n_bytes} bytes");
+        assert!(to_bytes(broken.await.into_body()).await.is_err(), "after {n_bytes} bytes");
     }
 }
 

@@ -1,5 +1,5 @@
 //! A strategy of the application: it is asked what comes next whenever the loop has nothing open, as an effect, and
-//! what it decides is an event. A replay asks nobody.
+//! what it decides is an event. A replay calls nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ pub(in super::super) fn checked(
 pub(in super::super) struct Joins {
     /// Results of tool calls that do not run.
     pub(in super::super) results: Vec<Arc<Message>>,
-    /// What is said behind them.
+    /// The messages after them.
     pub(in super::super) said: Vec<Arc<Message>>,
 }
 

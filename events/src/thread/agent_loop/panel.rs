@@ -102,7 +102,7 @@ impl Panel {
         self.candidates.iter().filter(|candidate| matches!(candidate, Candidate::Answered { .. })).count()
     }
 
-    /// The next event, when anything follows before somebody has answered.
+    /// The next event, if anything follows before an answer.
     pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
         let strategy = of(&agent_loop.request)?;
         match strategy.combine {
@@ -200,7 +200,7 @@ impl Panel {
         let is_it = |candidate: &Candidate| matches!(candidate, Candidate::Asking(open) if *open == call);
         if let Some(index) = self.candidates.iter().position(is_it) {
             let mut model = strategy.members.get(index)?.model.clone();
-            // The pieces of several answers at once would be of use to nobody.
+            // Chunks of several answers at once would be of no use.
             model.stream = false;
             let execution = Arc::new(LlmExecutionRequest { model, ..(*said.execution).clone() });
             let tool_choice = match strategy.combine {
@@ -241,7 +241,7 @@ impl Panel {
 
 /// An answer that joins the conversation.
 pub(in super::super) struct Joining {
-    /// The call behind whose reading it stands.
+    /// The call after whose messages it comes.
     pub(in super::super) behind: CallId,
     /// The answer, and what goes with it.
     pub(in super::super) messages: Vec<Arc<Message>>,

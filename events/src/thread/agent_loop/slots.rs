@@ -109,7 +109,7 @@ impl AgentLoop {
             arguments: call.arguments.clone(),
         };
         match self.role(&call.name) {
-            // Nobody need decide about what does not run.
+            // No decision is needed for what does not run.
             _ if !self.offers(&call.name) => None,
             PersonRole::None => None,
             PersonRole::Approves => Some(asks::approval(&self.request.node_id, asked())),
@@ -297,7 +297,7 @@ impl AgentLoop {
     }
 
     /// The loop is over. Calls of the last answer that never ran are answered with the error, so that no tool call
-    /// is left without a result, whoever goes on with this conversation.
+    /// is left without a result in this conversation.
     pub(in super::super) fn give_up(&mut self, error: &ExecutionError) -> Vec<Arc<Message>> {
         let text = format!("not run: {}", error.message);
         self.take_results(Stage::Failed(error.clone()), &text)

@@ -1,4 +1,4 @@
-//! What stands between one turn of the loop and the next: the strategy. The loop itself (calls, tools, questions,
+//! The step between one turn of the loop and the next: the strategy. The loop itself (calls, tools, questions,
 //! limits) is the same for all of them; a strategy only says what comes next when the loop has nothing open, and how
 //! the next model call is made.
 
@@ -18,7 +18,7 @@ use crate::json::Json;
 /// How far the strategy is.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum StrategyState {
-    /// Nothing stands between: the loop ends with the first answer that asks for no tool.
+    /// No strategy: the loop ends with the first answer that asks for no tool.
     React,
     /// Several models are to be asked first.
     Several,
@@ -40,7 +40,7 @@ pub struct CallConstraints {
 /// What an answer is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub enum Wants {
-    /// Whatever the model says, with the tools that are offered.
+    /// Any answer, with the tools that are offered.
     #[default]
     Anything,
     /// A plan.
@@ -54,7 +54,7 @@ pub enum Wants {
 pub struct ModelBinding {
     /// The model.
     pub model: ModelChoice,
-    /// Whether a person stands for it.
+    /// Whether a person answers for it.
     pub relay: bool,
     /// How long one call may take.
     pub llm_timeout_ms: Option<u64>,
@@ -92,7 +92,7 @@ pub struct AnswerForm {
 pub(in super::super) enum Gate {
     /// This comes first.
     Owes(Box<Event>),
-    /// Not before somebody has answered.
+    /// Not before an answer.
     Shut,
     /// It may.
     Open,
@@ -176,7 +176,7 @@ impl AgentLoop {
     }
 }
 
-/// How much of a fault the model is told, in characters.
+/// The most characters of a fault in a prompt.
 const FAULT_CHARS_MAX: usize = 300;
 
 /// An answer that was to be JSON, in a code fence or not, or what is wrong with it, for the model.

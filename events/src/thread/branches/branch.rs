@@ -1,4 +1,4 @@
-//! The branch that a thread is: how it begins, where it ends, what its owner is told.
+//! The branch that a thread is: how it begins, where it ends, the report to its parent.
 
 use bincode::{Decode, Encode};
 
@@ -12,7 +12,8 @@ use crate::thread::transition::TransitionError;
 /// The branch that a thread is.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Branch {
-    /// The thread whose branch it is and its number there; absent in a fork of a branch, which nobody waits for.
+    /// The thread whose branch it is and its number there; absent in a fork of a branch, which has no parent that
+    /// waits.
     pub owner: Option<(ThreadId, u32)>,
     /// The node at which it ends.
     pub join: NodeId,
@@ -49,7 +50,7 @@ impl State {
         self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
     }
 
-    /// What its owner is told of its end; `None` when it has not ended.
+    /// The report of its end to its parent; `None` if it has not ended.
     pub fn branch_outcome(&self) -> Option<BranchOutcome> {
         self.ending()?;
         let output = match self.error() {

@@ -1,9 +1,9 @@
 //! What counts as yes and what as no.
 
-/// The longest answer that is looked at, in bytes: whoever says more did not answer with one word.
+/// The longest answer that is parsed, in bytes: a longer one is not one word.
 const VERDICT_BYTES_MAX: usize = 100;
 
-/// The verdict of an answer: one word, whatever its case and with punctuation around it, or `{"verdict": true}`.
+/// The verdict of an answer: one word in any case, with punctuation around it, or `{"verdict": true}`.
 /// Anything else is none: a guess would be worse than asking again.
 pub(super) fn verdict_of(answer: &str) -> Option<bool> {
     let answer = answer.trim();

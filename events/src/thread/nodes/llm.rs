@@ -75,7 +75,7 @@ pub(super) fn begin(
     .into())
 }
 
-/// The instructions, and behind them what a model with tools is told of these and of the folder they work in. It is put
+/// The instructions, followed by the hints for a model with tools: the tools, and the folder they work in. It is put
 /// in here, before the request is recorded, so that every call and every replay of the loop has the same.
 fn with_surroundings(
     own: Option<String>,
@@ -103,7 +103,7 @@ fn role(tool: &ToolName, llm: &LlmNode, around: &Env<'_>) -> PersonRole {
     }
 }
 
-/// When and by whom the conversation is summarised: as the node says, or else the workflow, or else nobody.
+/// When the conversation is summarised, and by which model: as the node says, or else the workflow, or else never.
 fn summary_plan(workflow: &Workflow, llm: &LlmNode) -> Option<SummaryPlan> {
     let said = llm.summary.as_ref().into_iter().chain(&workflow.spec().summary);
     let token_limit = match said.clone().find_map(|summary| summary.token_limit) {

@@ -11,7 +11,7 @@ use crate::workflow::{LOOP_ITERATIONS_MAX, LoopNode, Node, NodeKind};
 
 /// How the element of a list is called when the node does not say.
 const VARIABLE_DEFAULT: &str = "item";
-/// The most bytes of the results that a loop keeps.
+/// The most bytes of the results that a loop collects.
 const RESULTS_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn begin(

@@ -35,7 +35,7 @@ pub fn built_in_names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// What a processor is told, read.
+/// The parsed settings of a processor.
 enum Task {
     Truncate { head: usize, tail: usize },
     Filter { stays: Vec<Role> },
@@ -228,7 +228,7 @@ fn kept(stays: impl IntoIterator<Item = usize>) -> Vec<ContextItem> {
     items
 }
 
-/// Keeps at most so many messages of the beginning and of the end. Instructions stay and do not count; an answer and
+/// Retains at most so many messages of the beginning and of the end. Instructions stay and do not count; an answer and
 /// the results of the tools it asked for stay or go together.
 fn truncate(shown: &[Entry], head: usize, tail: usize) -> Processed {
     let blocks = blocks(shown);
@@ -262,7 +262,7 @@ fn count(items: &[ContextItem]) -> u64 {
     items.iter().map(|item| if let ContextItem::Kept { from, to } = item { to - from } else { 1 }).sum()
 }
 
-/// Keeps messages of these roles. Results of tools go with the answer that asked for them; where only the results go,
+/// Retains messages of these roles. Results of tools go with the answer that asked for them; where only the results go,
 /// of the answer its text stays.
 fn filter(shown: &[Entry], stays: &[Role]) -> Processed {
     let mut messages = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::event::Decision;
 use crate::json::Json;
 
-/// The forms of an answer, for whoever gave another one.
+/// The valid forms of an answer, for an error.
 const FORMS: &str = r#"yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}"#;
 
 /// The decision that an answer is. A plain yes or no is one too.

@@ -1,5 +1,5 @@
-//! What a tool asks a person while it runs. The question belongs to the call and ends with it at the latest: nobody else
-//! could hear the answer.
+//! What a tool asks a person while it runs. The question belongs to the call and ends with it at the latest: no other
+//! call could hear the answer.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ const MESSAGE_CHARS_MAX: usize = 10_000;
 const NAME_CHARS_MAX: usize = 2_000;
 /// How much JSON a form may be, in bytes.
 const SCHEMA_BYTES_MAX: usize = 64 * 1024;
-/// The forms of an answer, for whoever gave another one.
+/// The valid forms of an answer, for an error.
 const FORMS: &str = r#"answer {"decision": "answer", "content": …}, or {"decision": "reject"} to give none"#;
 
 /// The question of a tool that runs.
@@ -73,7 +73,7 @@ pub(in super::super) fn ask(
     Ok(vec![asked.into()])
 }
 
-/// The ends of the questions that a call leaves behind.
+/// The ends of the open questions of a call.
 pub(in super::super) fn left_by(state: &State, call: CallId, why: &str) -> Vec<Event> {
     let closed = |ask: &OpenCall| {
         let (reason, detail) = (InteractionFailure::Cancelled, Some(why.to_owned()));
@@ -82,7 +82,7 @@ pub(in super::super) fn left_by(state: &State, call: CallId, why: &str) -> Vec<E
     state.calls.children(call).map(closed).collect()
 }
 
-/// What the tool is told: an answer that fits its form, or that the person gives none.
+/// The reply to the tool: a valid answer, or that the person gives none.
 pub(super) fn read(ask: &Interaction, input: &Json) -> Result<Decision, String> {
     let said = &*input.0;
     let schema = ask.metadata.as_ref().and_then(|metadata| metadata.0["schema"].as_object());

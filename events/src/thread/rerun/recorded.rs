@@ -31,11 +31,11 @@ pub(super) struct Recorded<'a> {
     here: usize,
     facts: BTreeMap<String, ToolFacts>,
     relays: Vec<ModelChoice>,
-    /// What the runtime put behind the instructions of this event's node.
+    /// What the runtime added after the instructions of this event's node.
     instructions: Option<String>,
     /// Whether the length of this event's conversation was told.
     was_counted: Cell<bool>,
-    /// How many models of this event's node were asked about, whether a person stands for them.
+    /// How many models of this event's node were checked for a person who answers for them.
     n_asked_about: Cell<usize>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Recorded<'a> {
         self.instructions = self.next_request().and_then(|request| self.behind_instructions(request, state));
     }
 
-    /// What stands in the recorded instructions behind those of the node: about the tools there were, and their folder.
+    /// The part of the recorded instructions after those of the node: about the tools there were, and their folder.
     fn behind_instructions(&self, request: &LlmExecutionRequest, state: &State) -> Option<String> {
         let recorded = request.system_prompt.as_deref()?;
         let own = match self.node(&request.node_id).map(Node::kind) {
@@ -217,7 +217,7 @@ impl Models for Recorded<'_> {
                 let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
                 planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay)
             }
-            // Where a person would have judged, or written a summary, nobody did.
+            // A person neither judges nor writes a summary.
             Some(
                 Event::ThreadFailed(ThreadFailed { error, .. })
                 | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. }),

@@ -7,7 +7,7 @@ use crate::thread::State;
 
 /// How many differences of one event are told.
 const DIFFERENCES_MAX: usize = 3;
-/// How much of a value is told, in characters.
+/// The most characters of a value in a text.
 const VALUE_CHARS_MAX: usize = 120;
 
 /// An event that was recorded has no place any more.

@@ -1,4 +1,4 @@
-//! A stretch of a conversation as a text: what a model is to summarise, and what stands for it without a model.
+//! A stretch of a conversation as a text: what a model is to summarise, and the replacement without a model.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 //! Files that are broken, or made to break.
-// Times are printed for whoever runs the tests; they decide nothing.
+// Times are printed for people; they decide nothing.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::*;

@@ -275,7 +275,7 @@ fn calls_without_an_index_are_distinguished() {
     assert_eq!(
         response.finish_reason,
         rethread_events::message::FinishReason::ToolCalls,
-        "whatever word the provider used"
+        "for every word of a provider"
     );
 }
 

@@ -67,7 +67,7 @@ fn a_torn_end_is_dropped() {
     let path = dir.path().join(NAMES[0]);
     let whole = std::fs::read(&path).unwrap();
     for torn in end..journal.offset as usize {
-        // Any part of the last group may be missing, whatever follows it.
+        // Any part of the last group may be missing, with anything after it.
         let mut bytes = whole.clone();
         bytes[torn] ^= 0x55;
         std::fs::write(&path, &bytes).unwrap();
@@ -147,14 +147,14 @@ fn grown_journal_is_cut_only_after_the_burst() {
     assert!(bytes(NAMES[0]) > KEEP_BYTES * 2, "kept as it was");
     write(&mut journal, 1);
     journal.tidy(false);
-    assert_eq!(bytes(NAMES[0]), KEEP_BYTES, "cut behind what it holds");
+    assert_eq!(bytes(NAMES[0]), KEEP_BYTES, "cut after what it holds");
     assert!(bytes(NAMES[1]) > KEEP_BUSY_BYTES, "it may hold what is not in sled yet");
     journal.switch(Position(0)).unwrap();
     assert_eq!(bytes(NAMES[1]), KEEP_BUSY_BYTES, "cut when it is used again");
     journal.switch(Position(0)).unwrap();
     journal.tidy(true);
     assert_eq!((bytes(NAMES[0]), bytes(NAMES[1])), (KEEP_BYTES, KEEP_BYTES));
-    // What is written after that comes back whole.
+    // What is written after that is read whole.
     group(&mut journal, &["a"]).unwrap();
     assert_eq!(open(dir.path(), &files, 4).1, [["a"]]);
 }

@@ -41,7 +41,7 @@ fn chunks_are_read_from_several_packs() {
     for pack in packs.numbers().unwrap() {
         assert!(packs.bytes(pack).unwrap() <= 10_000, "{pack}");
     }
-    let again = packs.begin(|| panic!("nothing was left behind the end")).unwrap();
+    let again = packs.begin(|| panic!("nothing was left after the end")).unwrap();
     assert_eq!(again.finish().unwrap(), end);
 }
 

@@ -78,7 +78,7 @@ fn seal_until(dir: &Path, until: Until, more: impl FnOnce(&mut Segment)) {
 
 fn as_it_was(_: &mut Segment) {}
 
-/// Many records of thread 2, behind some of thread 1 in the order of threads: in several chunks.
+/// Many records of thread 2, after some of thread 1 in the order of threads: in several chunks.
 fn two_threads(store: &SledStore) {
     put(store, append(thread(1), 0, &["small"])).unwrap();
     for seq in 0..100 {

@@ -92,7 +92,7 @@ impl Values {
             "^usage$" => &["usage"],
             "^[0-9]{0,18}$" => &["", "0", "7", "999999999999999999"],
             "^(ID-)?[0-9]{1,18}$" => return if self.percent(70) { question } else { "3".into() },
-            other => panic!("no example of `{other}` is here yet: say what such a text looks like"),
+            other => panic!("no example of `{other}` is here yet: add one"),
         };
         (*self.one_of(one_of)).to_owned()
     }
@@ -106,7 +106,7 @@ impl Values {
                 text => text.into(),
             };
         }
-        // Nobody waits for the clock here.
+        // Nothing waits for the clock here.
         if name == "wait_ms" {
             return self.one_of(&["0", "3", "30001", "-1", "soon"]).into();
         }
@@ -280,7 +280,7 @@ impl Values {
     }
 }
 
-/// The value that the text of a parameter stands for.
+/// The value of the text of a parameter.
 pub(super) fn read(text: &str, schema: &Value, is_list: bool) -> Value {
     if is_list {
         return text.split(',').filter(|item| !item.is_empty()).map(|item| json!(item)).collect();
@@ -292,7 +292,7 @@ pub(super) fn read(text: &str, schema: &Value, is_list: bool) -> Value {
     }
 }
 
-/// As it stands in an address.
+/// As encoded in an address.
 pub(super) fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

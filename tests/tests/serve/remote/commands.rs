@@ -29,7 +29,7 @@ const fn doing(words: &'static str, end: End) -> Line {
     Line { words, found: end, named: end, shows: (1, "--read-only") }
 }
 
-/// Run in this order. `~` in a word stands for a space.
+/// Run in this order. `~` in a word is a space.
 const LINES: &[Line] = &[
     alike("threads --json", (0, "\"greeting\"")),
     alike("threads --all --status completed --limit 1", (0, "quick")),

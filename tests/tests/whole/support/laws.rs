@@ -1,4 +1,4 @@
-//! What holds for every log, whatever happened.
+//! What holds for every log.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ pub(crate) async fn print_log(thread: &ThreadHandle) -> String {
     thread.recorded_events(Seq(0)).await.unwrap().iter().map(|event| line(event) + "\n").collect()
 }
 
-/// How a thread stands, on one line.
+/// The status of a thread, on one line.
 pub(crate) fn print_outcome(outcome: &Outcome) -> String {
     let output = outcome.output.clone().unwrap_or_default();
     match &outcome.error {

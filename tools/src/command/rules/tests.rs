@@ -71,7 +71,7 @@ const ATTACKS: &[&str] = &[
     "a *",
     "a ?",
     "a [b]",
-    // Here-documents, whatever ends them.
+    // Here-documents with any end.
     "a <<E\nb\nE\u{a0}\nE",
     "a <<E\nb\nE",
     "a <<'E'\nE\nb",

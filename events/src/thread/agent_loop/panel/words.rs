@@ -1,4 +1,4 @@
-//! What a model is told that judges, merges or routes, and how its choice is read.
+//! The prompts of a model that judges, merges or routes, and how its choice is parsed.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What a model is told about plans and steps, and how its plan is read. What it was told stands in the events, so
+//! The prompts for plans and steps, and how a plan is parsed. The events have the prompts, so
 //! these words may change.
 
 use serde::Deserialize;
@@ -91,7 +91,7 @@ fn what_failed(run: &PlanRun, index: u32, error: &ExecutionError) -> String {
     format!("Step {} of {} failed ({}): {}", index + 1, run.steps.len(), shown(step), error.message)
 }
 
-/// A text of somebody else's, cut.
+/// A text from outside, cut.
 pub(super) fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let mut shown: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();

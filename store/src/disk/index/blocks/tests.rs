@@ -1,4 +1,4 @@
-//! Blocks against a plain map: any rows in any order, after any interruption, and for whoever reads meanwhile.
+//! Blocks against a plain map: any rows in any order, after any interruption, and for concurrent readers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -129,7 +129,7 @@ fn interrupt(blocks: &Blocks, before: &BTreeMap<sled::IVec, sled::IVec>, n_steps
 fn rows_are_few_to_sled_and_blocks_are_small() {
     let blocks = empty();
     for begin in (0..10_000).step_by(200) {
-        // As threads come: later ones behind those before, some at the same time.
+        // As threads come: later ones after those before, some at the same time.
         blocks.write((begin..begin + 300).map(|n| (key(n), Some(vec![1; 48]))).collect()).unwrap();
     }
     let sizes: Vec<usize> = blocks.0.iter().map(|row| row.unwrap().1.len()).collect();

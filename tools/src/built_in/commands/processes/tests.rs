@@ -189,7 +189,7 @@ async fn the_end_of_an_owner_ends_its_processes_and_no_others() {
     assert_eq!(read("a", &own).await.unwrap().text, "[killed when its thread ended]\n");
     let list = f.registry.call("list_processes", json!({}), f.cx().owner("b")).await.unwrap().text;
     assert!(list.starts_with(&format!("{other}  running")) && !list.contains(&own), "{list}");
-    // Nobody reaches the processes of another.
+    // No thread reaches the processes of another.
     let error = read("a", &other).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.message.starts_with(&format!("there is no process `{other}`; known: {own}")), "{}", error.message);

@@ -114,7 +114,7 @@ async fn a_command_that_asks_gets_no_answer() {
 async fn a_command_does_not_see_what_it_need_not() {
     let f =
         Fixture::new([run_command(CommandOptions { environment: vec!["CARGO_MANIFEST_DIR".into()], ..with_shell() })]);
-    // Cargo sets this for tests; it stands for everything that nobody allowed.
+    // Cargo sets this for tests; it represents everything that was not allowed.
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
     let text = run_it(&f, "env").await;
     let names: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
@@ -204,7 +204,7 @@ async fn background_children_do_not_outlive_the_command() {
 #[tokio::test]
 async fn a_process_that_left_the_group_does_not_hold_up_the_answer() {
     let f = fixture();
-    // It keeps the pipes open; where there is no `setsid`, there is nothing to show.
+    // It holds the pipes open; where there is no `setsid`, there is nothing to show.
     let text =
         run_it(&f, "setsid sh -c 'echo $$ > ids; exec sleep 30' & while [ ! -s ids ]; do :; done; echo out").await;
     assert_eq!(text, "out\n[exit code 0]\n");
