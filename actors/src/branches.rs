@@ -12,15 +12,14 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use tokio::sync::oneshot;
 
+use crate::branch_states::BranchState;
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
 use crate::error::RuntimeError;
 use crate::fork_bases::Base;
 use crate::load;
 use crate::registry::ThreadRegistry;
 use crate::summary::branch_of;
-use crate::thread_actor::messages::{
-    Begin, BranchReport, CheckOwnership, PAUSED_WITH_OWNER, Pauses, ReportStatus, Standing, SyncPause,
-};
+use crate::thread_actor::messages::{Begin, BranchChanged, CheckIdle, PAUSED_WITH_OWNER, Pauses, SyncPause, Tell};
 
 /// How long to wait for room to begin another thread.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
@@ -80,8 +79,8 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
         };
         let Ok(found) = found else { return };
         match found {
-            Ok(Found::Open) => return have_it_say(&registry, owner, run).await,
-            Ok(Found::Waiting) => return report(&registry, owner, BranchReport::LiesAtRest { index: run.index }),
+            Ok(Found::Open) => return activate(&registry, owner, run.child).await,
+            Ok(Found::Waiting) => return rests_in_log(&registry, owner, run.child).await,
             Ok(Found::Ended(outcome, at)) => {
                 let (index, child) = (run.index, run.child);
                 return tell_end(registry, owner, End { index, child, outcome, at }).await;
@@ -130,25 +129,32 @@ async fn give_up(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRu
     deliver_unasked(registry, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
-/// Activates a branch, so that it continues and reports its status to its parent.
-async fn have_it_say(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRun) {
-    if let Err(error) = deliver(registry, run.child, || ReportStatus).await
+/// Activates a branch, so that it continues and writes how far it is.
+async fn activate(registry: &Arc<ThreadRegistry>, owner: ThreadId, child: ThreadId) {
+    if let Err(error) = deliver(registry, child, || CheckIdle).await
         && !registry.is_shutting_down()
     {
-        tell_put_back(registry, owner, run.index, error).await;
+        tell_put_back(registry, owner, child, &error).await;
     }
 }
 
-/// Has a branch that is at rest in the log, and is in memory, report its status to its parent; it may have done so
-/// while its parent was not in memory.
-pub(crate) async fn have_live_say(registry: Arc<ThreadRegistry>, owner: ThreadId, index: u32, child: ThreadId) {
+/// The log has a branch waiting for a person. One in memory may have moved since, and writes itself how far it is.
+async fn rests_in_log(registry: &Arc<ThreadRegistry>, owner: ThreadId, child: ThreadId) {
     if let Some(actor) = registry.actor(child) {
-        if actor.send(ReportStatus).await.is_ok() {
+        if actor.send(CheckIdle).await.is_ok() {
             return;
         }
         registry.forget(child, &actor);
     }
-    report(&registry, owner, BranchReport::LiesAtRest { index });
+    notify(registry, owner, registry.branch_states.set_if_unknown(owner, child, BranchState::Rests));
+}
+
+/// Has a parent read how far its branches are, where that changed. One that is not in memory finds its branches when it
+/// is activated.
+pub(crate) fn notify(registry: &ThreadRegistry, owner: ThreadId, is_changed: bool) {
+    if is_changed && let Some(actor) = registry.actor(owner) {
+        actor.do_send(BranchChanged);
+    }
 }
 
 /// How a branch ended, with this event of the log.
@@ -162,7 +168,8 @@ pub(crate) struct End {
 /// Notifies the parent of a branch of its end, and activates the parent for that.
 pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, owner: ThreadId, end: End) {
     let End { index, child, outcome, at } = end;
-    let told = deliver(&registry, owner, || BranchReport::Ended { index, child, outcome: outcome.clone(), at }).await;
+    let end = || Tell::of_branch(Input::BranchEnded { index, child, outcome: (*outcome).clone() }, at);
+    let told = deliver(&registry, owner, end).await;
     if let Err(error) = told
         && !registry.is_shutting_down()
     {
@@ -170,44 +177,40 @@ pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, owner: ThreadId, end
     }
 }
 
-/// Notifies the parent of a branch, if it is in memory: a parent that is activated asks its branches.
-pub(crate) fn report(registry: &ThreadRegistry, owner: ThreadId, report: BranchReport) {
-    if let Some(actor) = registry.actor(owner) {
-        actor.do_send(report);
-    }
-}
-
 /// A thread is put back to what the log has and does not go on by itself. If it is a branch, callers that wait for its
 /// parent would wait for ever: they are notified.
 pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: RuntimeError) {
-    if let Some((owner, index)) = owner_of(&registry, thread).await {
-        tell_put_back(&registry, owner, index, error).await;
+    if let Some(owner) = owner_of(&registry, thread).await {
+        tell_put_back(&registry, owner, thread, &error).await;
     }
 }
 
-/// Tells an owner that a branch was put back, and who waits for one that is not in memory, from owner to owner. It is
-/// not brought back: it would bring back the branch, and that would be put back again.
-async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut owner: ThreadId, mut index: u32, error: RuntimeError) {
+/// Notifies callers that wait for a parent that a branch was put back, from parent to parent, up to one that does not
+/// watch the branch. A parent that is not in memory is not activated: it would activate the branch, and that would be put
+/// back again. One that is in memory tries the branch again for the next caller.
+async fn tell_put_back(
+    registry: &Arc<ThreadRegistry>,
+    mut owner: ThreadId,
+    mut branch: ThreadId,
+    error: &RuntimeError,
+) {
     while !registry.is_shutting_down() {
-        if let Some(actor) = registry.actor(owner) {
-            if actor.send(BranchReport::PutBack { index, error: error.clone() }).await.is_ok() {
-                return;
-            }
-            registry.forget(owner, &actor);
+        if !registry.branch_states.set(owner, branch, BranchState::PutBack) && registry.is_live(owner) {
+            return;
         }
-        registry.waiters.failed(owner, &error);
+        registry.waiters.failed(owner, error);
         match owner_of(registry, owner).await {
-            Some(next) => (owner, index) = next,
+            Some(next) => (branch, owner) = (owner, next),
             None => return,
         }
     }
 }
 
-/// Whose branch a thread is, and which. Where that cannot be read, the owner hears of it when it asks for the branch.
-async fn owner_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<(ThreadId, u32)> {
+/// Whose branch a thread is. Where that cannot be read, the owner hears of it when it asks for the branch.
+async fn owner_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<ThreadId> {
     let store = registry.services.store.clone();
     let found = actix_rt::task::spawn_blocking(move || branch_of(&*store, &store.stream(thread)?)).await;
-    found.ok()?.ok()?
+    found.ok()?.ok()?.map(|(owner, _)| owner)
 }
 
 /// Ends a branch that its owner does not need any more. Does nothing to one that has ended or never began.
@@ -247,9 +250,9 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
     }
 }
 
-/// A branch that came back asks whether it is still wanted, and paused as its owner is: its owner may have ended, or
-/// gone on without it, while the branch was not in memory. A parent that is not in memory is not activated for this:
-/// it would ask for its branches, and they for it, again and again.
+/// A branch takes over the pause and the end of its parent: the parent may have ended, or gone on without it, while the
+/// branch was not in memory. A parent that is not in memory is not activated for this: it would ask for its branches, and
+/// they for it, again and again.
 pub(crate) async fn reconcile_parent(
     registry: Arc<ThreadRegistry>,
     owner: ThreadId,
@@ -257,47 +260,43 @@ pub(crate) async fn reconcile_parent(
     child: ThreadId,
     pauses: Pauses,
 ) {
-    while !registry.is_shutting_down() {
-        let standing = match registry.actor(owner) {
-            Some(actor) => match actor.send(CheckOwnership { index, child }).await {
-                Ok(standing) => standing,
-                Err(_) => {
-                    registry.forget(owner, &actor);
-                    continue;
-                }
-            },
-            None => {
-                let registry = registry.clone();
-                let found = actix_rt::task::spawn_blocking(move || standing(&registry, owner, index, child)).await;
-                let Ok(Ok(found)) = found else { return };
-                Some(found)
-            }
-        };
-        match standing {
-            Some(Standing::NotOwned) => return cancel(registry, child).await,
-            Some(Standing::Owned { is_paused }) if pauses.differ_from(is_paused) => {
-                // Where it goes away again and again it asks anew when it is there.
-                drop(deliver(&registry, child, || SyncPause { owner_is_paused: is_paused }).await);
-                return;
-            }
-            Some(Standing::Owned { .. }) => return,
-            // It waits for room in the log.
-            None => tokio::time::sleep(STORE_RETRY).await,
+    let owner_is_paused = match registry.branch_states.is_parent_paused(owner, child) {
+        Some(is_paused) => Some(is_paused),
+        None => {
+            let registry = registry.clone();
+            let found = actix_rt::task::spawn_blocking(move || is_paused_in_log(&registry, owner, index, child)).await;
+            let Ok(Ok(found)) = found else { return };
+            found
         }
+    };
+    match owner_is_paused {
+        None => cancel(registry, child).await,
+        Some(owner_is_paused) if pauses.differ_from(owner_is_paused) => {
+            // If the branch keeps stopping, it reconciles again after it is activated.
+            drop(deliver(&registry, child, || SyncPause { owner_is_paused }).await);
+        }
+        Some(_) => {}
     }
 }
 
-/// The relation of a branch to its parent, as the log has it. Blocks.
-fn standing(registry: &ThreadRegistry, owner: ThreadId, index: u32, child: ThreadId) -> Result<Standing, RuntimeError> {
+/// Returns whether the parent of a branch is paused, as the log has it; `None` when the branch is not its own any more.
+/// Blocks.
+fn is_paused_in_log(
+    registry: &ThreadRegistry,
+    owner: ThreadId,
+    index: u32,
+    child: ThreadId,
+) -> Result<Option<bool>, RuntimeError> {
     let status = match registry.services.store.stream(owner) {
         Ok(info) => Status::from_code(info.tag.0),
-        Err(StoreError::NotFound { .. }) => return Ok(Standing::NotOwned),
+        Err(StoreError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if status.is_some_and(Status::is_ended) {
-        return Ok(Standing::NotOwned);
+        return Ok(None);
     }
     let fold = || load::present_from(&*registry.services.store, owner, &registry.services.kept_states);
-    let loaded = registry.services.crashes.folding(owner, fold)?;
-    Ok(Standing::of(&loaded.state, index, child))
+    let state = registry.services.crashes.folding(owner, fold)?.state;
+    let is_own = state.branch_run(index).is_some_and(|run| run.child == child);
+    Ok(is_own.then(|| state.is_paused()))
 }

@@ -17,7 +17,7 @@ use crate::error::RuntimeError;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
 use crate::thread_actor::ThreadActor;
-use crate::thread_actor::messages::{BranchReport, ReportStatus, Settle, SyncPause, Tell};
+use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
 
 /// How often a thread is asked whose actor took the question and stopped before it replied.
 const TRIES: usize = 5;
@@ -46,7 +46,7 @@ macro_rules! brought {
     };
 }
 
-brought!(Tell, BranchReport, SyncPause, ReportStatus, Settle);
+brought!(Tell, CheckIdle, SyncPause, Settle);
 
 impl<M: Brought> Handler<Placed<M>> for ThreadActor {
     type Result = ();

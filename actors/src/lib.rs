@@ -28,6 +28,7 @@
 mod application_call;
 mod archive;
 mod bisect;
+mod branch_states;
 mod branches;
 mod builder;
 mod clock;

@@ -10,6 +10,7 @@ use rethread_events::ids::ThreadId;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
+use crate::branch_states::BranchStates;
 use crate::error::RuntimeError;
 use crate::live_threads::{Address, LiveThreads};
 use crate::llm_executor::LlmExecutor;
@@ -27,6 +28,8 @@ pub(crate) struct ThreadRegistry {
     pub(crate) waiters: Waiters,
     /// When threads that are not live are to be activated.
     pub(crate) timers: Timers,
+    /// How far the branches of the threads in memory are.
+    pub(crate) branch_states: Arc<BranchStates>,
     /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
     pub(crate) telling: TaskTracker,
     live: LiveThreads<Live>,
@@ -69,6 +72,7 @@ impl ThreadRegistry {
             services,
             waiters: Waiters::default(),
             timers: Timers::default(),
+            branch_states: Arc::default(),
             telling: TaskTracker::new(),
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),

@@ -97,8 +97,8 @@ impl Handler<Tell> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        let Tell { input, reply } = message;
-        self.hear(Waiting { input, reply, place: None, cause: None }, false, ctx);
+        let Tell { input, reply, cause } = message;
+        self.hear(Waiting { input, reply, place: None, cause }, false, ctx);
     }
 }
 

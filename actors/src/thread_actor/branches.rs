@@ -9,11 +9,10 @@ use rethread_events::thread::{Effect, Input};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
-use super::messages::PAUSED_WITH_OWNER;
-use super::messages::{BranchReport, CheckOwnership, Pauses, ReportStatus, Settle, Standing, SyncPause};
+use super::messages::{BranchChanged, PAUSED_WITH_OWNER, Pauses, Settle, SyncPause};
 use super::pending_inputs::Waiting;
+use crate::branch_states::BranchState;
 use crate::branches::{self, End, Wanted};
-use crate::error::RuntimeError;
 use crate::port::Reply;
 
 /// What events of a thread mean for its branches, once they are durable.
@@ -45,32 +44,29 @@ impl ThreadActor {
             return;
         };
         let state = live.thread.state();
-        let fork = state.fan().map(|fan| fan.planned_at);
-        if fork != live.fork {
-            live.fork = fork;
-            live.branches.clear();
-            live.resting.clear();
-        }
-        if fork.is_none() {
+        if state.fan().is_none() {
+            live.branches = None;
             return;
         }
-        if live.branches.len() > state.running_branches().count() {
-            live.branches.retain(|index| state.branch_run(*index).is_some());
-            live.resting.retain(|index| state.branch_run(*index).is_some());
-        }
+        let parent = state.branch().and_then(|branch| branch.owner).map(|(parent, _)| parent);
+        let watch = live.branches.get_or_insert_with(|| self.registry.branch_states.watch(self.id, parent));
+        watch.keep(|| state.running_branches().map(|run| run.child));
+        let Some(watch) = &live.branches else {
+            return;
+        };
         for effect in effects {
             if let Effect::RunBranch(run) = effect
                 && live.has_in_log(run.call)
-                && live.branches.insert(run.index)
+                && watch.add(run.child)
             {
-                let (changes, workflow) = (live.thread.state().changes().clone(), live.thread.workflow().clone());
+                let (changes, workflow) = (state.changes().clone(), live.thread.workflow().clone());
                 let wanted = Wanted { owner: self.id, run: run.clone(), changes, workflow };
                 actix_rt::spawn(branches::ensure(self.registry.clone(), wanted));
             }
         }
     }
 
-    pub(super) fn branches_follow(&mut self, follows: ForBranches, ctx: &mut Context<Self>) {
+    pub(super) fn branches_follow(&mut self, follows: ForBranches) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -78,6 +74,7 @@ impl ThreadActor {
         let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
         if let Some(paused) = follows.paused {
+            live.branches.iter().for_each(|watch| watch.set_paused(paused));
             let running = live.thread.state().running_branches();
             follow.extend(running.map(|run| branches::pause(registry.clone(), run.child, paused).boxed()));
         }
@@ -87,36 +84,35 @@ impl ThreadActor {
         follow.extend(live.follow.take().map(FutureExt::boxed));
         let all = join_all(follow).map(drop).boxed().shared();
         live.follow = Some(all.clone());
-        actix_rt::spawn(registry.telling.track_future(all.clone()));
-        if follows.paused.is_some() {
-            live.n_pause_changes += 1;
-            let life = self.life;
-            // The actor handles its mailbox first: what these branches reported before they replied is known then.
-            ctx.spawn(all.into_actor(self).map(move |(), actor, ctx| {
-                let changed = move |actor: &mut Self, ctx: &mut Context<Self>| {
-                    if let Phase::Live(live) = &mut actor.phase
-                        && actor.life == life
-                    {
-                        live.n_pause_changes -= 1;
-                        actor.rest(ctx);
-                    }
-                };
-                actor.when_here(changed, ctx);
-            }));
-        }
+        actix_rt::spawn(registry.telling.track_future(all));
     }
 
-    /// A branch that has come back asks whether it is wanted.
-    pub(super) fn ask_owner(&self) {
+    /// A branch that was activated takes over the pause and the end of its parent.
+    pub(super) fn reconcile_parent(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &self.phase else {
             return;
         };
         let state = live.thread.state();
-        if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner)
-            && !state.is_ended()
-        {
-            let pauses = Pauses::of(state);
-            actix_rt::spawn(branches::reconcile_parent(self.registry.clone(), owner, index, self.id, pauses));
+        let Some((parent, index)) = state.branch().and_then(|branch| branch.owner).filter(|_| !state.is_ended()) else {
+            return;
+        };
+        match self.registry.branch_states.is_parent_paused(parent, self.id) {
+            Some(is_paused) => self.sync_pause(is_paused, ctx),
+            None => {
+                let pauses = Pauses::of(state);
+                actix_rt::spawn(branches::reconcile_parent(self.registry.clone(), parent, index, self.id, pauses));
+            }
+        }
+    }
+
+    fn sync_pause(&mut self, parent_is_paused: bool, ctx: &mut Context<Self>) {
+        let Phase::Live(live) = &self.phase else {
+            return;
+        };
+        if Pauses::of(live.thread.state()).differ_from(parent_is_paused) {
+            let reason = Some(PAUSED_WITH_OWNER.into());
+            let input = if parent_is_paused { Input::Pause { reason } } else { Input::Resume };
+            self.step(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
         }
     }
 
@@ -132,117 +128,52 @@ impl ThreadActor {
         self.rest(ctx);
     }
 
-    /// A branch was returned to the log: waiters of this thread are notified. It is tried again for the next caller.
-    fn put_back(&mut self, index: u32, error: RuntimeError) {
-        let Phase::Live(live) = &mut self.phase else {
-            return;
-        };
-        if live.branches.remove(&index) && live.thread.state().branch_run(index).is_some() {
-            live.resting.remove(&index);
-            self.registry.waiters.failed(self.id, &error);
-            actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error));
-        }
-    }
-
     /// Whether all there is to wait for are branches that rest themselves.
     pub(super) fn all_branches_rest(&self) -> bool {
         let Phase::Live(live) = &self.phase else {
             return false;
         };
-        if live.n_pause_changes != 0 {
-            return false;
-        }
-        let mut running = live.thread.state().running_branches().peekable();
-        running.peek().is_some() && running.all(|run| live.resting.contains(&run.index))
+        let running = live.thread.state().running_branches().map(|run| run.child);
+        live.branches.as_ref().is_some_and(|watch| watch.all_rest(running))
     }
 
-    /// Tells the owner, if there is one, what has become of this branch.
-    pub(super) fn tell_owner(&mut self, rests: bool) {
-        let Phase::Live(live) = &mut self.phase else {
+    /// Tells the parent, if there is one, what has become of this branch.
+    pub(super) fn tell_parent(&self, rests: bool) {
+        let Phase::Live(live) = &self.phase else {
             return;
         };
         let state = live.thread.state();
-        let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) else {
-            return;
-        };
-        if let Some(outcome) = state.branch_outcome() {
+        if let Some((parent, index)) = state.branch().and_then(|branch| branch.owner)
+            && let Some(outcome) = state.branch_outcome()
+        {
             let end = End { index, child: self.id, outcome: Box::new(outcome), at: live.last_position };
-            actix_rt::spawn(branches::tell_end(self.registry.clone(), owner, end));
-        } else if live.told_rests != Some(rests) {
-            live.told_rests = Some(rests);
-            branches::report(&self.registry, owner, BranchReport::Rests { index, rests });
+            actix_rt::spawn(branches::tell_end(self.registry.clone(), parent, end));
+        } else if !rests {
+            self.notify_parent(BranchState::Runs);
+        } else if state.pause_reason() == Some(PAUSED_WITH_OWNER) {
+            self.notify_parent(BranchState::PausedWithParent);
+        } else {
+            self.notify_parent(BranchState::Rests);
         }
     }
 
-    /// Tells the owner, if there is one, that this branch moves: before anybody who moved it hears that it does, so that
-    /// the parent is never taken for one whose branches all rest.
-    pub(super) fn notify_running(&mut self) {
-        let Phase::Live(live) = &mut self.phase else {
+    /// Lets the parent know, if there is one, how far this branch is. A branch that begins to run says so before anybody
+    /// who moved it is notified.
+    pub(super) fn notify_parent(&self, branch_state: BranchState) {
+        let Phase::Live(live) = &self.phase else {
             return;
         };
-        if live.told_rests != Some(false)
-            && let Some((owner, index)) = live.thread.state().branch().and_then(|branch| branch.owner)
-        {
-            live.told_rests = Some(false);
-            branches::report(&self.registry, owner, BranchReport::Rests { index, rests: false });
+        if let Some((parent, _)) = live.thread.state().branch().and_then(|branch| branch.owner) {
+            branches::notify(&self.registry, parent, self.registry.branch_states.set(parent, self.id, branch_state));
         }
     }
 }
 
-impl Handler<BranchReport> for ThreadActor {
+impl Handler<BranchChanged> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, message: BranchReport, ctx: &mut Context<Self>) {
-        match message {
-            BranchReport::Ended { index, child, outcome, at } => {
-                let input = Input::BranchEnded { index, child, outcome: *outcome };
-                self.hear(Waiting { input, reply: None, place: None, cause: Some(at) }, false, ctx);
-            }
-            BranchReport::LiesAtRest { index } => {
-                let Phase::Live(live) = &mut self.phase else {
-                    return;
-                };
-                let Some(run) = live.thread.state().branch_run(index) else {
-                    return;
-                };
-                let child = run.child;
-                if self.registry.is_live(child) {
-                    // It may have moved since.
-                    actix_rt::spawn(branches::have_live_say(self.registry.clone(), self.id, index, child));
-                } else if live.resting.insert(index) {
-                    self.rest(ctx);
-                }
-            }
-            BranchReport::PutBack { index, error } => self.put_back(index, error),
-            BranchReport::Rests { index, rests } => {
-                let Phase::Live(live) = &mut self.phase else {
-                    return;
-                };
-                let changed = if rests { live.resting.insert(index) } else { live.resting.remove(&index) };
-                if changed {
-                    self.rest(ctx);
-                }
-            }
-        }
-    }
-}
-
-impl Handler<CheckOwnership> for ThreadActor {
-    type Result = Option<Standing>;
-
-    fn handle(&mut self, CheckOwnership { index, child }: CheckOwnership, ctx: &mut Context<Self>) -> Option<Standing> {
-        let Phase::Live(live) = &self.phase else {
-            return None;
-        };
-        let state = live.thread.state();
-        let answer = match Standing::of(state, index, child) {
-            // What is not durable may never be so, and a no cannot be revoked. When it is durable, the branch is
-            // notified.
-            Standing::NotOwned if !live.under_way.is_empty() => Standing::Owned { is_paused: state.is_paused() },
-            answer => answer,
-        };
+    fn handle(&mut self, _message: BranchChanged, ctx: &mut Context<Self>) {
         self.rest(ctx);
-        Some(answer)
     }
 }
 
@@ -277,29 +208,11 @@ impl Handler<Settle> for ThreadActor {
     }
 }
 
-impl Handler<ReportStatus> for ThreadActor {
-    type Result = ();
-
-    fn handle(&mut self, _message: ReportStatus, ctx: &mut Context<Self>) {
-        if let Phase::Live(live) = &mut self.phase {
-            live.told_rests = None;
-        }
-        self.look(ctx);
-    }
-}
-
 impl Handler<SyncPause> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: SyncPause, ctx: &mut Context<Self>) {
-        let Phase::Live(live) = &self.phase else {
-            return;
-        };
-        let pauses = Pauses::of(live.thread.state());
-        if pauses.differ_from(message.owner_is_paused) {
-            let reason = Some(PAUSED_WITH_OWNER.into());
-            let input = if message.owner_is_paused { Input::Pause { reason } } else { Input::Resume };
-            self.hear(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
-        }
+        self.sync_pause(message.owner_is_paused, ctx);
+        self.pump(ctx);
     }
 }

@@ -1,6 +1,6 @@
 //! What the actor of a thread knows.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use actix::{Context, SpawnHandle};
@@ -11,6 +11,7 @@ use rethread_events::thread::{Input, Thread};
 use super::ThreadActor;
 use super::messages::Begin;
 use super::pending_inputs::{Kept, Said, Waiting};
+use crate::branch_states::Watch;
 use crate::clock;
 use crate::error::RuntimeError;
 use crate::inputs::bytes_of;
@@ -50,18 +51,10 @@ pub(super) struct Live {
     pub(super) running: RunningCalls,
     /// Tools that run and wait for answers of people.
     pub(super) asking: Asking,
-    /// The fork that the next two are about: the next round of a loop has branches of the same numbers.
-    pub(super) fork: Option<Seq>,
-    /// The branches that were seen to run; they go on without this actor.
-    pub(super) branches: HashSet<u32>,
-    /// Those of them that are at rest themselves.
-    pub(super) resting: HashSet<u32>,
+    /// Its branches that were seen to run; they go on without this actor.
+    pub(super) branches: Option<Watch>,
     /// What branches have not recorded yet of what durable events mean for them.
     pub(super) follow: Option<BranchesFollow>,
-    /// Pauses and ends of pauses that not all branches have recorded. Until then no branch counts as resting.
-    pub(super) n_pause_changes: usize,
-    /// Whether the owner of this branch takes it to be at rest.
-    pub(super) told_rests: Option<bool>,
     /// When something is next to happen by itself.
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
@@ -135,12 +128,8 @@ impl Live {
             refused: None,
             running: RunningCalls::default(),
             asking: Asking::new(),
-            fork: None,
-            branches: HashSet::new(),
-            resting: HashSet::new(),
+            branches: None,
             follow: None,
-            n_pause_changes: 0,
-            told_rests: None,
             next_due: None,
             alarm: None,
             snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),

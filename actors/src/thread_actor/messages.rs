@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use actix::Message;
 use rethread_events::event::ThreadStarted;
-use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
+use rethread_events::ids::{CallId, Position, TraceId};
 use rethread_events::json::Json;
-use rethread_events::thread::{BranchOutcome, Fork, Input, State};
+use rethread_events::thread::{Fork, Input, State};
 use rethread_events::workflow::Workflow;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::error::RuntimeError;
 use crate::port::Reply;
 
 /// What the pause of a thread is called in its branches; the end of that pause ends only such pauses.
@@ -55,6 +54,8 @@ pub(crate) enum Start {
 pub(crate) struct Tell {
     pub(super) input: Input,
     pub(super) reply: Option<Reply>,
+    /// The event of another thread that the input follows from.
+    pub(super) cause: Option<Position>,
 }
 
 impl Message for Tell {
@@ -64,12 +65,17 @@ impl Message for Tell {
 impl Tell {
     /// Another part of the runtime tells it, and waits for nothing.
     pub(crate) fn unasked(input: Input) -> Self {
-        Self { input, reply: None }
+        Self { input, reply: None, cause: None }
+    }
+
+    /// A branch tells it of its end, which is this event of the log.
+    pub(crate) fn of_branch(input: Input, end: Position) -> Self {
+        Self { input, reply: None, cause: Some(end) }
     }
 
     /// An input from outside.
     pub(crate) fn asked(input: Input, reply: Reply) -> Self {
-        Self { input, reply: Some(reply) }
+        Self { input, reply: Some(reply), cause: None }
     }
 }
 
@@ -111,44 +117,11 @@ impl Message for Halt {
     type Result = ();
 }
 
-/// A report about a branch to its parent.
-pub(crate) enum BranchReport {
-    /// It ended, with this event of the log.
-    Ended { index: u32, child: ThreadId, outcome: Box<BranchOutcome>, at: Position },
-    /// It came to rest, or moves again.
-    Rests { index: u32, rests: bool },
-    /// The log has it waiting for a person, and nothing after that.
-    LiesAtRest { index: u32 },
-    /// It was put back to what the log has, and does not go on by itself.
-    PutBack { index: u32, error: RuntimeError },
-}
+/// A branch of the thread has written another [`BranchState`](crate::branch_states::BranchState).
+pub(crate) struct BranchChanged;
 
-impl Message for BranchReport {
+impl Message for BranchChanged {
     type Result = ();
-}
-
-/// Asks a thread whether a branch is its own still. No answer means that it cannot say now.
-pub(crate) struct CheckOwnership {
-    pub(crate) index: u32,
-    pub(crate) child: ThreadId,
-}
-
-impl Message for CheckOwnership {
-    type Result = Option<Standing>;
-}
-
-/// The relation of a branch to its parent.
-pub(crate) enum Standing {
-    NotOwned,
-    Owned { is_paused: bool },
-}
-
-impl Standing {
-    /// As this state of the owner has it.
-    pub(crate) fn of(owner: &State, index: u32, child: ThreadId) -> Self {
-        let owns = owner.branch_run(index).is_some_and(|run| run.child == child);
-        if owns { Self::Owned { is_paused: owner.is_paused() } } else { Self::NotOwned }
-    }
 }
 
 /// Whether a branch is paused, and whether it is so because its owner is.
@@ -168,13 +141,6 @@ impl Pauses {
     pub(crate) fn differ_from(&self, owner_is_paused: bool) -> bool {
         if owner_is_paused { !self.is_paused } else { self.with_owner }
     }
-}
-
-/// Has a branch report its status to its parent, even if it did so before.
-pub(crate) struct ReportStatus;
-
-impl Message for ReportStatus {
-    type Result = ();
 }
 
 /// Makes the pause of a branch follow its parent's.

@@ -53,7 +53,7 @@ impl ThreadActor {
             Wait::World { until } => settled(until) && self.all_branches_rest(),
             Wait::Itself => false,
         };
-        self.tell_owner(rests);
+        self.tell_parent(rests);
         let Phase::Live(live) = &mut self.phase else {
             return;
         };

@@ -158,7 +158,7 @@ impl ThreadActor {
                 actor.step(told, is_work, ctx);
             }
             if goes_on {
-                actor.ask_owner();
+                actor.reconcile_parent(ctx);
                 actor.step(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
             }
             actor.pump(ctx);

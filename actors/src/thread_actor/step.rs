@@ -11,6 +11,7 @@ use super::asking;
 use super::branches::ForBranches;
 use super::live::{Phase, Progress, UnderWay};
 use super::pending_inputs::{Said, Waiting};
+use crate::branch_states::BranchState;
 use crate::clock;
 use crate::counters::Tally;
 use crate::crashes::{Entered, Step};
@@ -185,7 +186,7 @@ impl ThreadActor {
                     actor.services.crashes.completed(step);
                     actor.services.counters.appended(&tally);
                     // First: a thread that has ended leaves with what follows.
-                    actor.branches_follow(follows, ctx);
+                    actor.branches_follow(follows);
                     actor.tell_tools(told);
                     actor.appended(end, &appended, expected, &opened, ctx);
                 }
@@ -193,7 +194,7 @@ impl ThreadActor {
             };
             actor.when_here(answered, ctx);
         }));
-        self.notify_running();
+        self.notify_parent(BranchState::Runs);
     }
 
     fn appended(&mut self, end: Seq, appended: &Appended, first: Seq, opened: &[u64], ctx: &mut Context<Self>) {

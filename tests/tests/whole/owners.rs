@@ -235,37 +235,55 @@ fn parent_is_notified_of_the_rest_of_nested_branches() {
     });
 }
 
+/// A thread that asks in a branch, which was paused with its parent and has missed the end of that pause: the thread, the
+/// branch, and the log that nobody runs any more.
+async fn missed_the_resume() -> (ThreadId, ThreadId, Arc<dyn Store>) {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let world = world_on(memory.clone()).await;
+    let (thread, _) = world.run(&alone(&one_branch(ASKS)), "go").await;
+    thread.pause(None).await.unwrap();
+    let branch = leaf(&world).await;
+    until_status(&branch, Status::Paused).await;
+    n_live(&world, 0).await;
+    let (owner, branch) = {
+        let handles = (thread, branch);
+        (handles.0.id(), handles.1.id())
+    };
+    world.crash(1).await;
+
+    // It dies with the first append: the owner goes on, and nobody has told the branch.
+    let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
+    let world =
+        World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::RunOnDemand))
+            .await;
+    let resumed = world.runtime.thread(owner);
+    let told = tokio::spawn(async move { resumed.resume().await });
+    soon(dies.died()).await;
+    told.abort();
+    let _ = told.await;
+    drop(dies);
+    world.crash(0).await;
+    (owner, branch, memory)
+}
+
 #[test]
 fn branch_that_missed_a_resume_continues_with_its_parent() {
     block_on(async {
-        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let world = world_on(memory.clone()).await;
-        let (thread, _) = world.run(&alone(&one_branch(ASKS)), "go").await;
-        thread.pause(None).await.unwrap();
-        let branch = leaf(&world).await;
-        until_status(&branch, Status::Paused).await;
-        n_live(&world, 0).await;
-        let (owner, branch) = {
-            let handles = (thread, branch);
-            (handles.0.id(), handles.1.id())
-        };
-        world.crash(1).await;
-
-        // It dies with the first append: the parent continues, and the branch was not notified.
-        let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
-        let world =
-            World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::RunOnDemand))
-                .await;
-        let resumed = world.runtime.thread(owner);
-        let told = tokio::spawn(async move { resumed.resume().await });
-        soon(dies.died()).await;
-        told.abort();
-        let _ = told.await;
-        drop(dies);
-        world.crash(0).await;
-
+        let (_, branch, memory) = missed_the_resume().await;
         let world = world_on(memory).await;
         until_status(&world.runtime.thread(branch), Status::Waiting).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn resumed_thread_is_not_at_rest_before_its_branch_is_resumed() {
+    block_on(async {
+        let (owner, branch, memory) = missed_the_resume().await;
+        let on_demand = |builder| leaving(builder).mode(rethread::Mode::RunOnDemand);
+        let world = World::with(memory, &Tally::default(), on_demand).await;
+        soon(world.runtime.thread(owner).at_rest()).await.unwrap();
+        assert_eq!(world.runtime.thread(branch).state().await.unwrap().status(), Status::Waiting);
         world.end().await;
     });
 }

@@ -1,0 +1,152 @@
+//! One value for each branch of a thread in memory: how far the branch is. The branch writes it, its parent reads it.
+//!
+//! Both do so under one lock and without messages, so that a parent never takes a branch that has begun to run again for
+//! one that is at rest. A value that is absent is not known here: the parent asks the branch, or the log.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rethread_events::ids::ThreadId;
+
+/// How far a branch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BranchState {
+    /// It has something to do, or one of its own branches has.
+    Runs,
+    /// It waits for a person, or was paused by itself; so do its own branches.
+    Rests,
+    /// It was paused because its parent was, and has not recorded yet that its parent is resumed.
+    PausedWithParent,
+    /// It was put back to what the log has, and does not go on by itself.
+    PutBack,
+}
+
+/// The threads in memory that have branches.
+#[derive(Default)]
+pub(crate) struct BranchStates {
+    families: Mutex<HashMap<ThreadId, Family>>,
+    next_number: AtomicU64,
+}
+
+struct Family {
+    /// Tells the families of one thread apart: its machine may be dropped and made anew.
+    number: u64,
+    /// The thread whose branch this one is.
+    parent: Option<ThreadId>,
+    is_paused: bool,
+    branches: HashMap<ThreadId, Option<BranchState>>,
+}
+
+impl BranchStates {
+    /// Begins to watch branches of a thread, until the answer is dropped.
+    pub(crate) fn watch(self: &Arc<Self>, thread: ThreadId, parent: Option<ThreadId>) -> Watch {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let family = Family { number, parent, is_paused: false, branches: HashMap::new() };
+        self.families.lock().insert(thread, family);
+        Watch { states: self.clone(), thread, number }
+    }
+
+    /// Writes how far a branch is. Returns whether its parent watches it and knew otherwise: then the parent is to be
+    /// notified.
+    ///
+    /// Where it runs, the threads above it do not count as at rest either, until each has found out what it waits for.
+    pub(crate) fn set(&self, parent: ThreadId, branch: ThreadId, state: BranchState) -> bool {
+        let mut families = self.families.lock();
+        let is_new = set(&mut families, parent, branch, state);
+        let (mut above, mut is_changed) = (parent, is_new && state == BranchState::Runs);
+        while is_changed && let Some(next) = families.get(&above).and_then(|family| family.parent) {
+            is_changed = set(&mut families, next, above, state);
+            above = next;
+        }
+        is_new
+    }
+
+    /// As [`BranchStates::set`], for what the log has of a branch: nothing, if the branch said more since.
+    pub(crate) fn set_if_unknown(&self, parent: ThreadId, branch: ThreadId, state: BranchState) -> bool {
+        let mut families = self.families.lock();
+        let known = families.get(&parent).and_then(|family| family.branches.get(&branch));
+        known.is_some_and(Option::is_none) && set(&mut families, parent, branch, state)
+    }
+
+    /// Returns whether the parent of a branch is paused. `None` when it is not in memory, or does not watch the branch.
+    pub(crate) fn is_parent_paused(&self, parent: ThreadId, branch: ThreadId) -> Option<bool> {
+        let families = self.families.lock();
+        families.get(&parent).filter(|family| family.branches.contains_key(&branch)).map(|family| family.is_paused)
+    }
+}
+
+fn set(families: &mut HashMap<ThreadId, Family>, parent: ThreadId, branch: ThreadId, state: BranchState) -> bool {
+    let known = families.get_mut(&parent).and_then(|family| family.branches.get_mut(&branch));
+    known.is_some_and(|known| known.replace(state) != Some(state))
+}
+
+/// A thread's watch over its branches.
+pub(crate) struct Watch {
+    states: Arc<BranchStates>,
+    thread: ThreadId,
+    number: u64,
+}
+
+impl Watch {
+    fn with<T>(&self, act: impl FnOnce(&mut Family) -> T) -> Option<T> {
+        self.states.families.lock().get_mut(&self.thread).filter(|family| family.number == self.number).map(act)
+    }
+
+    /// Watches this branch. Returns whether the branch has to be found first: it was not watched, or was put back.
+    pub(crate) fn add(&self, branch: ThreadId) -> bool {
+        let add = |family: &mut Family| match family.branches.insert(branch, None) {
+            None | Some(Some(BranchState::PutBack)) => true,
+            Some(known) => {
+                family.branches.insert(branch, known);
+                false
+            }
+        };
+        self.with(add).unwrap_or(false)
+    }
+
+    /// Watches no others than these.
+    pub(crate) fn keep<I: Iterator<Item = ThreadId>>(&self, branches: impl Fn() -> I) {
+        self.with(|family| {
+            if family.branches.len() > branches().count() {
+                let branches: HashSet<_> = branches().collect();
+                family.branches.retain(|branch, _| branches.contains(branch));
+            }
+        });
+    }
+
+    /// The thread is paused or resumed: no branch counts as at rest before it has recorded what follows for it.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.with(|family| {
+            family.is_paused = is_paused;
+            family
+                .branches
+                .values_mut()
+                .filter(|state| **state != Some(BranchState::PutBack))
+                .for_each(|it| *it = None);
+        });
+    }
+
+    /// Returns whether there are such branches, and all of them are at rest.
+    pub(crate) fn all_rest(&self, branches: impl Iterator<Item = ThreadId>) -> bool {
+        let mut branches = branches.peekable();
+        let rests = |family: &mut Family| {
+            branches.peek().is_some()
+                && branches.all(|branch| family.branches.get(&branch) == Some(&Some(BranchState::Rests)))
+        };
+        self.with(rests).unwrap_or(false)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut families = self.states.families.lock();
+        if families.get(&self.thread).is_some_and(|family| family.number == self.number) {
+            families.remove(&self.thread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
