@@ -72,11 +72,14 @@ impl Tally {
         let mut tally = Self { codes: events.iter().map(|event| event.event_type().code).collect(), ..Self::default() };
         for event in events {
             // What branches used was counted when they used it, so the events that sum it up are left out.
-            let (usage, cost, source) = match event {
-                Event::LlmCallCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
-                Event::ContextSummaryCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
-                Event::ConditionEvaluationCompleted(e) => (&e.usage, e.cost_nanousd, e.usage_source),
-                _ => continue,
+            let (usage, cost, source) = if let Event::LlmCallCompleted(e) = event {
+                (&e.usage, e.cost_nanousd, e.usage_source)
+            } else if let Event::ContextSummaryCompleted(e) = event {
+                (&e.usage, e.cost_nanousd, e.usage_source)
+            } else if let Event::ConditionEvaluationCompleted(e) = event {
+                (&e.usage, e.cost_nanousd, e.usage_source)
+            } else {
+                continue;
             };
             tally.n_unpriced += u64::from(cost.is_none());
             tally.n_counted += u64::from(source == UsageSource::Counted);

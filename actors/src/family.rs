@@ -164,12 +164,11 @@ pub(crate) fn all_branches(
         if record.position >= until {
             break;
         }
-        match RecordedEvent::decode(record)?.event {
-            Event::BranchStarted(event) => found.push(event.child),
-            Event::ThreadForked(event) => {
-                found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
-            }
-            _ => {}
+        let event = RecordedEvent::decode(record)?.event;
+        if let Event::BranchStarted(event) = event {
+            found.push(event.child);
+        } else if let Event::ThreadForked(event) = event {
+            found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
         }
     }
     Ok(found)

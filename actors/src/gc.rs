@@ -164,20 +164,20 @@ fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>,
     let Some(recorded) = event(store, info.thread, first)? else {
         return Err(RuntimeError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
     };
-    match recorded.event {
-        event @ (Event::ThreadStarted(_) | Event::ThreadForked(_)) => Ok(refers_to(&event)),
-        _ => Err(StoreError::Invalid("a thread does not begin with its start".into()).into()),
+    if !matches!(recorded.event, Event::ThreadStarted(_) | Event::ThreadForked(_)) {
+        return Err(StoreError::Invalid("a thread does not begin with its start".into()).into());
     }
+    Ok(refers_to(&recorded.event))
 }
 
 /// The definition that an event refers to. A fork that does not change it refers to none: the thread that it inherits from
 /// does, and stays as long.
 pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
-    match event {
-        Event::ThreadStarted(started) => Some(started.workflow.hash),
-        Event::ThreadForked(forked) => forked.changes.workflow.as_ref().map(|workflow| workflow.hash),
-        _ => None,
+    if let Event::ThreadStarted(started) = event {
+        return Some(started.workflow.hash);
     }
+    let Event::ThreadForked(forked) = event else { return None };
+    forked.changes.workflow.as_ref().map(|workflow| workflow.hash)
 }
 
 /// A thread with its branches.

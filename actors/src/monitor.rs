@@ -228,7 +228,66 @@ impl Watching {
                 usage(e.call_id, Purpose::Summary, &e.model, &e.usage, e.cost_nanousd);
             }
             Event::ContextSummarized(e) => self.call(|| monitor.on_context_summarized(&moment, e)),
-            _ => {}
+            Event::ThreadStarted(_)
+            | Event::ThreadForked(_)
+            | Event::ThreadPaused(_)
+            | Event::ThreadResumed(_)
+            | Event::ThreadRecovered(_)
+            | Event::ThreadCancelled(_)
+            | Event::ThreadCompleted(_)
+            | Event::ThreadFailed(_)
+            | Event::CheckpointCreated(_)
+            | Event::VariablesUpdated(_)
+            | Event::MessageAdded(_)
+            | Event::Warning(_)
+            | Event::NodeStarted(_)
+            | Event::NodeCompleted(_)
+            | Event::NodeFailed(_)
+            | Event::RouteTaken(_)
+            | Event::LlmExecutionRequest(_)
+            | Event::LlmCallRequested(_)
+            | Event::LlmCallRetried(_)
+            | Event::LlmTryFailed(_)
+            | Event::LlmExecutionProgress(_)
+            | Event::LlmExecutionCompleted(_)
+            | Event::LlmExecutionFailed(_)
+            | Event::ToolExecutionRequest(_)
+            | Event::ToolCallRetried(_)
+            | Event::ToolExecutionProgress(_)
+            | Event::UserInteractionRequested(_)
+            | Event::UserInteractionResponded(_)
+            | Event::UserInteractionProcessed(_)
+            | Event::UserInteractionFailed(_)
+            | Event::ConditionEvaluationRequested(_)
+            | Event::ForkStarted(_)
+            | Event::BranchStarted(_)
+            | Event::BranchEnded(_)
+            | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
+            | Event::LoopIterationStarted(_)
+            | Event::LoopEnded(_)
+            | Event::SubWorkflowStarted(_)
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextProcessingRequested(_)
+            | Event::ContextProcessingRetried(_)
+            | Event::ContextProcessed(_)
+            | Event::ContextProcessingFailed(_)
+            | Event::BudgetExceeded(_)
+            | Event::ContextSummaryRequested(_)
+            | Event::LimitRaised(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
+            | Event::StrategyDecisionRequested(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecided(_)
+            | Event::StrategyDecisionFailed(_) => {}
         }
         self.next.store(position.0 + 1, Ordering::Release);
     }
@@ -242,10 +301,8 @@ impl Watching {
     }
 
     fn request(&self, thread: ThreadId, call: CallId) -> Option<ToolExecutionRequest> {
-        match event(&*self.store, thread, call.0).ok()??.event {
-            Event::ToolExecutionRequest(request) => Some(request),
-            _ => None,
-        }
+        let recorded = event(&*self.store, thread, call.0).ok()??;
+        if let Event::ToolExecutionRequest(request) = recorded.event { Some(request) } else { None }
     }
 
     /// Calls no more hooks; the one that runs ends by itself.

@@ -55,8 +55,7 @@ fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, R
 }
 
 fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, RuntimeError> {
-    Ok(match event(store, thread, own)?.map(|first| first.event) {
-        Some(Event::ThreadForked(forked)) => forked.branch.is_some_and(|of| of.owner == forked.parent),
-        _ => false,
-    })
+    let first = event(store, thread, own)?.map(|first| first.event);
+    let Some(Event::ThreadForked(forked)) = first else { return Ok(false) };
+    Ok(forked.branch.is_some_and(|of| of.owner == forked.parent))
 }

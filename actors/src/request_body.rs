@@ -101,27 +101,51 @@ fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<O
         let event = event?;
         let seq = event.record.seq;
         let of = |number, profile| Some(Attempt { seq, number, profile, without_form: false });
-        let first = |profile: Option<Hash>| of(1, profile);
-        match event.event {
-            Event::LlmCallRequested(e) if seq == call.0 => found = first(e.model_profile),
-            Event::ConditionEvaluationRequested(e) if seq == call.0 => found = first(e.model_profile),
-            Event::ContextSummaryRequested(e) if seq == call.0 => found = first(e.model_profile),
-            Event::LlmCallRetried(e) if e.call_id == call => {
-                found = of(e.attempt, e.model_profile);
-            }
-            Event::LlmTryFailed(e) if e.call_id == call && e.error.kind == ErrorKind::InvalidRequest => {
-                if let Some(found) = &mut found {
-                    found.without_form = true;
-                }
-            }
-            Event::LlmCallCompleted(e) if e.call_id == call => return Ok(found),
-            Event::LlmCallFailed(e) if e.call_id == call => return Ok(found),
-            Event::ConditionEvaluationCompleted(e) if e.call_id == call => return Ok(found),
-            Event::ContextSummaryCompleted(e) if e.call_id == call => return Ok(found),
+        if seq == call.0 {
             // The rest is not read if it is not a model call.
-            _ if found.is_none() => return Ok(None),
-            _ => {}
+            let Some(profile) = requested_with(&event.event) else { return Ok(None) };
+            found = of(1, profile);
+        } else if ended(&event.event) == Some(call) {
+            return Ok(found);
+        } else if let Event::LlmCallRetried(e) = &event.event
+            && e.call_id == call
+        {
+            found = of(e.attempt, e.model_profile);
+        } else if let Event::LlmTryFailed(e) = &event.event
+            && e.call_id == call
+            && e.error.kind == ErrorKind::InvalidRequest
+            && let Some(found) = &mut found
+        {
+            found.without_form = true;
         }
     }
     Ok(found)
+}
+
+/// The profile of the model that an event asks; `None` for an event that asks none.
+fn requested_with(event: &Event) -> Option<Option<Hash>> {
+    if let Event::LlmCallRequested(e) = event {
+        Some(e.model_profile)
+    } else if let Event::ConditionEvaluationRequested(e) = event {
+        Some(e.model_profile)
+    } else if let Event::ContextSummaryRequested(e) = event {
+        Some(e.model_profile)
+    } else {
+        None
+    }
+}
+
+/// The call of a model that an event ends.
+fn ended(event: &Event) -> Option<CallId> {
+    if let Event::LlmCallCompleted(e) = event {
+        Some(e.call_id)
+    } else if let Event::LlmCallFailed(e) = event {
+        Some(e.call_id)
+    } else if let Event::ConditionEvaluationCompleted(e) = event {
+        Some(e.call_id)
+    } else if let Event::ContextSummaryCompleted(e) = event {
+        Some(e.call_id)
+    } else {
+        None
+    }
 }

@@ -56,15 +56,14 @@ impl Spans {
             return;
         }
         for event in events {
-            match event {
-                Event::ThreadStarted(started) => {
-                    self.thread.span.record("workflow", started.workflow.name.as_str());
-                }
-                Event::NodeStarted(started) => self.enter(&started.node_id, started.attempt),
-                Event::NodeCompleted(completed) => self.exit(&completed.node_id, None),
-                Event::NodeFailed(failed) => self.exit(&failed.node_id, Some(failed.error.kind)),
-                // They begin and end no node.
-                _ => {}
+            if let Event::ThreadStarted(started) = event {
+                self.thread.span.record("workflow", started.workflow.name.as_str());
+            } else if let Event::NodeStarted(started) = event {
+                self.enter(&started.node_id, started.attempt);
+            } else if let Event::NodeCompleted(completed) = event {
+                self.exit(&completed.node_id, None);
+            } else if let Event::NodeFailed(failed) = event {
+                self.exit(&failed.node_id, Some(failed.error.kind));
             }
         }
     }

@@ -42,10 +42,9 @@ pub struct ThreadSummary {
 /// Whose branch a thread is, and which. Blocks.
 pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
     let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
-    Ok(match event(store, info.thread, seq.next())?.map(|own| own.event) {
-        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
-        _ => None,
-    })
+    let own = event(store, info.thread, seq.next())?.map(|own| own.event);
+    let Some(Event::ThreadForked(forked)) = own else { return Ok(None) };
+    Ok(forked.branch.map(|branch| (branch.owner, branch.index)))
 }
 
 /// What is known of a thread at a glance. `works_on` says whether a process works on a thread that has something to do.
@@ -68,15 +67,11 @@ pub(crate) fn summary(
         }
         Err(error) => Err(error),
     };
-    let workflow = match event_at(Seq(0))? {
-        Some(Event::ThreadStarted(started)) => Some(started.workflow),
-        _ => None,
-    };
+    let first = event_at(Seq(0))?;
+    let workflow = if let Some(Event::ThreadStarted(started)) = first { Some(started.workflow) } else { None };
     let own = info.fork_of.map(|point| event_at(point.seq.next())).transpose()?.flatten();
-    let branch_of = match own {
-        Some(Event::ThreadForked(forked)) => forked.branch.map(|branch| (branch.owner, branch.index)),
-        _ => None,
-    };
+    let branch = if let Some(Event::ThreadForked(forked)) = own { forked.branch } else { None };
+    let branch_of = branch.map(|branch| (branch.owner, branch.index));
     let status = match family::status(store, crashes, info)? {
         Status::Running if !works_on(info.thread) => {
             let first_own = info.fork_of.map_or(Seq(0), |point| point.seq.next());

@@ -49,28 +49,23 @@ async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, RuntimeError> {
     let mut places = BTreeMap::new();
     let mut branches = Vec::<Branch>::new();
     for event in thread.recorded_events(Seq(0)).await? {
-        match event.event {
-            Event::ForkStarted(fork) => {
-                plan = Some((fork.node_id.to_string(), fork.branches));
-                places.clear();
+        if let Event::ForkStarted(fork) = event.event {
+            plan = Some((fork.node_id.to_string(), fork.branches));
+            places.clear();
+        } else if let Event::BranchStarted(started) = event.event {
+            if let Some((node, names)) = &plan {
+                places.insert(started.index, branches.len());
+                let (node, name) = (node.clone(), names.name(started.index));
+                branches.push(Branch { node, name, thread: started.child, status: "pending" });
             }
-            Event::BranchStarted(started) => {
-                if let Some((node, names)) = &plan {
-                    places.insert(started.index, branches.len());
-                    let (node, name) = (node.clone(), names.name(started.index));
-                    branches.push(Branch { node, name, thread: started.child, status: "pending" });
-                }
-            }
+        } else if let Event::ThreadForked(forked) = event.event {
             // Others take the places of those that ran.
-            Event::ThreadForked(forked) => {
-                for replaced in forked.branches {
-                    let place = replaced.path.first().and_then(|index| places.get(index));
-                    if let (1, Some(branch)) = (replaced.path.len(), place.and_then(|i| branches.get_mut(*i))) {
-                        branch.thread = replaced.child;
-                    }
+            for replaced in forked.branches {
+                let place = replaced.path.first().and_then(|index| places.get(index));
+                if let (1, Some(branch)) = (replaced.path.len(), place.and_then(|i| branches.get_mut(*i))) {
+                    branch.thread = replaced.child;
                 }
             }
-            _ => {}
         }
     }
     Ok(branches)

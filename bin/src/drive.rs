@@ -188,10 +188,10 @@ fn shown_until(runtime: &Runtime, outcome: &Outcome) -> Position {
 async fn closed(thread: &ThreadHandle, question: CallId) {
     let mut events = thread.events(question.0);
     while let Some(Ok(event)) = events.next().await {
-        match &event.event {
-            Event::UserInteractionFailed(e) if e.interaction_id == question => return,
-            Event::UserInteractionResponded(e) if e.interaction_id == question => return,
-            _ => {}
+        let is_closed = matches!(&event.event, Event::UserInteractionFailed(e) if e.interaction_id == question)
+            || matches!(&event.event, Event::UserInteractionResponded(e) if e.interaction_id == question);
+        if is_closed {
+            return;
         }
     }
 }

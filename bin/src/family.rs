@@ -74,18 +74,19 @@ impl Family {
     /// What the thread of an event is called; `None` when it is of another family.
     pub(crate) fn label_of(&mut self, event: &RecordedEvent) -> Option<&str> {
         let thread = event.record.thread;
-        match &event.event {
-            Event::ThreadForked(forked) if !self.labels.contains_key(&thread) => {
-                let branch = forked.branch.as_ref()?;
-                let owner = self.labels.get(&branch.owner)?;
-                let name = self.plans.get(&branch.owner).unwrap_or(&Names::Each).name(branch.index);
-                let label = label(owner, &name);
-                self.labels.insert(thread, label);
-            }
-            Event::ForkStarted(plan) if self.labels.contains_key(&thread) => {
-                self.plans.insert(thread, Names::of(&plan.branches));
-            }
-            _ => {}
+        let is_known = self.labels.contains_key(&thread);
+        if let Event::ThreadForked(forked) = &event.event
+            && !is_known
+        {
+            let branch = forked.branch.as_ref()?;
+            let owner = self.labels.get(&branch.owner)?;
+            let name = self.plans.get(&branch.owner).unwrap_or(&Names::Each).name(branch.index);
+            let label = label(owner, &name);
+            self.labels.insert(thread, label);
+        } else if let Event::ForkStarted(plan) = &event.event
+            && is_known
+        {
+            self.plans.insert(thread, Names::of(&plan.branches));
         }
         self.labels.get(&thread).map(String::as_str)
     }

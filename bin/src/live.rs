@@ -222,7 +222,36 @@ impl Talk {
                 line(output::green("done"), &tokens)
             }
             Event::ThreadFailed(_) | Event::ThreadCancelled(_) => line(output::red("ended"), &about),
-            _ => None,
+            Event::ThreadResumed(_)
+            | Event::VariablesUpdated(_)
+            | Event::MessageAdded(_)
+            | Event::NodeCompleted(_)
+            | Event::LlmExecutionRequest(_)
+            | Event::LlmExecutionCompleted(_)
+            | Event::LlmExecutionFailed(_)
+            | Event::ToolExecutionProgress(_)
+            | Event::UserInteractionRequested(_)
+            | Event::UserInteractionProcessed(_)
+            | Event::BranchStarted(_)
+            | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
+            | Event::LoopEnded(_)
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextProcessingRequested(_)
+            | Event::ContextProcessingRetried(_)
+            | Event::ContextProcessed(_)
+            | Event::ContextProcessingFailed(_)
+            | Event::ContextSummarized(_)
+            | Event::BudgetExceeded(_)
+            | Event::ContextSummaryRequested(_)
+            | Event::ContextSummaryCompleted(_)
+            | Event::LimitRaised(_)
+            | Event::PlanRequested(_)
+            | Event::PlanCompleted(_)
+            | Event::StrategyDecisionRequested(_)
+            | Event::StrategyDecisionRetried(_)
+            | Event::StrategyDecisionFailed(_) => None,
         }
     }
 

@@ -248,12 +248,11 @@ impl<'a> Importer<'a> {
         }
         let first_event = RecordedEvent::decode(first.clone())?.event;
         self.held.extend(refers_to(&first_event).map(|hash| self.definitions.hold(hash)));
-        let (fork_of, mut state) = match &first_event {
-            Event::ThreadForked(forked) => {
-                let point = ForkPoint { parent: forked.parent, seq: forked.seq };
-                (Some(point), load::at(store, forked.parent, forked.seq)?.state)
-            }
-            _ => (None, State::new(thread)),
+        let (fork_of, mut state) = if let Event::ThreadForked(forked) = &first_event {
+            let point = ForkPoint { parent: forked.parent, seq: forked.seq };
+            (Some(point), load::at(store, forked.parent, forked.seq)?.state)
+        } else {
+            (None, State::new(thread))
         };
         for record in &records {
             if record.seq != state.next_seq() {

@@ -48,10 +48,11 @@ pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
 
 /// What tools are to be told once these events are durable.
 pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
-    let told = |event: &Event| match event {
-        Event::UserInteractionProcessed(e) => Some((e.interaction_id, e.results.decision.clone())),
-        Event::UserInteractionFailed(e) => Some((e.interaction_id, None)),
-        _ => None,
+    let told = |event: &Event| {
+        if let Event::UserInteractionProcessed(e) = event {
+            return Some((e.interaction_id, e.results.decision.clone()));
+        }
+        if let Event::UserInteractionFailed(e) = event { Some((e.interaction_id, None)) } else { None }
     };
     events.iter().filter_map(told).collect()
 }

@@ -26,11 +26,12 @@ impl ForBranches {
     pub(super) fn of(events: &[Event]) -> Self {
         let mut found = Self::default();
         for event in events {
-            match event {
-                Event::BranchEnded(e) if e.error.is_some() => found.not_needed.push(e.child),
-                Event::ThreadPaused(_) => found.paused = Some(true),
-                Event::ThreadResumed(_) => found.paused = Some(false),
-                _ => {}
+            if let Event::BranchEnded(e) = event
+                && e.error.is_some()
+            {
+                found.not_needed.push(e.child);
+            } else if matches!(event, Event::ThreadPaused(_) | Event::ThreadResumed(_)) {
+                found.paused = Some(matches!(event, Event::ThreadPaused(_)));
             }
         }
         found

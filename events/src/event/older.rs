@@ -45,10 +45,12 @@ macro_rules! older {
 
         /// The event in the shape of an older version; `None` where this program knows no such version.
         pub(super) fn encode(event: &Event, version: u16) -> Option<Result<Vec<u8>, StoredError>> {
-            match (event, version) {
-                $((Event::$present(event), $version) => Some(codec::encode(&$old::from(event.clone()))),)*
-                _ => None,
-            }
+            $(
+                if let (Event::$present(event), $version) = (event, version) {
+                    return Some(codec::encode(&$old::from(event.clone())));
+                }
+            )*
+            None
         }
     };
 }

@@ -156,16 +156,14 @@ impl Runs {
     /// The time since the last event belongs to what was open then.
     fn pass_time(&mut self, at: Time, event: &Event) {
         let us = at.unix_us().saturating_sub(self.last_at.unix_us());
-        match event {
+        if matches!(event, Event::ThreadRecovered(_)) {
+            self.spent.add(SpentOn::Down, us);
+            let (seq, began) = (self.last_seq, self.last_at);
+            self.wait(WaitKind::Down, seq, began, None);
+            self.end_wait(WaitKind::Down, at);
+        } else if !matches!(event, Event::ThreadStarted(_) | Event::ThreadForked(_)) {
             // No time has passed for a thread that goes on from a moment of another.
-            Event::ThreadStarted(_) | Event::ThreadForked(_) => {}
-            Event::ThreadRecovered(_) => {
-                self.spent.add(SpentOn::Down, us);
-                let (seq, began) = (self.last_seq, self.last_at);
-                self.wait(WaitKind::Down, seq, began, None);
-                self.end_wait(WaitKind::Down, at);
-            }
-            _ => self.spent.add(self.opened.spends_on(), us),
+            self.spent.add(self.opened.spends_on(), us);
         }
     }
 

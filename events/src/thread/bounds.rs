@@ -116,11 +116,18 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
 
 /// A thread with a budget in money gets one warning about a call without a known price.
 pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
-    let (call, cost) = match event {
-        Event::LlmCallCompleted(e) => (e.call_id, e.cost_nanousd),
-        Event::ConditionEvaluationCompleted(e) if e.error.is_none() => (e.call_id, e.cost_nanousd),
-        Event::ContextSummaryCompleted(e) if e.error.is_none() => (e.call_id, e.cost_nanousd),
-        _ => return None,
+    let (call, cost) = if let Event::LlmCallCompleted(e) = event {
+        (e.call_id, e.cost_nanousd)
+    } else if let Event::ConditionEvaluationCompleted(e) = event
+        && e.error.is_none()
+    {
+        (e.call_id, e.cost_nanousd)
+    } else if let Event::ContextSummaryCompleted(e) = event
+        && e.error.is_none()
+    {
+        (e.call_id, e.cost_nanousd)
+    } else {
+        return None;
     };
     let is_first = cost.is_none() && state.totals.n_unpriced == 1;
     state.budget().filter(|budget| is_first && budget.cost_nanousd.is_some())?;

@@ -123,10 +123,7 @@ impl Input {
 
     /// The input without who gave it.
     pub fn given(&self) -> &Self {
-        match self {
-            Self::By { input, .. } => input.given(),
-            _ => self,
-        }
+        if let Self::By { input, .. } = self { input.given() } else { self }
     }
 }
 

@@ -101,12 +101,12 @@ impl Rerun {
 /// From where on events may end the thread because the process ended in one of its steps: they are of one time. None where
 /// it did not end so.
 fn crashed_from(events: &[(Time, Event)]) -> usize {
-    match events.last() {
-        Some((at, Event::ThreadFailed(failed))) if failed.error.kind == ErrorKind::CrashedProcess => {
-            events.len() - events.iter().rev().take_while(|(other, _)| other == at).count()
-        }
-        _ => usize::MAX,
+    if let Some((at, Event::ThreadFailed(failed))) = events.last()
+        && failed.error.kind == ErrorKind::CrashedProcess
+    {
+        return events.len() - events.iter().rev().take_while(|(other, _)| other == at).count();
     }
+    usize::MAX
 }
 
 struct Again<'a> {
@@ -211,19 +211,18 @@ impl Again<'_> {
         let at_once = rest.iter().take_while(|(at, _)| at == now);
         let mut inputs = Vec::new();
         for (_, event) in at_once {
-            match event {
-                Event::ThreadCancelled(e) => inputs.push(Input::Cancel { reason: e.reason.clone() }.by(e.by.clone())),
-                Event::ThreadFailed(e) => {
-                    let reason = e.error.message.strip_prefix("the thread was aborted");
-                    let reason = reason.map(|rest| rest.strip_prefix(": ").map(str::to_owned));
-                    inputs.extend(reason.map(|reason| Input::Abort { reason }));
-                    if e.error.kind == ErrorKind::CrashedProcess {
-                        inputs.push(Input::Crashed { error: e.error.clone() });
-                    }
-                    inputs.push(Input::Tick);
+            if let Event::ThreadCancelled(e) = event {
+                inputs.push(Input::Cancel { reason: e.reason.clone() }.by(e.by.clone()));
+            } else if let Event::ThreadFailed(e) = event {
+                let reason = e.error.message.strip_prefix("the thread was aborted");
+                let reason = reason.map(|rest| rest.strip_prefix(": ").map(str::to_owned));
+                inputs.extend(reason.map(|reason| Input::Abort { reason }));
+                if e.error.kind == ErrorKind::CrashedProcess {
+                    inputs.push(Input::Crashed { error: e.error.clone() });
                 }
-                Event::NodeFailed(_) | Event::JoinCompleted(_) => inputs.push(Input::Tick),
-                _ => {}
+                inputs.push(Input::Tick);
+            } else if matches!(event, Event::NodeFailed(_) | Event::JoinCompleted(_)) {
+                inputs.push(Input::Tick);
             }
         }
         let around = Env { now: *now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
@@ -318,29 +317,28 @@ impl Again<'_> {
 /// Whether two events are the same, but for what is counted outside, and for what events of older versions do not say.
 fn is_same(owed: &Event, recorded: &Event) -> bool {
     let mut owed = owed.clone();
-    match (&mut owed, recorded) {
-        // Tokens are counted by the runtime, with the tokenizer of the model.
-        (Event::ContextSummaryRequested(a), Event::ContextSummaryRequested(b)) => a.tokens = b.tokens,
-        (Event::ContextSummarized(a), Event::ContextSummarized(b)) => {
-            (a.tokens_before, a.tokens_after) = (b.tokens_before, b.tokens_after);
-        }
-        (Event::ForkStarted(a), Event::ForkStarted(b)) if b.quorum.is_none() => a.quorum = None,
-        (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) if b.context.is_none() => a.context = None,
-        (Event::RouteTaken(a), Event::RouteTaken(b)) if b.error.is_none() => a.error = None,
-        (Event::ToolExecutionFailed(a), Event::ToolExecutionFailed(b)) if b.not_started.is_none() => {
-            a.not_started = None;
-        }
-        (Event::LlmExecutionCompleted(a), Event::LlmExecutionCompleted(b))
-            if b.context_call_id.is_none() && b.tool_calls.is_empty() =>
-        {
-            a.tool_calls.clear();
-            a.context_call_id = None;
-        }
+    // Tokens are counted by the runtime, with the tokenizer of the model.
+    if let (Event::ContextSummaryRequested(a), Event::ContextSummaryRequested(b)) = (&mut owed, recorded) {
+        a.tokens = b.tokens;
+    } else if let (Event::ContextSummarized(a), Event::ContextSummarized(b)) = (&mut owed, recorded) {
+        (a.tokens_before, a.tokens_after) = (b.tokens_before, b.tokens_after);
+    } else if let (Event::ForkStarted(a), Event::ForkStarted(b)) = (&mut owed, recorded) {
+        a.quorum = a.quorum.filter(|_| b.quorum.is_some());
+    } else if let (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) = (&mut owed, recorded) {
+        a.context.take_if(|_| b.context.is_none());
+    } else if let (Event::RouteTaken(a), Event::RouteTaken(b)) = (&mut owed, recorded) {
+        a.error.take_if(|_| b.error.is_none());
+    } else if let (Event::ToolExecutionFailed(a), Event::ToolExecutionFailed(b)) = (&mut owed, recorded) {
+        a.not_started = a.not_started.filter(|_| b.not_started.is_some());
+    } else if let (Event::LlmExecutionCompleted(a), Event::LlmExecutionCompleted(b)) = (&mut owed, recorded)
+        && b.context_call_id.is_none()
+        && b.tool_calls.is_empty()
+    {
+        a.tool_calls.clear();
+        a.context_call_id = None;
+    } else if let (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) = (&mut owed, recorded) {
         // Recorded as the event is applied, which this one is not.
-        (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) => {
-            a.interaction_id = b.interaction_id;
-        }
-        _ => {}
+        a.interaction_id = b.interaction_id;
     }
     if let Some(node) = owed.call_node_mut() {
         *node = recorded.call_node().cloned();

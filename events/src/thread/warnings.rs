@@ -20,11 +20,10 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
 
 /// The event right after one that followed without an input.
 pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Option<Event> {
-    match event {
-        Event::LlmCallRequested(_) => over_limit(state, around),
-        Event::BudgetExceeded(e) => bounds::after_exceeded(state, e),
-        _ => None,
+    if let Event::BudgetExceeded(e) = event {
+        return bounds::after_exceeded(state, e);
     }
+    if matches!(event, Event::LlmCallRequested(_)) { over_limit(state, around) } else { None }
 }
 
 fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {

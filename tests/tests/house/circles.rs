@@ -32,7 +32,7 @@ fn sources(folder: &Path) -> Sources {
 }
 
 /// The names and signs of a source, without comments and texts.
-fn tokens(source: &str) -> Vec<&str> {
+pub(crate) fn tokens(source: &str) -> Vec<&str> {
     let (mut found, mut rest) = (Vec::new(), source);
     while let Some(first) = rest.chars().next() {
         let n_bytes = if rest.starts_with("//") {

@@ -3,6 +3,7 @@
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod arms;
 mod circles;
 mod deny;
 mod features;

@@ -154,7 +154,46 @@ impl Runs {
                 }
                 self.end_call(seq, at, id, e.error.as_ref());
             }
-            _ => {}
+            Event::ThreadStarted(_)
+            | Event::ThreadForked(_)
+            | Event::ThreadPaused(_)
+            | Event::ThreadResumed(_)
+            | Event::ThreadRecovered(_)
+            | Event::ThreadCancelled(_)
+            | Event::ThreadCompleted(_)
+            | Event::ThreadFailed(_)
+            | Event::CheckpointCreated(_)
+            | Event::VariablesUpdated(_)
+            | Event::MessageAdded(_)
+            | Event::Warning(_)
+            | Event::NodeStarted(_)
+            | Event::NodeCompleted(_)
+            | Event::NodeFailed(_)
+            | Event::RouteTaken(_)
+            | Event::LlmExecutionRequest(_)
+            | Event::LlmExecutionProgress(_)
+            | Event::LlmExecutionCompleted(_)
+            | Event::LlmExecutionFailed(_)
+            | Event::ToolExecutionProgress(_)
+            | Event::ForkStarted(_)
+            | Event::JoinCompleted(_)
+            | Event::LoopStarted(_)
+            | Event::LoopIterationStarted(_)
+            | Event::LoopEnded(_)
+            | Event::SubWorkflowStarted(_)
+            | Event::SubWorkflowCompleted(_)
+            | Event::SubWorkflowFailed(_)
+            | Event::ContextSummarized(_)
+            | Event::BudgetExceeded(_)
+            | Event::LimitRaised(_)
+            | Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::PlanStepStarted(_)
+            | Event::PlanStepCompleted(_)
+            | Event::PlanStepFailed(_)
+            | Event::PlanCompleted(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_) => {}
         }
     }
 

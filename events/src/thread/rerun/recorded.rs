@@ -44,20 +44,16 @@ impl<'a> Recorded<'a> {
         let mut facts = BTreeMap::new();
         let mut relays: Vec<ModelChoice> = Vec::new();
         for (_, event) in events {
-            match event {
-                Event::ToolExecutionRequest(request) => {
-                    facts.entry(request.name.to_string()).or_insert_with(|| facts_of(request));
-                }
-                Event::LlmExecutionRequest(request) => {
-                    let own = request.relay.then_some(&request.model);
-                    let planner = planner_of(request).filter(|planner| planner.relay).map(|planner| &planner.model);
-                    for model in own.into_iter().chain(planner) {
-                        if !relays.iter().any(|known| is_same_model(known, model)) {
-                            relays.push(model.clone());
-                        }
+            if let Event::ToolExecutionRequest(request) = event {
+                facts.entry(request.name.to_string()).or_insert_with(|| facts_of(request));
+            } else if let Event::LlmExecutionRequest(request) = event {
+                let own = request.relay.then_some(&request.model);
+                let planner = planner_of(request).filter(|planner| planner.relay).map(|planner| &planner.model);
+                for model in own.into_iter().chain(planner) {
+                    if !relays.iter().any(|known| is_same_model(known, model)) {
+                        relays.push(model.clone());
                     }
                 }
-                _ => {}
             }
         }
         Self {
@@ -99,10 +95,7 @@ impl<'a> Recorded<'a> {
     }
 
     fn next_request(&self) -> Option<&'a LlmExecutionRequest> {
-        match self.next()? {
-            Event::LlmExecutionRequest(request) => Some(request),
-            _ => None,
-        }
+        if let Event::LlmExecutionRequest(request) = self.next()? { Some(request) } else { None }
     }
 
     /// A node of the definition that the thread ran on.
@@ -125,31 +118,32 @@ impl<'a> Recorded<'a> {
     /// What a person has to do with the tool wherever it is used: what the event shows, and the node does not ask for.
     fn person_role(&self, tool: &str) -> PersonRole {
         let is_it = |name: &String| name == tool;
-        match self.next() {
-            Some(Event::LlmExecutionRequest(request)) if request.person_tools.iter().any(is_it) => PersonRole::Answers,
-            Some(Event::LlmExecutionRequest(request)) if request.approve_tools.iter().any(is_it) => {
-                let asked_for = match self.node(&request.node_id).map(Node::kind) {
-                    Some(NodeKind::Llm(llm)) => llm.approve_tools.iter().any(|name| name.as_str() == tool),
-                    _ => false,
-                };
-                if asked_for { PersonRole::None } else { PersonRole::Approves }
+        if let Some(request) = self.next_request() {
+            if request.person_tools.iter().any(is_it) {
+                return PersonRole::Answers;
             }
-            Some(Event::UserInteractionRequested(ask)) => {
-                let asked_for = match self.node(&ask.node_id).map(Node::kind) {
-                    Some(NodeKind::Tool(node)) => node.approval,
-                    _ => false,
-                };
-                match ask.operation_type {
-                    OperationType::AnswerTool => PersonRole::Answers,
-                    OperationType::ApproveTool if !asked_for => PersonRole::Approves,
-                    OperationType::ApproveTool
-                    | OperationType::UpdateVariables
-                    | OperationType::AddMessage
-                    | OperationType::RelayModel
-                    | OperationType::InformTool => PersonRole::None,
-                }
-            }
-            _ => PersonRole::None,
+            let asked_for = match self.node(&request.node_id).map(Node::kind) {
+                Some(NodeKind::Llm(llm)) => llm.approve_tools.iter().any(|name| name.as_str() == tool),
+                _ => false,
+            };
+            let approves = request.approve_tools.iter().any(is_it) && !asked_for;
+            return if approves { PersonRole::Approves } else { PersonRole::None };
+        }
+        let Some(Event::UserInteractionRequested(ask)) = self.next() else {
+            return PersonRole::None;
+        };
+        let asked_for = match self.node(&ask.node_id).map(Node::kind) {
+            Some(NodeKind::Tool(node)) => node.approval,
+            _ => false,
+        };
+        match ask.operation_type {
+            OperationType::AnswerTool => PersonRole::Answers,
+            OperationType::ApproveTool if !asked_for => PersonRole::Approves,
+            OperationType::ApproveTool
+            | OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::RelayModel
+            | OperationType::InformTool => PersonRole::None,
         }
     }
 }
@@ -177,16 +171,19 @@ fn is_same_model(a: &ModelChoice, b: &ModelChoice) -> bool {
 
 impl Tools for Recorded<'_> {
     fn facts(&self, name: &str) -> Option<ToolFacts> {
-        let facts = match self.next() {
-            // It was not there when it was wanted.
-            Some(Event::NodeFailed(failed))
-                if failed.error.kind == ErrorKind::UnknownTool
-                    && failed.error.message.contains(&format!("`{name}`")) =>
-            {
-                return None;
-            }
-            Some(Event::ToolExecutionRequest(request)) if request.name.as_str() == name => facts_of(request),
-            _ => self.facts.get(name).copied().unwrap_or(NEVER_CALLED),
+        // It was not there when it was wanted.
+        if let Some(Event::NodeFailed(failed)) = self.next()
+            && failed.error.kind == ErrorKind::UnknownTool
+            && failed.error.message.contains(&format!("`{name}`"))
+        {
+            return None;
+        }
+        let facts = if let Some(Event::ToolExecutionRequest(request)) = self.next()
+            && request.name.as_str() == name
+        {
+            facts_of(request)
+        } else {
+            self.facts.get(name).copied().unwrap_or(NEVER_CALLED)
         };
         Some(ToolFacts { person: self.person_role(name), ..facts })
     }
@@ -212,46 +209,52 @@ impl Tools for Recorded<'_> {
 impl Models for Recorded<'_> {
     fn is_person(&self, model: &ModelChoice) -> bool {
         let judges = |error: &ExecutionError| error.message.starts_with(PERSON_JUDGES);
-        match self.next() {
-            Some(Event::LlmExecutionRequest(request)) => {
-                let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
-                planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay)
-            }
-            // A person neither judges nor writes a summary.
-            Some(
-                Event::ThreadFailed(ThreadFailed { error, .. })
-                | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. }),
-            ) => judges(error),
-            Some(Event::LoopEnded(LoopEnded { error: Some(error), .. })) => judges(error),
-            Some(Event::NodeFailed(failed)) if let Some(place) = self.person_among(&failed.node_id, &failed.error) => {
-                let n = self.n_asked_about.get();
-                self.n_asked_about.set(n + 1);
-                n == place
-            }
-            Some(Event::ContextSummarized(_) | Event::ContextProcessed(_)) => true,
-            _ => self.relays.iter().any(|known| is_same_model(known, model)),
+        if let Some(request) = self.next_request() {
+            let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
+            return planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay);
         }
+        // A person neither judges nor writes a summary.
+        if let Some(
+            Event::ThreadFailed(ThreadFailed { error, .. })
+            | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. })
+            | Event::LoopEnded(LoopEnded { error: Some(error), .. }),
+        ) = self.next()
+        {
+            return judges(error);
+        }
+        if let Some(Event::NodeFailed(failed)) = self.next()
+            && let Some(place) = self.person_among(&failed.node_id, &failed.error)
+        {
+            let n = self.n_asked_about.get();
+            self.n_asked_about.set(n + 1);
+            return n == place;
+        }
+        matches!(self.next(), Some(Event::ContextSummarized(_) | Event::ContextProcessed(_)))
+            || self.relays.iter().any(|known| is_same_model(known, model))
     }
 
     fn read(&self, call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
         for (_, event) in &self.events[self.here.min(self.events.len())..] {
-            match event {
-                Event::LlmCallCompleted(e) => {
-                    return Ok(LlmCallCompleted { call_id: call, ..e.clone() });
-                }
-                Event::LlmCallFailed(e) => return Err(e.error.message.clone()),
-                _ => {}
+            if let Event::LlmCallCompleted(e) = event {
+                return Ok(LlmCallCompleted { call_id: call, ..e.clone() });
+            }
+            if let Event::LlmCallFailed(e) = event {
+                return Err(e.error.message.clone());
             }
         }
         Err("the recorded thread ends before the answer".into())
     }
 
     fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
-        match self.next()? {
-            Event::LlmCallRequested(e) => e.model_profile,
-            Event::ConditionEvaluationRequested(e) => e.model_profile,
-            Event::ContextSummaryRequested(e) => e.model_profile,
-            _ => None,
+        let next = self.next()?;
+        if let Event::LlmCallRequested(e) = next {
+            e.model_profile
+        } else if let Event::ConditionEvaluationRequested(e) = next {
+            e.model_profile
+        } else if let Event::ContextSummaryRequested(e) = next {
+            e.model_profile
+        } else {
+            None
         }
     }
 
@@ -260,11 +263,10 @@ impl Models for Recorded<'_> {
         if self.was_counted.replace(true) {
             return 0;
         }
-        match self.next() {
-            Some(Event::ContextSummaryRequested(e)) => e.tokens,
-            Some(Event::ContextSummarized(e)) => e.tokens_before,
-            _ => 0,
+        if let Some(Event::ContextSummaryRequested(e)) = self.next() {
+            return e.tokens;
         }
+        if let Some(Event::ContextSummarized(e)) = self.next() { e.tokens_before } else { 0 }
     }
 
     fn is_longer(&self, _request: &ModelRequest, _tokens: u64) -> bool {
