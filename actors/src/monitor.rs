@@ -25,7 +25,7 @@ use crate::recorded::{RecordedEvent, event};
 /// an OS thread of the monitor's own: it may block. It is called for what is recorded while the runtime runs; what was
 /// recorded before is not repeated. A slow hook delays nothing: it lags and receives the rest from the log, which is
 /// its queue, so nothing is dropped while the runtime runs. A shutdown waits for it within its grace time; what was not
-/// reported then is counted, see [`MonitorStats::behind`]. A hook that panics is counted, and the next one is called
+/// reported then is counted, see [`MonitorStats::unread`]. A hook that panics is counted, and the next one is called
 /// all the same.
 ///
 /// What must not be missed, also across a crash, is followed with [`crate::Runtime::events`] and a named cursor.
@@ -148,7 +148,7 @@ pub struct MonitorStats {
     pub panicked: u64,
     /// The number of events of the log, of any kind, that it has not read yet; after a shutdown, those that it never
     /// will.
-    pub behind: u64,
+    pub unread: u64,
 }
 
 /// A monitor at work.
@@ -315,7 +315,7 @@ impl Watching {
         MonitorStats {
             called: self.called.load(Ordering::Relaxed),
             panicked: self.panicked.load(Ordering::Relaxed),
-            behind: end.saturating_sub(self.next.load(Ordering::Acquire)),
+            unread: end.saturating_sub(self.next.load(Ordering::Acquire)),
         }
     }
 
@@ -328,9 +328,9 @@ impl Watching {
         }
         self.end.store(last, Ordering::Release);
         self.stop();
-        let behind = self.stats().behind;
-        if behind > 0 {
-            tracing::warn!(behind, "a monitor did not receive all recorded events");
+        let unread = self.stats().unread;
+        if unread > 0 {
+            tracing::warn!(unread, "a monitor did not receive all recorded events");
         }
     }
 }

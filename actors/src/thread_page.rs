@@ -29,7 +29,7 @@ pub enum BranchFilter {
     #[default]
     Any,
     /// Only those that are not a branch.
-    Nobody,
+    TopLevel,
     /// Only the branches of this one.
     Of(ThreadId),
 }
@@ -115,7 +115,7 @@ fn page(
 fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
     let of_whom = match query.branch_of {
         BranchFilter::Any => true,
-        BranchFilter::Nobody => summary.branch_of.is_none(),
+        BranchFilter::TopLevel => summary.branch_of.is_none(),
         BranchFilter::Of(owner) => summary.branch_of.is_some_and(|(branch_of, _)| branch_of == owner),
     };
     let workflow = query.workflow.as_ref();

@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
-/// At most so many records are read for one page, whatever they hold.
+/// The most records that are read for one page.
 const LOOKED_AT_MAX: usize = 50_000;
 /// The most calls of a page.
 const CALLS_MAX: usize = 5_000;

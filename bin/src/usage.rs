@@ -154,7 +154,7 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
         (None, None, Some(model)) => model.clone(),
         (None, _, None) => "unknown".to_owned(),
     };
-    // What is missing from a sum stands beside it.
+    // The sum is followed by what it misses.
     let without = |text: String, n: u64| match n {
         0 => text,
         n if n == sum.calls => "unknown".to_owned(),

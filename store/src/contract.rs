@@ -236,7 +236,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// A file beside the log, made when it is not there, for what is to outlive the process and need not outlive the
     /// machine. Returned once, to the first caller, as long as the log is open. `None` where it was handed out, and
-    /// where the store keeps no files or only reads. A name has no separators of paths.
+    /// if the store has no files or only reads. A name has no separators of paths.
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         let _ = name;
         Ok(None)

@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 32 << 20;
 
 /// The newest records of a log, each as a `T` that is made of it once and shared by all followers.
 ///
-/// A follower that keeps up takes records from here, and is woken only for those of its thread. One that lags, or
+/// A follower that does not lag takes records from here, and is woken only for those of its thread. One that lags, or
 /// starts in the past, reads the log until it has caught up: a follower that never reads does not slow down others.
 pub struct Recent<T> {
     make: Box<dyn Fn(Record) -> T + Send + Sync>,

@@ -55,7 +55,7 @@ impl ToolOutput {
         content
     }
 
-    /// Limits the text to `text_max` bytes, and the value and the parts to `rest_max` each. The text keeps its
+    /// Limits the text to `text_max` bytes, and the value and the parts to `rest_max` each. The text retains its
     /// head and tail, and what it was is handed on in `full`; a value or a part that does not fit goes, and the text
     /// says so: half of a picture is worth nothing. `can_read_more`: whether there is a `read_output` to name.
     pub(crate) fn limit(&mut self, text_max: usize, rest_max: usize, can_read_more: bool) {

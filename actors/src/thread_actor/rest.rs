@@ -49,7 +49,7 @@ impl ThreadActor {
         let settled = |until: Option<Time>| !self.services.mode.runs() || until.is_none_or(|at| at > now);
         let rests = match wait {
             Wait::Nothing => true,
-            Wait::Somebody { until } => settled(until),
+            Wait::Person { until } => settled(until),
             Wait::World { until } => settled(until) && self.all_branches_rest(),
             Wait::Itself => false,
         };

@@ -91,7 +91,7 @@ fn filters_leave_what_they_say() {
             let both = ThreadQuery { since: Some(at(5)), until: Some(at(6)), ..query.clone() };
             expect(both, &|n| SECONDS[n] == 5);
             expect(ThreadQuery { branch_of: BranchFilter::Of(ids[0]), ..query.clone() }, &|_| false);
-            expect(ThreadQuery { branch_of: BranchFilter::Nobody, ..query }, &|_| true);
+            expect(ThreadQuery { branch_of: BranchFilter::TopLevel, ..query }, &|_| true);
         }
     }
 }

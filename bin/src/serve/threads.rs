@@ -70,7 +70,7 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
     };
     let branch_of = match query.branch_of.as_deref() {
         None => BranchFilter::Any,
-        Some("none") => BranchFilter::Nobody,
+        Some("none") => BranchFilter::TopLevel,
         Some(owner) => BranchFilter::Of(
             owner.parse().map_err(|_| Problem::parameter("branch_of", "expected the id of a thread, or `none`"))?,
         ),

@@ -106,7 +106,7 @@ pub enum Wait {
         until: Option<Time>,
     },
     /// A person, or the end of a pause; and the time at which it wants a tick, if any.
-    Somebody {
+    Person {
         /// The moment.
         until: Option<Time>,
     },
@@ -218,7 +218,7 @@ impl Thread {
         } else if self.owes_itself.unwrap_or_else(|| self.advance(around).is_some()) {
             Wait::Itself
         } else if advance::waits_for_somebody(&self.state) {
-            Wait::Somebody { until: self.state.next_deadline_with(around.permits) }
+            Wait::Person { until: self.state.next_deadline_with(around.permits) }
         } else {
             Wait::World { until: self.state.next_deadline_with(around.permits) }
         }

@@ -17,7 +17,7 @@ const N_NAMES_MAX: u32 = 1000;
 impl Workspace {
     /// Puts `bytes` at `place`, in place of the file there, if there is one; missing folders are created. Readers
     /// see the old file or the new one, also after a crash, never a part: the bytes go
-    /// to a file beside it, to the disk, and then take its name. The file keeps its permissions; it does not keep
+    /// to a file beside it, to the disk, and then take its name. The file retains its permissions; it does not retain
     /// its owner or its hard links.
     ///
     /// Says whether a file was there. A cancelled write leaves nothing but folders; a

@@ -63,7 +63,7 @@ fn owes_or_waits(bench: &Bench, state: &State) {
     let thread = Thread::resume(state.clone(), bench.thread.workflow().clone());
     let owes = match thread.waits_for(&bench.around()) {
         Wait::Nothing => state.is_ended(),
-        Wait::Itself | Wait::Somebody { .. } => true,
+        Wait::Itself | Wait::Person { .. } => true,
         Wait::World { until } => until.is_some() || !thread.effects().is_empty(),
     };
     assert!(owes, "owes nothing and waits for nobody: {:?}", state.phase());

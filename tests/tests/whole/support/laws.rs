@@ -58,7 +58,7 @@ fn check_owed(runtime: &Runtime, state: &State) {
     let around = Env { now: Time::from_unix_us(u64::MAX / 2), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
     match machine.waits_for(&around) {
         Wait::Nothing => assert!(state.is_ended()),
-        Wait::Itself | Wait::Somebody { .. } => {}
+        Wait::Itself | Wait::Person { .. } => {}
         Wait::World { .. } => assert!(!state.effects().is_empty(), "not ended, and owes nothing: {state:?}"),
     }
 }
