@@ -127,6 +127,73 @@ impl RuntimeBuilder {
     }
 
     /// A model client of the application's own; workflows name it as provider.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use futures_util::future::{BoxFuture, FutureExt};
+    /// use rethread::llm::client::{Health, ModelEntry};
+    /// use rethread::llm::message::{FinishReason, Usage};
+    /// use rethread::llm::{CallContext, Client, LlmError, Request, Response};
+    /// use rethread::{Message, Role, Runtime};
+    ///
+    /// /// Repeats the last message.
+    /// struct Echo;
+    ///
+    /// impl Client for Echo {
+    ///     fn provider(&self) -> &str {
+    ///         "echo"
+    ///     }
+    ///
+    ///     fn call<'a>(&'a self, request: &'a Request, _: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+    ///         let text = request.messages.last().map(|message| message.joined_text()).unwrap_or_default();
+    ///         let response = Response {
+    ///             message: Message::text(Role::Assistant, text),
+    ///             finish_reason: FinishReason::Stop,
+    ///             finish_reason_raw: None,
+    ///             usage: Usage { input_tokens: Some(1), output_tokens: Some(1), ..Usage::default() },
+    ///             provider: "echo".into(),
+    ///             model: Some(request.model.clone()),
+    ///             response_id: None,
+    ///             request_id: None,
+    ///             cost: None,
+    ///             cached: false,
+    ///             usage_counted: None,
+    ///         };
+    ///         async move { Ok(response) }.boxed()
+    ///     }
+    ///
+    ///     fn check(&self) -> BoxFuture<'_, Health> {
+    ///         let health = Health {
+    ///             provider: "echo".into(),
+    ///             reachable: true,
+    ///             key_accepted: None,
+    ///             model_available: None,
+    ///             took_ms: 0,
+    ///             error: None,
+    ///         };
+    ///         async move { health }.boxed()
+    ///     }
+    ///
+    ///     fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+    ///         async { Ok(Vec::new()) }.boxed()
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let workflow = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: echo
+    ///     nodes: [{id: say, llm: {provider: echo, model: any, user_prompt: "Say {{ input }}"}}]
+    /// "#)?;
+    /// let runtime = Runtime::builder().in_memory().client("echo", Arc::new(Echo)).start().await?;
+    /// let said: String = runtime.start_thread(workflow, "hello").await?.outcome_as().await?;
+    /// assert_eq!(said, "Say hello");
+    /// # runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn client(mut self, provider: impl Into<String>, client: Arc<dyn Client>) -> Self {
         self.clients.insert(provider.into(), client);
         self

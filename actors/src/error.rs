@@ -136,6 +136,14 @@ pub enum RuntimeError {
         /// The limit.
         bytes_max: usize,
     },
+    /// What was given cannot be written as JSON: a map whose keys are no texts, or an error of its own.
+    #[error("{what} cannot be written as JSON: {why}")]
+    NoJson {
+        /// What it is.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
     /// The thread's actor was stopped by a panic. What was acknowledged is in the log; telling the thread anything
     /// brings it back.
     #[error("the actor of thread {0} stopped unexpectedly")]

@@ -108,7 +108,7 @@ pub use limits::Limits;
 pub use metrics::Metrics;
 pub use mode::Mode;
 pub use monitor::{LlmCall, Moment, Monitor, MonitorStats, TokenUsage, ToolCall};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, OutcomeError};
 pub use permit_waits::WaitingCall;
 pub use processor::ProcessorContext;
 pub use recorded::{RecordError, RecordedEvent};
@@ -140,7 +140,7 @@ pub use rethread_events::thread::{Processed, Rejected, State, Status, Turn};
 pub use rethread_events::tool::{PersonRole, Recovery};
 pub use rethread_events::usage::{self, CallUsage, Purpose, UsageSums};
 pub use rethread_events::workflow::parse as parse_workflow;
-pub use rethread_events::workflow::{AgentBuilder, Faults, LlmNode, ToolNode, Workflow, nanousd};
+pub use rethread_events::workflow::{self, AgentBuilder, Faults, LlmNode, ToolNode, Workflow, nanousd};
 pub use rethread_llm as llm;
 pub use rethread_store as store;
 pub use rethread_tools as tools;
@@ -150,3 +150,8 @@ pub use rethread_tools::{Tool, ToolContext, ToolOutput};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So is the guide that builds workflows.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/building.md")]
+struct Building;

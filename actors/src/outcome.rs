@@ -3,7 +3,10 @@
 use rethread_events::fault::ExecutionError;
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::{State, Status, Totals};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::error::RuntimeError;
 
 /// What a thread has come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,27 @@ pub struct Outcome {
     pub state: State,
     /// The position of its last event.
     pub last_position: Position,
+}
+
+/// There is no output of the type that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutcomeError {
+    /// The end of the thread cannot be learned.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The thread did not complete; its outcome says how it ended.
+    #[error("thread {} did not complete: its status is {}", .0.thread_id, .0.status)]
+    NotCompleted(Box<Outcome>),
+    /// The output of the thread is not of this type.
+    #[error("the output of thread {thread} is not of the expected type")]
+    Type {
+        /// The thread.
+        thread: ThreadId,
+        /// The place and the reason.
+        #[source]
+        source: serde_json::Error,
+    },
 }
 
 /// A thread at rest in a fork waits for what its branches wait for.
@@ -48,6 +72,18 @@ impl Outcome {
     /// Whether the thread reached an end.
     pub fn success(&self) -> bool {
         self.status == Status::Completed
+    }
+
+    /// The output as a value of this type; a thread without an output has the output `null`.
+    ///
+    /// # Errors
+    /// `NotCompleted` when the thread did not complete; `Type` when its output is of another type.
+    pub fn output_as<T: DeserializeOwned>(self) -> Result<T, OutcomeError> {
+        if !self.success() {
+            return Err(OutcomeError::NotCompleted(Box::new(self)));
+        }
+        let thread = self.thread_id;
+        serde_json::from_value(self.output.unwrap_or_default()).map_err(|source| OutcomeError::Type { thread, source })
     }
 
     /// What `run --json` prints.

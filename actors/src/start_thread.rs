@@ -7,6 +7,7 @@ use rethread_events::json::Json;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::Thread;
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -21,15 +22,17 @@ use crate::thread_handle::ThreadHandle;
 #[derive(Debug, Clone)]
 pub struct StartThread {
     workflow: Arc<Workflow>,
-    input: Json,
+    input: Result<Json, RuntimeError>,
     workspace: Option<String>,
     id: Option<ThreadId>,
 }
 
 impl StartThread {
-    /// A run of this workflow with this input.
-    pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Into<Json>) -> Self {
-        Self { workflow: workflow.into(), input: input.into(), workspace: None, id: None }
+    /// A run of this workflow with this input: a text, a JSON value, or any value that can be written as JSON.
+    pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
+        let input = serde_json::to_value(input).map(Json::from);
+        let input = input.map_err(|why| RuntimeError::NoJson { what: "the input", why: why.to_string() });
+        Self { workflow: workflow.into(), input, workspace: None, id: None }
     }
 
     /// The folder its tools work in, in place of the runtime's.
@@ -75,25 +78,55 @@ impl Runtime {
         }
     }
 
-    /// Starts a thread; it is durable when this answers, and goes on by itself.
+    /// Starts a thread; it is durable when this answers, and goes on by itself. The input is a text, a JSON value, or any
+    /// value that can be written as JSON.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = rethread::Runtime::builder().in_memory().start().await?;
+    /// # let workflow = rethread::parse_workflow(br#"
+    /// #     version: "1"
+    /// #     name: sum
+    /// #     nodes: [{id: add, context_processor: {processor: extract, config: {variable: sum, expression: "{'total': input.a + input.b}"}}}]
+    /// # "#)?;
+    /// #[derive(serde::Serialize)]
+    /// struct Order {
+    ///     a: u32,
+    ///     b: u32,
+    /// }
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Bill {
+    ///     total: u32,
+    /// }
+    ///
+    /// let thread = runtime.start_thread(workflow, &Order { a: 2, b: 3 }).await?;
+    /// let bill: Bill = thread.outcome_as().await?;
+    /// assert_eq!(bill.total, 5);
+    /// # runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the
+    /// `NoJson` when the input cannot be written as JSON; `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the
     /// log cannot take it. Nothing was started then.
     pub async fn start_thread(
         &self,
         workflow: impl Into<Arc<Workflow>>,
-        input: impl Into<Json>,
+        input: impl Serialize,
     ) -> Result<ThreadHandle, RuntimeError> {
         self.start(StartThread::new(workflow, input)).await
     }
 
     /// Starts a thread with more said about how. See [`Runtime::start_thread`].
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, RuntimeError> {
-        self.fits("an input", &start.input.0)?;
+        let input = start.input?;
+        self.fits("an input", &input.0)?;
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
-        let started = Thread::started(&start.workflow, start.input, start.workspace, clock::now());
+        let started = Thread::started(&start.workflow, input, start.workspace, clock::now());
         let (reply, answer) = oneshot::channel();
         self.registry().begin(id, Begin::New { workflow: start.workflow, started, reply })?;
         held.begun();

@@ -10,6 +10,7 @@ use rethread_events::message::Message;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, State, Status};
 use rethread_store::StreamInfo;
+use serde::de::DeserializeOwned;
 
 use crate::clock;
 use crate::crashes::Step;
@@ -17,7 +18,7 @@ use crate::deliver;
 use crate::error::RuntimeError;
 use crate::family::{self, FamilyMember};
 use crate::load;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeError};
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_actor::messages::CheckIdle;
@@ -84,6 +85,15 @@ impl ThreadHandle {
     /// Waits for its end. A thread that is not live is brought back.
     pub async fn outcome(&self) -> Result<Outcome, RuntimeError> {
         self.wait(Until::Ended).await
+    }
+
+    /// Waits for the end of the thread and returns its output as a value of this type.
+    ///
+    /// # Errors
+    /// `NotCompleted` when the thread failed or was cancelled; `Type` when its output is of another type; `Runtime` as
+    /// [`ThreadHandle::outcome`].
+    pub async fn outcome_as<T: DeserializeOwned>(&self) -> Result<T, OutcomeError> {
+        self.outcome().await?.output_as()
     }
 
     /// Waits until it has ended, waits for a person, or is paused; one whose branches all rest is at rest too. It is kept

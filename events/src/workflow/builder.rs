@@ -1,15 +1,17 @@
 //! Building a workflow in Rust.
 
 use super::{
-    Edge, FORMAT_VERSION, Faults, Judge, LlmNode, MAX_ITERATIONS_DEFAULT, Marker, Node, SubWorkflow, ToolNode,
+    Budget, Edge, FORMAT_VERSION, Faults, Judge, LlmNode, Marker, Node, SubWorkflow, Summary, ToolNode,
     UserInteractionNode, Workflow, WorkflowSpec,
 };
 use crate::codec::OrderedMap;
-use crate::event::ToolMode;
+use crate::event::{OnLimit, ToolMode};
 use crate::ids::{NodeId, ToolName};
 use crate::json::Json;
 
-/// Builds the same workflow values that a file gives.
+/// Builds the same workflow values that a file gives, with the same defaults. [`AgentBuilder::add_node`] takes a node of
+/// every kind: an id and its configuration, such as [`LoopNode`](super::LoopNode) or
+/// [`ParallelNode`](super::ParallelNode).
 ///
 /// ```
 /// use rethread_events::workflow::{AgentBuilder, LlmNode};
@@ -37,10 +39,7 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// The default timeout of an agent.
-    pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
-
-    /// An agent with this name, at most 50 node visits and 60 seconds.
+    /// A workflow with this name. As in a file, each node leads to the next one if no edge is added.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             spec: WorkflowSpec {
@@ -49,17 +48,17 @@ impl AgentBuilder {
                 name: name.into(),
                 description: None,
                 workflow_version: None,
-                max_iterations: Some(MAX_ITERATIONS_DEFAULT),
-                timeout_ms: Some(Self::TIMEOUT_MS_DEFAULT),
+                max_iterations: None,
+                timeout_ms: None,
                 variables: OrderedMap::default(),
                 entry: None,
                 end_points: Vec::new(),
                 nodes: Vec::new(),
-                edges: Some(Vec::new()),
+                edges: None,
                 judge: None,
                 summary: None,
                 budget: None,
-                on_limit: crate::event::OnLimit::Fail,
+                on_limit: OnLimit::Fail,
                 workspace_in_prompt: true,
                 workflows: indexmap::IndexMap::new(),
             },
@@ -73,24 +72,46 @@ impl AgentBuilder {
         self
     }
 
-    /// How many nodes a thread may enter.
+    /// The author's own version of it.
+    #[must_use]
+    pub fn set_workflow_version(mut self, version: impl Into<String>) -> Self {
+        self.spec.workflow_version = Some(version.into());
+        self
+    }
+
+    /// How many nodes a thread may enter; 50, or as many as there are, unless set. Must be set if the graph has a cycle.
     #[must_use]
     pub fn set_max_iterations(mut self, n: u32) -> Self {
         self.spec.max_iterations = Some(n);
         self
     }
 
-    /// How long a thread may take in all, in milliseconds.
+    /// How long a thread may take in all, in milliseconds, waiting for people included; without limit unless set.
     #[must_use]
     pub fn set_timeout(mut self, ms: u64) -> Self {
         self.spec.timeout_ms = Some(ms);
         self
     }
 
-    /// Lets a thread take as long as it likes, for example because it waits for people.
+    /// What a thread may spend on models, its branches included.
     #[must_use]
-    pub fn without_timeout(mut self) -> Self {
-        self.spec.timeout_ms = None;
+    pub fn set_budget(mut self, budget: Budget) -> Self {
+        self.spec.budget = Some(budget);
+        self
+    }
+
+    /// What happens when a model node has made all its calls, or the thread has entered all the nodes it may; it fails
+    /// unless set.
+    #[must_use]
+    pub fn set_on_limit(mut self, on_limit: OnLimit) -> Self {
+        self.spec.on_limit = on_limit;
+        self
+    }
+
+    /// When conversations are summarised, and by which model.
+    #[must_use]
+    pub fn set_summary(mut self, summary: Summary) -> Self {
+        self.spec.summary = Some(summary);
         self
     }
 
@@ -115,48 +136,37 @@ impl AgentBuilder {
         llm.system_prompt = (!system_prompt.is_empty()).then(|| system_prompt.into());
         llm.tool_mode = if tools.is_empty() { ToolMode::None } else { ToolMode::Auto };
         llm.available_tools = (!tools.is_empty()).then(|| tools.iter().map(|&tool| ToolName::from(tool)).collect());
-        let mut node = Node::new(id.into());
-        node.description = Some(description.into());
-        node.llm = Some(llm);
-        self.add_node(node)
+        self.add_node(Node { description: Some(description.into()), ..Node::from((id, llm)) })
     }
 
     /// A node that runs a tool.
     #[must_use]
     pub fn add_tool_node(self, id: &str, tool: ToolNode) -> Self {
-        let mut node = Node::new(id.into());
-        node.tool = Some(tool);
-        self.add_node(node)
+        self.add_node((id, tool))
     }
 
     /// A node that asks a person.
     #[must_use]
     pub fn add_user_interaction_node(self, id: &str, ask: UserInteractionNode) -> Self {
-        let mut node = Node::new(id.into());
-        node.user_interaction = Some(ask);
-        self.add_node(node)
+        self.add_node((id, ask))
     }
 
     /// A node that marks the beginning.
     #[must_use]
     pub fn add_start_node(self, id: &str) -> Self {
-        let mut node = Node::new(id.into());
-        node.start = Some(Marker {});
-        self.add_node(node)
+        self.add_node(Node { start: Some(Marker {}), ..Node::new(id.into()) })
     }
 
     /// A node that marks an end.
     #[must_use]
     pub fn add_end_node(self, id: &str) -> Self {
-        let mut node = Node::new(id.into());
-        node.end = Some(Marker {});
-        self.add_node(node)
+        self.add_node(Node { end: Some(Marker {}), ..Node::new(id.into()) })
     }
 
-    /// Any node, with its retry policy, timeout and the rest.
+    /// Any node: an id and the configuration of its kind, or a [`Node`] with its retry policy, timeout and the rest.
     #[must_use]
-    pub fn add_node(mut self, node: Node) -> Self {
-        self.spec.nodes.push(node);
+    pub fn add_node(mut self, node: impl Into<Node>) -> Self {
+        self.spec.nodes.push(node.into());
         self
     }
 

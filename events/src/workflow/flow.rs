@@ -80,7 +80,7 @@ pub struct Judge {
 
 /// What a thread may spend on models. Checked before each model call against what is known to be spent, so that the
 /// last call may go beyond it. A branch may spend what its owner had left when it began.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// Tokens of prompts and answers.
@@ -110,6 +110,13 @@ fn is_refuse(on_unpriced: &OnUnpriced) -> bool {
 
 fn pause() -> OnLimit {
     OnLimit::Pause
+}
+
+/// What is absent in a file.
+impl Default for Budget {
+    fn default() -> Self {
+        Self { tokens: None, cost_nanousd: None, usd: None, on_exceeded: pause(), on_unpriced: OnUnpriced::Refuse }
+    }
 }
 
 impl Budget {
@@ -228,6 +235,24 @@ pub struct ForkNode {
     pub concurrency: Option<u32>,
 }
 
+impl ForkNode {
+    /// Branches by name, each with its first node, that end at `join`.
+    pub fn new<N: Into<String>, F: Into<NodeId>>(
+        join: impl Into<NodeId>,
+        branches: impl IntoIterator<Item = (N, F)>,
+    ) -> Self {
+        Self {
+            join: join.into(),
+            branches: branches.into_iter().map(|(name, first)| (name.into(), first.into())).collect(),
+            for_each: None,
+            variable: None,
+            entry: None,
+            into: None,
+            concurrency: None,
+        }
+    }
+}
+
 /// Where branches end. The thread goes on from here when enough of them have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -268,7 +293,7 @@ pub enum JoinMode {
 }
 
 /// A fork, its branches and its join in one node. What the branches end on needs no edge.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelNode {
     /// Named branches.
@@ -304,7 +329,7 @@ pub struct ParallelNode {
 }
 
 /// Nodes inside a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
     /// The first node; the first one listed when absent.
@@ -315,6 +340,13 @@ pub struct Body {
     /// The edges; one node after the other as listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<Vec<Edge>>,
+}
+
+impl Body {
+    /// These nodes, one after the other.
+    pub fn of(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self { nodes: nodes.into_iter().collect(), ..Self::default() }
+    }
 }
 
 /// A loop. As `loop_start`, the nodes between it and its `end` are repeated; as `loop`, the `body` is, and
@@ -361,7 +393,7 @@ pub struct LoopEndNode {
 
 /// Runs a workflow inside this one, with a scope of its own: it sees its inputs, the variables it sets, and those of
 /// scope `thread` and `global`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubWorkflowNode {
     /// Its name under `workflows`.
@@ -379,7 +411,7 @@ pub struct SubWorkflowNode {
 }
 
 /// A workflow that others of the same file run by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubWorkflow {
     /// What it is for.
@@ -414,7 +446,7 @@ pub struct SubWorkflow {
 ///
 /// An answer that asks for tools and the results of those stay or go together. The output of the node is the number of
 /// messages that are kept, the value, or the text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextProcessorNode {
     /// The processor.

@@ -174,6 +174,42 @@ impl Node {
     }
 }
 
+/// A node of each kind from its id and its configuration.
+macro_rules! from_configuration {
+    ($($kind:ty => $field:ident),* $(,)?) => {$(
+        impl<I: Into<NodeId>> From<(I, $kind)> for Node {
+            fn from((id, kind): (I, $kind)) -> Self {
+                Self { $field: Some(kind.into()), ..Self::new(id.into()) }
+            }
+        }
+    )*};
+}
+
+from_configuration! {
+    LlmNode => llm,
+    ToolNode => tool,
+    UserInteractionNode => user_interaction,
+    ContextProcessorNode => context_processor,
+    RouteNode => route,
+    ConditionNode => condition,
+    ForkNode => fork,
+    JoinNode => join,
+    ParallelNode => parallel,
+    LoopEndNode => loop_end,
+    SubWorkflowNode => sub_workflow,
+}
+
+/// With a body it is a `loop`, without one a `loop_start`.
+impl<I: Into<NodeId>> From<(I, LoopNode)> for Node {
+    fn from((id, repeat): (I, LoopNode)) -> Self {
+        let (node, repeat) = (Self::new(id.into()), Some(Box::new(repeat)));
+        match repeat.as_ref().is_some_and(|repeat| repeat.body.is_some()) {
+            true => Self { repeat, ..node },
+            false => Self { loop_start: repeat, ..node },
+        }
+    }
+}
+
 /// A node that only marks a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -262,6 +298,13 @@ pub struct ToolNode {
     pub approval: bool,
 }
 
+impl ToolNode {
+    /// Runs this tool without arguments.
+    pub fn new(tool_name: impl Into<ToolName>) -> Self {
+        Self { tool_name: tool_name.into(), parameters: OrderedMap::default(), timeout_ms: None, approval: false }
+    }
+}
+
 /// A node that asks a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -296,6 +339,21 @@ pub struct UserInteractionNode {
 }
 
 impl UserInteractionNode {
+    /// A question without a prompt, whose answer may be any value.
+    pub fn new(operation_type: NodeOperation) -> Self {
+        Self {
+            operation_type,
+            variables: Vec::new(),
+            message: None,
+            prompt: None,
+            answer: None,
+            choices: None,
+            schema: None,
+            timeout_ms: None,
+            metadata: None,
+        }
+    }
+
     /// The type of the answer, with what belongs to it; `None` where any value is an answer.
     pub fn answer_type(&self) -> Option<AnswerType> {
         Some(match self.answer? {

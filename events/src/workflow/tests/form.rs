@@ -257,7 +257,7 @@ fn the_schema_knows_every_field_and_nothing_else() {
 #[test]
 fn builder_and_file_make_the_same_judges_and_sub_workflows() {
     let file = valid(
-        "version: '1'\nname: w\nmax_iterations: 50\ntimeout_ms: 60000\njudge: {provider: mock, model: m}\n\
+        "version: '1'\nname: w\njudge: {provider: mock, model: m}\n\
          nodes: [{id: a, sub_workflow: {workflow: inner}}, {id: b, end: {}}, {id: c, end: {}}]\n\
          edges: [{from: a, to: b, judge: it is late}, {from: a, to: c}]\n\
          workflows: {inner: {nodes: [{id: x, end: {}}]}}\n",

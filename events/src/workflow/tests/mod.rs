@@ -1,5 +1,6 @@
 //! Definitions: what is valid, what is not and where, and that a definition is one value however it is written.
 
+mod alike;
 mod faults;
 mod flow;
 mod form;
