@@ -5,10 +5,8 @@ use super::branches::{self, Verdict};
 use super::frames::{Frame, fail_outwards};
 use super::labels::is_of;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Env, Status, bounds, judging, nodes, processors, questions, sizes, summaries};
-use crate::event::{
-    CaughtError, CheckpointCreated, Event, NodeCompleted, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted,
-};
+use super::{bounds, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
+use crate::event::{CaughtError, CheckpointCreated, Event, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time, ToolName};
 use crate::workflow::{Node, NodeKind, Workflow};
@@ -119,13 +117,9 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
             let request = nodes::run_approved(node, tool, around);
             Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))
         }
-        Work::Done { .. } => Some(completed(run, around.now)),
+        Work::Done { .. } => Some(run.completed(around.now).into()),
         Work::Failed(error) => Some(give_up(state, node, run, error.clone(), around.now)),
     }
-}
-
-pub(super) fn completed(run: &NodeRun, now: Time) -> Event {
-    NodeCompleted { node_id: run.node.clone(), duration_ms: now.ms_since(run.started_at) }.into()
 }
 
 /// The try failed; it is repeated when the node's policy and the error allow it, and when nothing that may have changed the

@@ -29,15 +29,16 @@ pub use self::slots::Slot;
 pub(super) use self::slots::{decided_without, request_tool};
 pub(super) use self::strategy::Gate;
 use self::strategy::read_json;
-pub use self::strategy::{AnswerForm, CallConstraints, ModelBinding, StrategyState, Wants};
+pub use self::strategy::{CallConstraints, ModelBinding, StrategyState, Wants};
 
 use super::calls::{CallKind, CallStage, Interaction, ModelCall, OpenCall, OpenCalls};
+use super::env::Env;
 use super::summaries::Summarizing;
 use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
-use super::{Env, asks};
+use super::{asks, check, sizes};
 use crate::event::{
-    Event, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
-    ToolCallRef,
+    Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed,
+    LlmExecutionRequest, ToolCallRef,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -369,4 +370,15 @@ fn answer_text(message: &Message) -> String {
 /// An error as a model reads it in the place of a tool's result.
 pub(super) fn error_text(error: &ExecutionError) -> String {
     format!("Error ({}): {}", error.kind, error.message)
+}
+
+/// The end of a model call.
+pub(super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
+    let call_id = answer.call_id;
+    let failed = |error| LlmCallFailed { node_id: None, call_id, error }.into();
+    if let Err(error) = check::answer(&answer.message) {
+        return failed(error);
+    }
+    answer.unusable = check::unusable(&answer.message, answer.finish_reason);
+    sizes::or_else(answer.into(), failed)
 }

@@ -11,7 +11,7 @@ mod whole;
 use std::sync::Arc;
 
 use super::agent_loop::{AgentLoop, error_text};
-use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun};
+use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun, answer_hash};
 use super::conversation::Conversation;
 use super::state::{Ending, NodeRun, Phase, State, Work};
 use super::transition::{ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NOT_BEGUN, OPEN_CALL, TransitionError};
@@ -394,9 +394,4 @@ fn entering(node: &NodeId, at: Time) -> Phase {
 
 fn text_of(content: &[Part]) -> Json {
     Json::from(content.iter().filter_map(Part::as_text).collect::<String>())
-}
-
-/// The hash by which an answer is known again.
-pub(super) fn answer_hash(answer: &Json) -> crate::ids::Hash {
-    crate::ids::Hash::of(answer.0.to_string().as_bytes())
 }

@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use super::calls::{BranchRun, CallKind, CallStage, OpenCall, OpenCalls};
 use super::state::{State, Totals};
 use super::transition::TransitionError;
-use super::{Env, sizes};
+use super::{env::Env, sizes};
 use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchStarted, Branches, Event, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
 use crate::fault::{ErrorKind, ExecutionError};

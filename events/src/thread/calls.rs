@@ -23,6 +23,7 @@ pub use branch::BranchRun;
 pub use model::ModelCall;
 pub use processor::ProcessorRun;
 pub use question::Interaction;
+pub(super) use question::answer_hash;
 pub use strategy::StrategyRun;
 pub use tool::{KeyOf, ToolRun};
 

@@ -2,11 +2,13 @@
 
 use super::branches::out_of_time;
 use super::calls::{CallKind, CallStage, OpenCall, ToolRun};
+use super::env::Env;
 use super::frames::close_frames;
+use super::permits::Permits;
 use super::questions::{closed, informing};
 use super::reports::{behind_questions, tool_failed};
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Env, FoldError, Permits, RECOVERIES_MAX, Thread, judging, summaries};
+use super::{judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
@@ -16,30 +18,18 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
 use crate::tool::Recovery;
 
+/// How often a call whose answer was lost is made again. A call that takes the whole process down with it would
+/// otherwise do so for ever.
+pub const RECOVERIES_MAX: u32 = 100;
+
 /// What becomes of the calls that were in flight when the last runtime left the thread. A call that was to begin
 /// later has not begun: it stays as it is.
 pub(super) fn recover(state: &State, around: &Env<'_>) -> Vec<Event> {
     recover_but(state, |_| false, around, false)
 }
 
-impl Thread {
-    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
-    /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
-    /// Answers with the events to append, already applied.
-    pub fn recover_but(
-        &mut self,
-        is_known: impl Fn((CallId, u32)) -> bool,
-        around: &Env<'_>,
-    ) -> Result<Vec<Event>, FoldError> {
-        let was_set_back = around.now < self.state.last_at();
-        let around = &self.state.around_at(around);
-        let events = recover_but(&self.state, is_known, around, was_set_back);
-        self.follow(events, around)
-    }
-}
-
 /// A clock that was set back does not tell whether a call that was to begin later has begun: it is taken as begun.
-fn recover_but(
+pub(super) fn recover_but(
     state: &State,
     is_known: impl Fn((CallId, u32)) -> bool,
     around: &Env<'_>,

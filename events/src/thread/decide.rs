@@ -7,7 +7,7 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{Env, bounds};
+use super::{bounds, env::Env};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed,
     VariablesUpdated,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, AnswerForm, Wants};
+use super::agent_loop::{AgentLoop, Wants};
 use super::calls::{BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, ToolRun};
 use super::conversation::Entry;
 use super::permits::{NoWaits, Permits};
+use super::request::ModelRequest;
 use super::state::{NodeRun, Phase, State, Work};
-use super::{Env, Thread, advance};
-use crate::event::{LlmExecutionRequest, ToolMode};
+use crate::event::ToolMode;
 use crate::ids::{CallId, Time};
 use crate::message::{Message, Role, ToolChoice};
 use crate::tool::Recovery;
@@ -76,23 +76,6 @@ impl From<&OpenCall> for Effect {
             CallKind::Branch(run) => Self::RunBranch((**run).clone()),
         }
     }
-}
-
-/// What a model is called with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelRequest {
-    /// How it is reached, which tools it is offered, its limits.
-    pub execution: Arc<LlmExecutionRequest>,
-    /// The conversation as the model sees it: the instructions in force first.
-    pub messages: Vec<Arc<Message>>,
-    /// How many of the messages were there before the node was entered.
-    pub n_before: usize,
-    /// How it may use tools; absent when it is offered none.
-    pub tool_choice: Option<ToolChoice>,
-    /// 1 for the first call of the loop.
-    pub iteration: u32,
-    /// The form of the answer; any when absent.
-    pub form: Option<AnswerForm>,
 }
 
 /// What a thread waits for.
@@ -205,22 +188,5 @@ impl State {
             Phase::New | Phase::Leaving { .. } | Phase::Judging(_) | Phase::Failing { .. } | Phase::Ended(_) => None,
         };
         [of_thread, of_node, self.calls.next_deadline(permits)].into_iter().flatten().min()
-    }
-}
-
-impl Thread {
-    /// What the thread waits for. A thread that has not ended always waits for something. What the last step left to the
-    /// machine is known from it; what time alone brings is the moment in the answer.
-    pub fn waits_for(&self, around: &Env<'_>) -> Wait {
-        let around = &self.state.around_at(around);
-        if self.state.is_ended() {
-            Wait::Nothing
-        } else if self.owes_itself.unwrap_or_else(|| self.advance(around).is_some()) {
-            Wait::Itself
-        } else if advance::waits_for_somebody(&self.state) {
-            Wait::Person { until: self.state.next_deadline_with(around.permits) }
-        } else {
-            Wait::World { until: self.state.next_deadline_with(around.permits) }
-        }
     }
 }

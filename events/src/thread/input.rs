@@ -8,7 +8,7 @@ use crate::json::Json;
 use crate::message::Message;
 use crate::principal::Principal;
 
-use super::{BranchOutcome, Status};
+use super::{branches::BranchOutcome, status::Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]

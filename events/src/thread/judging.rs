@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::Env;
 use super::calls::ModelCall;
 use super::check;
-use super::effects::ModelRequest;
+use super::env::Env;
+use super::request::{ModelRequest, of_profile};
 use super::state::{Phase, State};
 use crate::event::{
     ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, LlmExecutionRequest,
@@ -82,10 +82,6 @@ impl Judging {
         let model = &mut Arc::make_mut(&mut self.request).model;
         *model = of_profile(std::mem::take(model), profile);
     }
-}
-
-pub(super) fn of_profile(old: ModelChoice, profile: &crate::ids::ProfileId) -> ModelChoice {
-    ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old }
 }
 
 /// The event that asks about the condition of an edge.

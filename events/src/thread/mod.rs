@@ -20,6 +20,7 @@ mod closing;
 mod conversation;
 mod decide;
 mod effects;
+mod env;
 mod frames;
 mod input;
 mod judging;
@@ -30,6 +31,7 @@ mod permits;
 mod processors;
 mod questions;
 mod reports;
+mod request;
 pub mod rerun;
 mod sizes;
 mod state;
@@ -47,35 +49,34 @@ use std::sync::Arc;
 
 use crate::codec::OrderedMap;
 use crate::event::{
-    BranchOf, Event, ForkChanges, LlmCallCompleted, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused,
-    ThreadStarted,
+    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
 };
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, Seq, ThreadId, Time, ToolName};
+use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::principal::Principal;
-use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{Budget, Workflow};
 
-pub use agent_loop::{AnswerForm, PlanRun, Turn};
+pub use crate::workflow::{built_in_processors, is_built_in_processor};
+pub use agent_loop::{PlanRun, Turn};
 pub use apply::FoldError;
 pub use branches::{Branch, BranchOutcome, ForkState};
 pub use calls::{
     BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
     ToolRun,
 };
+pub use closing::RECOVERIES_MAX;
 pub use conversation::{Conversation, Entry, Mark};
-pub use effects::{Effect, ModelRequest, Wait};
+pub use effects::{Effect, Wait};
+pub use env::{Env, Models, NoPeople, NoTools, ToolFacts, Tools};
 pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 pub use input::{Input, Rejected, ToolQuestion};
 pub use judging::{Judging, JudgingStage};
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
-pub(crate) use processors::check_config as check_processor_config;
-pub use processors::{
-    CONTEXT_ITEMS_MAX, Processed, built_in_names as built_in_processors, is_built_in as is_built_in_processor,
-};
+pub use processors::{CONTEXT_ITEMS_MAX, Processed};
 pub(crate) use questions::unanswered;
+pub use request::{AnswerForm, ModelRequest};
 pub use state::{Checkpoint, Ending, NodeRun, Phase, STATE_VERSION, State, Totals, Work};
 pub use status::Status;
 pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
@@ -88,128 +89,11 @@ pub const STEP_EVENTS_MAX: usize = 1_000;
 /// at once. What is left then is owed still, as above.
 pub const STEP_BYTES_MAX: usize = 4 << 20;
 
-/// How often a call whose answer was lost is made again. A call that takes the whole process down with it would
-/// otherwise do so for ever.
-pub const RECOVERIES_MAX: u32 = 100;
-
-/// What the machine must know of the tools there are.
-pub trait Tools {
-    /// What is declared about a tool; `None` when there is none with this name.
-    fn facts(&self, name: &str) -> Option<ToolFacts>;
-    /// The names of all tools, in a fixed order.
-    fn names(&self) -> Vec<ToolName>;
-    /// The hash of the catalogue of these tools as a model is shown them.
-    fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
-
-    /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
-    /// wrote: nothing by default.
-    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
-        None
-    }
-
-    /// The absolute path of the folder that tools work in: the thread's own, or else everybody's. Absent where models
-    /// are not to be told of it.
-    fn workspace(&self, _own: Option<&str>) -> Option<String> {
-        None
-    }
-}
-
-/// What is declared about a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolFacts {
-    /// What may be done when its answer is lost.
-    pub recovery: Recovery,
-    /// How long one attempt may take.
-    pub timeout_ms: u64,
-    /// How often it is tried again after an error that allows it.
-    pub retries: u32,
-    /// How long to wait before that.
-    pub retry_delay_ms: u64,
-    /// What a person has to do with its calls.
-    pub person: PersonRole,
-}
-
-/// No tools at all.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoTools;
-
-impl Tools for NoTools {
-    fn facts(&self, _name: &str) -> Option<ToolFacts> {
-        None
-    }
-
-    fn names(&self) -> Vec<ToolName> {
-        Vec::new()
-    }
-
-    fn catalog(&self, _names: &[ToolName]) -> Option<Hash> {
-        None
-    }
-}
-
-/// What the machine must know of the models there are.
-pub trait Models {
-    /// Whether a person answers for this model: its calls are questions.
-    fn is_person(&self, model: &ModelChoice) -> bool;
-
-    /// What a person brought, as the answer of the model that was called so in this call. Called again when it takes
-    /// effect, and must give the same then.
-    ///
-    /// # Errors
-    /// What is wrong with it, for the person: the question stays open for a better one.
-    fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String>;
-
-    /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
-    /// again later, even if the configuration has changed.
-    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
-        None
-    }
-
-    /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
-    /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where
-    /// cannot be counted.
-    fn count(&self, _request: &ModelRequest) -> u64 {
-        0
-    }
-
-    /// Whether it is more than so many. Most conversations are so short that this can be told without counting.
-    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
-        self.count(request) > tokens
-    }
-}
-
-/// No person answers for any model.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoPeople;
-
-impl Models for NoPeople {
-    fn is_person(&self, _model: &ModelChoice) -> bool {
-        false
-    }
-
-    fn read(&self, _call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
-        Err("nobody here can read the answer of a person as that of a model".into())
-    }
-}
-
 impl State {
     /// The same surroundings, at a time that is not before the last event.
     fn around_at<'a>(&self, around: &Env<'a>) -> Env<'a> {
         Env { now: self.time_at(around.now), ..*around }
     }
-}
-
-/// What is passed to every decision.
-#[derive(Clone, Copy)]
-pub struct Env<'a> {
-    /// The time.
-    pub now: Time,
-    /// The tools there are.
-    pub tools: &'a dyn Tools,
-    /// The models there are.
-    pub models: &'a dyn Models,
-    /// How long calls have waited for permits.
-    pub permits: &'a dyn Permits,
 }
 
 /// What a fork is to be.
@@ -352,6 +236,20 @@ impl Thread {
         Ok(self.follow_only(decided, around)?)
     }
 
+    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
+    /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
+    /// Answers with the events to append, already applied.
+    pub fn recover_but(
+        &mut self,
+        is_known: impl Fn((CallId, u32)) -> bool,
+        around: &Env<'_>,
+    ) -> Result<Vec<Event>, FoldError> {
+        let was_set_back = around.now < self.state.last_at();
+        let around = &self.state.around_at(around);
+        let events = closing::recover_but(&self.state, is_known, around, was_set_back);
+        self.follow(events, around)
+    }
+
     /// Applies events and all that follows from them without anybody's help.
     fn follow(&mut self, decided: Vec<Event>, around: &Env<'_>) -> Result<Vec<Event>, FoldError> {
         let mut events = self.follow_only(decided, around)?;
@@ -413,6 +311,21 @@ impl Thread {
     /// needs to know.
     pub fn is_settled(&self) -> bool {
         self.owes_itself.is_some() || self.state.is_ended()
+    }
+
+    /// What the thread waits for. A thread that has not ended always waits for something. What the last step left to the
+    /// machine is known from it; what time alone brings is the moment in the answer.
+    pub fn waits_for(&self, around: &Env<'_>) -> Wait {
+        let around = &self.state.around_at(around);
+        if self.state.is_ended() {
+            Wait::Nothing
+        } else if self.owes_itself.unwrap_or_else(|| self.advance(around).is_some()) {
+            Wait::Itself
+        } else if advance::waits_for_somebody(&self.state) {
+            Wait::Person { until: self.state.next_deadline_with(around.permits) }
+        } else {
+            Wait::World { until: self.state.next_deadline_with(around.permits) }
+        }
     }
 
     /// What the thread owes the world: its open calls and questions. A view of the state: asking twice gives the

@@ -9,13 +9,11 @@ mod sub_workflow;
 mod tool;
 
 pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error};
-pub(super) use llm::LLM_TIMEOUT_MS_DEFAULT;
 pub(super) use loops::next as next_iteration;
 pub(super) use sub_workflow::complete as complete_sub_workflow;
 pub(super) use tool::run_approved;
 
-use super::Env;
-use super::advance::completed;
+use super::env::Env;
 use super::state::{NodeRun, State};
 use crate::event::Event;
 use crate::fault::ExecutionError;
@@ -38,7 +36,7 @@ pub(super) fn begin(
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
         NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),
         NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {
-            Ok(completed(run, around.now))
+            Ok(run.completed(around.now).into())
         }
         NodeKind::Condition(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
             let message = format!("node `{}` is of a kind that this machine does not run", node.id);

@@ -17,17 +17,14 @@ use super::input::Rejected;
 use super::state::{Phase, State, Work};
 use super::summaries::{self, Made};
 use super::transition::{NO_CALL, TransitionError};
-use super::{Env, check, sizes};
+use super::{check, env::Env, sizes};
 use crate::codec::OrderedMap;
 use crate::event::{ContextItem, ContextProcessed, ContextProcessingFailed, ContextProcessingRequested, Event};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::json::Json;
 use crate::message::Message;
-
-pub(crate) use built_in::check_config;
-pub(super) use built_in::{SUMMARIZE, summary_of};
-pub use built_in::{built_in_names, is_built_in};
+use crate::workflow::{SUMMARIZE, is_built_in_processor};
 
 /// The most messages and ranges that a changed conversation is made of.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;
@@ -168,7 +165,7 @@ impl State {
         };
         *self.ready(&e.node_id)? = Work::Processing { call: run.call, summarizing: None };
         // What is built in is the machine's own work, but for the model that it asks.
-        let stage = if is_built_in(&run.processor) { CallStage::Delegated } else { CallStage::Wanted };
+        let stage = if is_built_in_processor(&run.processor) { CallStage::Delegated } else { CallStage::Wanted };
         self.calls.insert(OpenCall::new(CallKind::Processor(Box::new(run)), stage));
         Ok(())
     }

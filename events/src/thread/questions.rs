@@ -4,12 +4,13 @@ mod answer;
 mod decision;
 pub(super) mod informing;
 
-use super::apply::answer_hash;
-use super::calls::{CallStage, Interaction, OpenCall};
+use super::agent_loop::model_completed;
+use super::calls::{CallStage, Interaction, OpenCall, answer_hash};
+use super::check;
+use super::env::Env;
 use super::input::Rejected;
 use super::nodes::{evaluate_answer, interaction_error};
 use super::state::State;
-use super::{Env, check, reports};
 use crate::event::{
     Decision, Event, InteractionFailure, InteractionResults, LlmCallCompleted, LlmCallFailed, OperationType,
     UserInteractionFailed, UserInteractionProcessed, UserInteractionResponded,
@@ -157,7 +158,7 @@ fn relayed(state: &State, ask: &OpenCall, around: &Env<'_>) -> Option<Event> {
     Some(match brought(state, call.call, input, around) {
         Ok(answer) => {
             let duration_ms = around.now.ms_since(call.requested_at);
-            reports::model_completed(LlmCallCompleted { duration_ms, ..answer })
+            model_completed(LlmCallCompleted { duration_ms, ..answer })
         }
         Err(why) => {
             let error = ExecutionError::new(ErrorKind::MalformedResponse, why);

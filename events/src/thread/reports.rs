@@ -1,13 +1,13 @@
 //! What executors report of calls: recorded when the call is open, and a warning when it is not.
 
-use super::agent_loop::checked_decision;
+use super::agent_loop::{checked_decision, model_completed};
 use super::calls::{CallKind, OpenCall, ToolRun};
 use super::questions::informing;
 use super::state::{State, Work};
-use super::{Env, check, judging, processors, sizes, summaries};
+use super::{check, env::Env, judging, processors, sizes, summaries};
 use crate::event::{
-    CallEvent, ContextProcessed, Event, LlmCallCompleted, LlmCallFailed, StrategyDecided, StrategyDecisionFailed,
-    ToolCallRetried, ToolExecutionCompleted, ToolExecutionFailed, Warning, WarningCode,
+    CallEvent, ContextProcessed, Event, StrategyDecided, StrategyDecisionFailed, ToolCallRetried,
+    ToolExecutionCompleted, ToolExecutionFailed, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -97,17 +97,6 @@ fn if_open<T>(
 
 pub(super) fn cut(text: &str) -> String {
     text.chars().take(DETAIL_CHARS_MAX).collect()
-}
-
-/// The end of a model call.
-pub(super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
-    let call_id = answer.call_id;
-    let failed = |error| LlmCallFailed { node_id: None, call_id, error }.into();
-    if let Err(error) = check::answer(&answer.message) {
-        return failed(error);
-    }
-    answer.unusable = check::unusable(&answer.message, answer.finish_reason);
-    sizes::or_else(answer.into(), failed)
 }
 
 fn strategy_decided(state: &State, decided: StrategyDecided, around: &Env<'_>) -> Event {

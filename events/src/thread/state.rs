@@ -18,7 +18,7 @@ use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::status::Status;
 use crate::codec::OrderedMap;
-use crate::event::{BudgetLimits, ForkChanges, OnLimit};
+use crate::event::{BudgetLimits, ForkChanges, NodeCompleted, OnLimit};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
@@ -169,6 +169,13 @@ pub struct NodeRun {
     pub aside: Option<Arc<Conversation>>,
     /// What it is doing.
     pub work: Work,
+}
+
+impl NodeRun {
+    /// The event that it did its work.
+    pub(super) fn completed(&self, now: Time) -> NodeCompleted {
+        NodeCompleted { node_id: self.node.clone(), duration_ms: now.ms_since(self.started_at) }
+    }
 }
 
 /// A moment with a name.

@@ -15,10 +15,10 @@ use bincode::{Decode, Encode};
 use super::agent_loop::{AgentLoop, Stage};
 use super::calls::{ModelCall, ProcessorRun};
 use super::conversation::Entry;
-use super::judging::of_profile;
 use super::processors::{Processed, whole};
+use super::request::of_profile;
 use super::state::State;
-use super::{Env, check};
+use super::{check, env::Env};
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
     LlmExecutionRequest, ModelChoice,
@@ -158,7 +158,7 @@ pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> 
         None => &[],
     };
     let node = &state.node_run()?.node;
-    let plan = match super::processors::summary_of(&run.config) {
+    let plan = match crate::workflow::summary_of(&run.config) {
         Ok(plan) => plan,
         Err(error) => return Some(Err(error)),
     };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::frames::Frame;
 use super::state::{Control, Ending, Phase, State};
-use super::{Effect, Status};
+use super::{effects::Effect, status::Status};
 use crate::fault::ExecutionError;
 use crate::message::Usage;
 

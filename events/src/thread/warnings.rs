@@ -1,6 +1,6 @@
 //! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
-use super::{Env, State, bounds};
+use super::{bounds, env::Env, state::State};
 use crate::event::{Event, Warning, WarningCode};
 use crate::ids::Seq;
 

@@ -8,6 +8,7 @@ mod file;
 mod flow;
 mod graph;
 mod node;
+mod processors;
 mod strategy;
 mod validate;
 
@@ -36,6 +37,8 @@ pub use node::{
     AnswerKind, InteractionMessage, Jitter, LlmNode, Marker, Node, NodeKind, NodeOperation, RetryPolicy, ToolNode,
     UserInteractionNode, VariableAssignment,
 };
+pub(crate) use processors::{ProcessorTask, SUMMARIZE, check_processor_config, processor_task, summary_of};
+pub use processors::{built_in_processors, is_built_in_processor};
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 use validate::Checks;
 pub(crate) use validate::is_variable_name;

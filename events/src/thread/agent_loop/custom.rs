@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::Env;
 use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, StrategyRun};
 use super::super::check;
+use super::super::env::Env;
 use super::super::transition::TransitionError;
 use super::slots::Slot;
 use super::strategy::{CallConstraints, Gate, ModelBinding, Wants};

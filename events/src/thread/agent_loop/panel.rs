@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::Env;
 use super::super::conversation::Entry;
-use super::super::effects::ModelRequest;
+use super::super::env::Env;
+use super::super::request::ModelRequest;
 use super::super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use super::strategy::ModelBinding;
 use super::{AgentLoop, Stage, StrategyState};

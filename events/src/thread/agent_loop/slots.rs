@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 
 use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, ToolRun};
 use super::super::transition::TransitionError;
-use super::super::{Env, ToolFacts, asks};
+use super::super::{asks, env::Env, env::ToolFacts};
 use super::panel::number;
 use super::{AgentLoop, Stage};
 use crate::event::{

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::judging::of_profile;
-use super::super::nodes::LLM_TIMEOUT_MS_DEFAULT;
+use super::super::request::AnswerForm;
+use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
+use super::super::request::of_profile;
 use super::custom::CustomRun;
 use super::plan::{self, PlanRun};
 use super::{AgentLoop, Stage};
 use crate::event::{Event, LlmExecutionRequest, LoopStrategy, ModelChoice};
 use crate::ids::{ProfileId, Time};
-use crate::json::Json;
 
 /// How far the strategy is.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -77,15 +77,6 @@ impl ModelBinding {
         let model = of_profile(std::mem::take(&mut self.model), profile);
         *self = self.with(&model, relay);
     }
-}
-
-/// The form of an answer: a name and a JSON Schema. Providers that can, enforce it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AnswerForm {
-    /// A name for the schema.
-    pub name: &'static str,
-    /// The JSON Schema.
-    pub schema: Json,
 }
 
 /// Whether the loop may go on.

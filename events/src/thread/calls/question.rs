@@ -64,3 +64,8 @@ impl Interaction {
 fn approval_prompt(tool: &AskedTool) -> String {
     format!("May the tool `{}` run with {}?", tool.name, tool.arguments.0)
 }
+
+/// The hash by which an answer is known again.
+pub(in crate::thread) fn answer_hash(answer: &Json) -> crate::ids::Hash {
+    crate::ids::Hash::of(answer.0.to_string().as_bytes())
+}

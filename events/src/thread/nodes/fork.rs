@@ -1,6 +1,6 @@
 //! A node that starts branches: plans them, all at once.
 
-use super::super::{Env, State};
+use super::super::{env::Env, state::State};
 use crate::event::{Branches, Event, ForkStarted, NamedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::workflow::{ForkNode, JoinMode, Node, NodeKind, Workflow};

@@ -1,6 +1,6 @@
 //! A node that asks a person. Never turned into a prompt for a model.
 
-use super::super::{Env, State};
+use super::super::{env::Env, state::State};
 use crate::event::{
     Event, InteractionFailure, InteractionResults, UserInteractionProcessed, UserInteractionRequested, VariableUpdate,
 };

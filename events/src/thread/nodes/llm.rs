@@ -2,8 +2,9 @@
 
 mod strategy;
 
+use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
-use super::super::{Env, State};
+use super::super::{env::Env, state::State};
 use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -17,8 +18,6 @@ const MAX_ITERATIONS_DEFAULT: u32 = 50;
 const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
 /// The head of what is said about the folder that tools work in.
 const WORKSPACE_HEAD: &str = "## Current Workspace";
-/// How long one model call may take when the node does not say.
-pub(in super::super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 
 pub(super) fn begin(
     state: &State,

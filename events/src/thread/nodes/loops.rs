@@ -1,7 +1,6 @@
 //! A loop: its list is made once, when it begins; whether it goes round again is asked before each iteration.
 
-use super::super::Env;
-use super::super::advance::completed;
+use super::super::env::Env;
 use super::super::frames::LoopFrame;
 use super::super::state::{NodeRun, State};
 use super::fork::list_of;
@@ -22,7 +21,7 @@ pub(super) fn begin(
     around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     if state.loop_frame().is_some_and(|open| open.node == node.id && open.n_begun == 0) {
-        return Ok(completed(run, around.now));
+        return Ok(run.completed(around.now).into());
     }
     let Some(end) = &repeat.end else {
         let message = format!("loop `{}` names no end", node.id);

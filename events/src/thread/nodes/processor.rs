@@ -1,13 +1,12 @@
 //! A node that changes the conversation.
 
-use super::super::processors::SUMMARIZE;
-use super::super::{Env, State};
+use super::super::{env::Env, state::State};
 use crate::codec::OrderedMap;
 use crate::event::{ContextProcessingRequested, Event};
 use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
-use crate::workflow::{ContextProcessorNode, Node, Summary, Workflow};
+use crate::workflow::{ContextProcessorNode, Node, SUMMARIZE, Summary, Workflow};
 
 /// How long a processor may take when the node does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;

@@ -1,7 +1,7 @@
 //! A node that runs one tool, or has a person asked about it first.
 
 use super::super::agent_loop::request_tool;
-use super::super::{Env, State, ToolFacts, asks};
+use super::super::{asks, env::Env, env::ToolFacts, state::State};
 use crate::event::{AskedTool, Event};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;

@@ -1,6 +1,7 @@
-use super::built_in::{check_config, run};
+use super::built_in::run;
 use super::*;
 use crate::message::{Part, Role, ToolCall, ToolResult};
+use crate::workflow::check_processor_config as check_config;
 use expect_test::{Expect, expect};
 use std::fmt::Write as _;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::agent_loop::Stage;
 use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall, ProcessorRun};
-use super::super::effects::ModelRequest;
+use super::super::request::ModelRequest;
 use super::super::state::{Phase, State, Work};
 use super::super::transition::{NO_CALL, TransitionError};
 use super::{Asked, Summarizing, Written, listing};

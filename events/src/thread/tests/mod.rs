@@ -48,10 +48,11 @@ mod tools;
 
 use super::*;
 use crate::codec::OrderedMap;
-use crate::event::{ContextItem, Event, ForkChanges};
+use crate::event::{ContextItem, Event, ForkChanges, LlmCallCompleted};
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::CallId;
+use crate::ids::{CallId, Hash, ToolName};
 use crate::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
+use crate::tool::Recovery;
 use crate::workflow;
 use bench::{Bench, Toolbox};
 use expect_test::{Expect, expect};

@@ -9,7 +9,7 @@ use super::View;
 use crate::event::Event;
 use crate::expression::{Context, Variables};
 use crate::message::Usage;
-use crate::thread::State;
+use crate::thread::state::State;
 
 /// The names, and what each says. A variable of the same name hides it; `thread.NAME` is never hidden.
 pub const LOOKING_BACK: &[(&str, &str)] = &[

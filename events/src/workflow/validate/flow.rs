@@ -5,7 +5,7 @@ use super::parts::{
     check_condition as check_either, check_depth, check_name, check_range, check_text, check_timeout, check_variable,
 };
 use crate::expression;
-use crate::thread::check_processor_config;
+use crate::workflow::check_processor_config;
 use crate::workflow::{
     Body, ConditionNode, ContextProcessorNode, Fault, ForkNode, JoinMode, JoinNode, LOOP_ITERATIONS_MAX, LoopNode,
     ParallelNode, RouteNode, SubWorkflowNode,

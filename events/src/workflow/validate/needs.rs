@@ -6,8 +6,8 @@ use super::{arguments, recursion};
 use crate::expression::nearest;
 use crate::ids::ProfileId;
 use crate::json::Json;
-use crate::thread::{built_in_processors, is_built_in_processor};
 use crate::workflow::{Fault, Graph, NodeKind, Strategy, StrategyModel, Workflow, WorkflowSpec};
+use crate::workflow::{built_in_processors, is_built_in_processor};
 
 /// What is there to be used where the workflow will run.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::texts::{self, Text};
 use crate::expression::{self, ValueKind};
-use crate::thread::is_built_in_processor;
+use crate::workflow::is_built_in_processor;
 use crate::workflow::{AnswerKind, Fault, Graph, NodeKind, WorkflowSpec};
 
 /// The variables that the runtime makes, and the kinds of those that are always of one kind.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::super::strategy::AnswerForm;
+use super::super::super::request::AnswerForm;
 use super::{Candidate, Panel};
 use crate::event::{Combine, Member, PanelStrategy};
 use crate::fault::{ErrorKind, ExecutionError};

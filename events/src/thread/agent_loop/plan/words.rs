@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::super::strategy::AnswerForm;
+use super::super::super::request::AnswerForm;
 use super::PlanRun;
 use crate::event::PlanStrategy;
 use crate::fault::{ErrorKind, ExecutionError};

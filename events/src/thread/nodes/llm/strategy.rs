@@ -1,7 +1,7 @@
 //! The strategy of a node, with its expressions filled in and its models named.
 
-use super::super::super::judging::of_profile;
-use super::super::super::{Env, State};
+use super::super::super::request::of_profile;
+use super::super::super::{env::Env, state::State};
 use super::in_prompt;
 use crate::event::{Combine, CustomDecider, LoopStrategy, Member, ModelChoice, PanelStrategy, PlanStrategy, Planner};
 use crate::fault::{ErrorKind, ExecutionError};

@@ -1,0 +1,121 @@
+//! What every decision is given: the time, and what the machine must know of the tools, models and permits there are.
+
+use super::permits::Permits;
+use super::request::ModelRequest;
+use crate::event::{LlmCallCompleted, ModelChoice};
+use crate::ids::{CallId, Hash, Time, ToolName};
+use crate::json::Json;
+use crate::tool::{PersonRole, Recovery};
+
+/// What is passed to every decision.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    /// The time.
+    pub now: Time,
+    /// The tools there are.
+    pub tools: &'a dyn Tools,
+    /// The models there are.
+    pub models: &'a dyn Models,
+    /// How long calls have waited for permits.
+    pub permits: &'a dyn Permits,
+}
+
+/// What the machine must know of the tools there are.
+pub trait Tools {
+    /// What is declared about a tool; `None` when there is none with this name.
+    fn facts(&self, name: &str) -> Option<ToolFacts>;
+    /// The names of all tools, in a fixed order.
+    fn names(&self) -> Vec<ToolName>;
+    /// The hash of the catalogue of these tools as a model is shown them.
+    fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
+
+    /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
+    /// wrote: nothing by default.
+    fn instructions(&self, _names: &[ToolName]) -> Option<String> {
+        None
+    }
+
+    /// The absolute path of the folder that tools work in: the thread's own, or else everybody's. Absent where models
+    /// are not to be told of it.
+    fn workspace(&self, _own: Option<&str>) -> Option<String> {
+        None
+    }
+}
+
+/// What is declared about a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolFacts {
+    /// What may be done when its answer is lost.
+    pub recovery: Recovery,
+    /// How long one attempt may take.
+    pub timeout_ms: u64,
+    /// How often it is tried again after an error that allows it.
+    pub retries: u32,
+    /// How long to wait before that.
+    pub retry_delay_ms: u64,
+    /// What a person has to do with its calls.
+    pub person: PersonRole,
+}
+
+/// No tools at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTools;
+
+impl Tools for NoTools {
+    fn facts(&self, _name: &str) -> Option<ToolFacts> {
+        None
+    }
+
+    fn names(&self) -> Vec<ToolName> {
+        Vec::new()
+    }
+
+    fn catalog(&self, _names: &[ToolName]) -> Option<Hash> {
+        None
+    }
+}
+
+/// What the machine must know of the models there are.
+pub trait Models {
+    /// Whether a person answers for this model: its calls are questions.
+    fn is_person(&self, model: &ModelChoice) -> bool;
+
+    /// What a person brought, as the answer of the model that was called so in this call. Called again when it takes
+    /// effect, and must give the same then.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the person: the question stays open for a better one.
+    fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String>;
+
+    /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built
+    /// again later, even if the configuration has changed.
+    fn profile(&self, _model: &ModelChoice) -> Option<Hash> {
+        None
+    }
+
+    /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
+    /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where
+    /// cannot be counted.
+    fn count(&self, _request: &ModelRequest) -> u64 {
+        0
+    }
+
+    /// Whether it is more than so many. Most conversations are so short that this can be told without counting.
+    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
+        self.count(request) > tokens
+    }
+}
+
+/// No person answers for any model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPeople;
+
+impl Models for NoPeople {
+    fn is_person(&self, _model: &ModelChoice) -> bool {
+        false
+    }
+
+    fn read(&self, _call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
+        Err("nobody here can read the answer of a person as that of a model".into())
+    }
+}

@@ -1,0 +1,42 @@
+//! What a model is called with.
+
+use std::sync::Arc;
+
+use crate::event::{LlmExecutionRequest, ModelChoice};
+use crate::ids::ProfileId;
+use crate::json::Json;
+use crate::message::{Message, ToolChoice};
+
+/// How long one model call may take when the node does not say.
+pub(super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
+
+/// What a model is called with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// How it is reached, which tools it is offered, its limits.
+    pub execution: Arc<LlmExecutionRequest>,
+    /// The conversation as the model sees it: the instructions in force first.
+    pub messages: Vec<Arc<Message>>,
+    /// How many of the messages were there before the node was entered.
+    pub n_before: usize,
+    /// How it may use tools; absent when it is offered none.
+    pub tool_choice: Option<ToolChoice>,
+    /// 1 for the first call of the loop.
+    pub iteration: u32,
+    /// The form of the answer; any when absent.
+    pub form: Option<AnswerForm>,
+}
+
+/// The form of an answer: a name and a JSON Schema. Providers that can, enforce it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerForm {
+    /// A name for the schema.
+    pub name: &'static str,
+    /// The JSON Schema.
+    pub schema: Json,
+}
+
+/// The same model choice with another profile.
+pub(super) fn of_profile(old: ModelChoice, profile: &ProfileId) -> ModelChoice {
+    ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old }
+}
