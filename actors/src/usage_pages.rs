@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
             _ if self.since.is_some_and(|since| at < since) => return Ok(()),
             None => return Ok(()),
             Some(Ended::Call(call)) => *call,
-            Some(Ended::BeganBefore(call)) => self.from_its_request(thread, call, seq)?,
+            Some(Ended::BeganBefore(call)) => self.whole_call(thread, call, seq)?,
         };
         let recorded = match &call.callee {
             Callee::Model(model) => model.recorded,
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A call that was requested before the first record that was read.
-    fn from_its_request(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, RuntimeError> {
+    fn whole_call(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, RuntimeError> {
         let mut fold = UsageFold::default();
         for record in self.services.store.records(thread, call.0..last.next()) {
             let record = record?;
