@@ -57,7 +57,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
         }
         CallEvent::StrategyDecisionFailed(failed) => of_strategy(&failed.error.message).map(|_| vec![failed.into()]),
     };
-    events.unwrap_or_else(|warning| warning.into_iter().collect())
+    events.unwrap_or_else(|warning| warning)
 }
 
 /// The open attempt that an answer belongs to, or the warning that there is none. `of_kind` says whether a call is one
@@ -68,7 +68,7 @@ fn open_attempt<'s, T>(
     call: CallId,
     attempt: u32,
     what: &str,
-) -> Result<(&'s OpenCall, &'s T), Option<Event>> {
+) -> Result<(&'s OpenCall, &'s T), Vec<Event>> {
     let (code, detail) = match state.calls.get(call).filter(|open| open.is_wanted()).map(|open| (open, of_kind(open))) {
         Some((open, Some(run))) if open.attempt() == attempt => return Ok((open, run)),
         Some((open, Some(_))) => (
@@ -80,7 +80,7 @@ fn open_attempt<'s, T>(
         None => (WarningCode::UnknownCall, format!("there is no such call: {what}")),
     };
     let warning = || Warning { code, call_id: Some(call), detail: cut(&detail) }.into();
-    Err(state.run.is_some().then(warning))
+    Err(state.run.is_some().then(warning).into_iter().collect())
 }
 
 /// Progress of a call that is not open any more is of no interest to anybody.

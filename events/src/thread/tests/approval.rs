@@ -46,7 +46,9 @@ fn other_tools_run_while_a_person_is_asked() {
     bench.person_answers(wipe, json!({"decision": "approve"}));
     for text in ["put", "wiped"] {
         let call = bench.state().node_run().map(|run| match &run.work {
-            Work::Llm(_) => bench.state().calls.in_order().into_iter().filter_map(OpenCall::tool).last().unwrap().call,
+            Work::Llm(_) => {
+                bench.state().calls.in_order().into_iter().filter_map(OpenCall::tool).next_back().unwrap().call
+            }
             _ => panic!(),
         });
         bench.tool_answers(call.unwrap(), text);
