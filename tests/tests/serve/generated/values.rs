@@ -91,6 +91,7 @@ impl Values {
             "^.+$" => &["quick", "greeting", "another", "ä b", "a/b+c 50%"],
             "^usage$" => &["usage"],
             "^(model|tool|call)$" => &["model", "tool", "call"],
+            "^[0-9]{1,18}$" => &["0", "7", "999999999999999999"],
             "^[0-9]{0,18}$" => &["", "0", "7", "999999999999999999"],
             "^(ID-)?[0-9]{1,18}$" => return if self.percent(70) { question } else { "3".into() },
             other => panic!("no example of `{other}` is here yet: add one"),
