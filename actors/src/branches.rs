@@ -19,7 +19,9 @@ use crate::fork_bases::Base;
 use crate::load;
 use crate::registry::ThreadRegistry;
 use crate::summary::branch_of;
-use crate::thread_actor::messages::{Begin, BranchChanged, CheckIdle, PAUSED_WITH_OWNER, Pauses, SyncPause, Tell};
+use crate::thread_actor::messages::{
+    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_OWNER, Pauses, SyncPause, Tell,
+};
 
 /// How long to wait for room to begin another thread.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
@@ -113,8 +115,8 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
     };
     let (reply, answer) = oneshot::channel();
     let (parent, workflow) = (base.state.clone(), workflow.clone());
-    let (answers, trace) = (Vec::new(), Some(base.trace));
-    registry.begin(run.child, Begin::Fork { parent, fork: Box::new(fork), answers, workflow, trace, reply })?;
+    let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
+    registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 

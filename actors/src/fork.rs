@@ -18,7 +18,7 @@ use crate::definitions::Held;
 use crate::error::RuntimeError;
 use crate::family::replacements;
 use crate::load;
-use crate::thread_actor::messages::Begin;
+use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
 /// What a fork is made of.
@@ -150,9 +150,8 @@ impl ThreadHandle {
         };
         let (parent, begun_behind) = (Arc::new(parent), services.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
-        runtime
-            .registry()
-            .begin(id, Begin::Fork { parent, fork: Box::new(begun), answers, workflow, trace: None, reply })?;
+        let (origin, trace) = (Origin::Moment { parent, fork: Box::new(begun), answers }, None);
+        runtime.registry().begin(id, Begin { workflow, origin, trace, reply })?;
         held.iter_mut().for_each(Held::begun);
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.into_iter().for_each(Held::over);

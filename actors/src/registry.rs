@@ -16,7 +16,7 @@ use crate::live_threads::{Address, LiveThreads};
 use crate::llm_executor::LlmExecutor;
 use crate::services::Services;
 use crate::thread_actor::ThreadActor;
-use crate::thread_actor::messages::{Begin, Start};
+use crate::thread_actor::messages::Begin;
 use crate::timers::Timers;
 use crate::tool_executor::ToolExecutor;
 use crate::waiters::Waiters;
@@ -105,7 +105,7 @@ impl ThreadRegistry {
 
     /// Begins a new thread on an arbiter of its own choosing.
     pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
-        self.live.begin(id, || self.start_actor(id, Start::Begin(Box::new(begin))))
+        self.live.begin(id, || self.start_actor(id, Some(Box::new(begin)), None))
     }
 
     /// The actor of a thread, activated when it is not live.
@@ -123,7 +123,7 @@ impl ThreadRegistry {
         id: ThreadId,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<Live, RuntimeError> {
-        self.live.activate(id, || self.start_actor(id, Start::Load(place)))
+        self.live.activate(id, || self.start_actor(id, None, place))
     }
 
     /// Gives a message to the actor of a thread, see [`LiveThreads::hand_over`].
@@ -135,13 +135,18 @@ impl ThreadRegistry {
     where
         F: Future<Output = Result<T, Live>>,
     {
-        self.live.hand_over(id, || self.start_actor(id, Start::Load(None)), give).await
+        self.live.hand_over(id, || self.start_actor(id, None, None), give).await
     }
 
-    fn start_actor(self: &Arc<Self>, id: ThreadId, start: Start) -> Result<Live, RuntimeError> {
+    fn start_actor(
+        self: &Arc<Self>,
+        id: ThreadId,
+        begin: Option<Box<Begin>>,
+        loading: Option<OwnedSemaphorePermit>,
+    ) -> Result<Live, RuntimeError> {
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
-        let actor = ThreadActor::start_on(&slot.arbiter, self.clone(), id, number, start);
+        let actor = ThreadActor::start_on(&slot.arbiter, self.clone(), id, number, begin, loading);
         Ok(Live { actor, places: Arc::new(Semaphore::new(self.services.limits.mailbox_max)) })
     }
 

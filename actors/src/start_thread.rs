@@ -15,7 +15,7 @@ use crate::clock;
 use crate::definitions::Held;
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::thread_actor::messages::Begin;
+use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
 /// How a thread is started.
@@ -128,7 +128,8 @@ impl Runtime {
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let started = Thread::started(&start.workflow, input, start.workspace, clock::now());
         let (reply, answer) = oneshot::channel();
-        self.registry().begin(id, Begin::New { workflow: start.workflow, started, reply })?;
+        let (workflow, origin, trace) = (start.workflow, Origin::Nothing(started), None);
+        self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();

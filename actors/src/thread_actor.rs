@@ -11,8 +11,7 @@ use rethread_events::ids::ThreadId;
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::live::Phase;
-use self::messages::{CheckIdle, Halt, NextStep, Passivate, PermitGranted, Start, Tell};
-use self::pending_inputs::Waiting;
+use self::messages::{Begin, CheckIdle, Halt, NextStep, Passivate, PermitGranted, Tell};
 use crate::error::RuntimeError;
 use crate::port::Report;
 use crate::registry::ThreadRegistry;
@@ -49,17 +48,17 @@ pub(crate) struct ThreadActor {
 }
 
 impl ThreadActor {
+    /// Starts the actor of a thread that begins, or, without `begin`, of one that is loaded from the log. `loading` is its
+    /// place among the threads that are loaded after a start.
     pub(crate) fn start_on(
         arbiter: &ArbiterHandle,
         registry: Arc<ThreadRegistry>,
         id: ThreadId,
         slot: usize,
-        start: Start,
+        begin: Option<Box<Begin>>,
+        loading: Option<OwnedSemaphorePermit>,
     ) -> Addr<Self> {
-        let (phase, loading) = match start {
-            Start::Begin(begin) => (Phase::Beginning(begin), None),
-            Start::Load(place) => (Phase::Away(Box::default()), place),
-        };
+        let phase = begin.map_or_else(|| Phase::Away(Box::default()), Phase::Beginning);
         Self::start_in_arbiter(arbiter, move |ctx| {
             let services = registry.services.clone();
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
@@ -97,8 +96,7 @@ impl Handler<Tell> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        let Tell { input, reply, cause } = message;
-        self.hear(Waiting { input, reply, place: None, cause }, false, ctx);
+        self.hear(message, ctx);
     }
 }
 
@@ -109,7 +107,7 @@ impl Handler<Report> for ThreadActor {
         let Report { input, reply, cancel } = message;
         // Its call is closed, or was never in the log: then the next call may have got its id.
         if !cancel.is_cancelled() {
-            self.hear(Waiting { input, reply, place: None, cause: None }, true, ctx);
+            self.hear(Tell::of_work(input, reply, None), ctx);
         }
     }
 }

@@ -7,7 +7,7 @@ use rethread_events::thread::{Input, Rejected, State};
 
 use super::ThreadActor;
 use super::live::Phase;
-use super::pending_inputs::Waiting;
+use super::messages::Tell;
 use crate::tool_asks::{AskForTool, Told};
 
 impl Handler<AskForTool> for ThreadActor {
@@ -21,7 +21,7 @@ impl Handler<AskForTool> for ThreadActor {
             return None;
         }
         let id = CallId(live.thread.next_seq());
-        self.step(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
+        self.step(Tell::unasked(input), ctx);
         let Phase::Live(live) = &mut self.phase else { return None };
         let is_asked = is_of_tool(live.thread.state(), id);
         if is_asked {

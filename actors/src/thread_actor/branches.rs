@@ -9,8 +9,7 @@ use rethread_events::thread::{Effect, Input};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
-use super::messages::{BranchChanged, PAUSED_WITH_OWNER, Pauses, Settle, SyncPause};
-use super::pending_inputs::Waiting;
+use super::messages::{BranchChanged, PAUSED_WITH_OWNER, Pauses, Settle, SyncPause, Tell};
 use crate::branch_states::BranchState;
 use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
@@ -113,7 +112,7 @@ impl ThreadActor {
         if Pauses::of(live.thread.state()).differ_from(parent_is_paused) {
             let reason = Some(PAUSED_WITH_OWNER.into());
             let input = if parent_is_paused { Input::Pause { reason } } else { Input::Resume };
-            self.step(Waiting { input, reply: None, place: None, cause: None }, false, ctx);
+            self.step(Tell::unasked(input), ctx);
         }
     }
 

@@ -9,8 +9,8 @@ use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
 use rethread_events::thread::{Input, Thread};
 
 use super::ThreadActor;
-use super::messages::Begin;
-use super::pending_inputs::{Kept, Said, Waiting};
+use super::messages::{Begin, Tell};
+use super::pending_inputs::{Kept, Said};
 use crate::branch_states::Watch;
 use crate::clock;
 use crate::error::RuntimeError;
@@ -87,8 +87,8 @@ pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
 pub(super) struct Elsewhere {
     /// With a machine without a state in the place of its own.
     pub(super) live: Box<Live>,
-    /// The inputs of the next steps, and whether they come from the thread's own work.
-    pub(super) next: VecDeque<(Waiting, bool)>,
+    /// The inputs of the next steps.
+    pub(super) next: VecDeque<Tell>,
     /// What came back meanwhile, see [`ThreadActor::when_here`].
     pub(super) postponed: Vec<Postponed>,
 }

@@ -62,8 +62,8 @@ impl ThreadActor {
             (live.thread, live.running) = (thread, running);
             actor.phase = Phase::Live(live);
             then(actor, taken, ctx);
-            for (waiting, is_work) in next {
-                actor.step(waiting, is_work, ctx);
+            for told in next {
+                actor.step(told, ctx);
             }
             for run in postponed {
                 actor.when_here(run, ctx);

@@ -9,53 +9,45 @@ use rethread_events::ids::{CallId, Position, TraceId};
 use rethread_events::json::Json;
 use rethread_events::thread::{Fork, Input, State};
 use rethread_events::workflow::Workflow;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::memory_budget::Reservation;
 use crate::port::Reply;
 
 /// What the pause of a thread is called in its branches; the end of that pause ends only such pauses.
 pub(crate) const PAUSED_WITH_OWNER: &str = "the thread whose branch this is was paused";
 
 /// How a new thread begins.
-pub(crate) enum Begin {
-    /// From nothing.
-    New { workflow: Arc<Workflow>, started: ThreadStarted, reply: Reply },
-    /// From a moment of another thread.
-    Fork {
+pub(crate) struct Begin {
+    pub(crate) workflow: Arc<Workflow>,
+    pub(crate) origin: Origin,
+    pub(crate) trace: Option<TraceId>,
+    /// Receives the position of the first append, once it is durable.
+    pub(crate) reply: Reply,
+}
+
+/// What a new thread begins from.
+pub(crate) enum Origin {
+    /// Nothing.
+    Nothing(ThreadStarted),
+    /// A moment of another thread.
+    Moment {
         parent: Arc<State>,
         fork: Box<Fork>,
         /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
         answers: Vec<(CallId, Json)>,
-        workflow: Arc<Workflow>,
-        trace: Option<TraceId>,
-        reply: Reply,
     },
 }
 
-impl Begin {
-    /// The state that it begins from, where that is not nothing.
-    pub(super) fn from(&self) -> Option<&State> {
-        match self {
-            Self::New { .. } => None,
-            Self::Fork { parent, .. } => Some(parent),
-        }
-    }
-}
-
-/// How an actor comes to its thread.
-pub(crate) enum Start {
-    /// The thread begins.
-    Begin(Box<Begin>),
-    /// It is folded from the log; a place among those that are folded is given back then.
-    Load(Option<OwnedSemaphorePermit>),
-}
-
-/// Gives the thread an input that does not come from its own work.
+/// Gives the thread an input. The same value goes from the mailbox to the step that takes the input.
 pub(crate) struct Tell {
     pub(super) input: Input,
     pub(super) reply: Option<Reply>,
     /// The event of another thread that the input follows from.
     pub(super) cause: Option<Position>,
+    /// Whether the thread's own work gives it.
+    pub(super) is_work: bool,
+    /// Its reservation, if it waited for room in the log. A caller from outside is answered at once when there is none.
+    pub(super) place: Option<Reservation>,
 }
 
 impl Message for Tell {
@@ -65,17 +57,22 @@ impl Message for Tell {
 impl Tell {
     /// Another part of the runtime tells it, and waits for nothing.
     pub(crate) fn unasked(input: Input) -> Self {
-        Self { input, reply: None, cause: None }
+        Self { input, reply: None, cause: None, is_work: false, place: None }
     }
 
     /// A branch tells it of its end, which is this event of the log.
     pub(crate) fn of_branch(input: Input, end: Position) -> Self {
-        Self { input, reply: None, cause: Some(end) }
+        Self { cause: Some(end), ..Self::unasked(input) }
     }
 
     /// An input from outside.
     pub(crate) fn asked(input: Input, reply: Reply) -> Self {
-        Self { input, reply: Some(reply), cause: None }
+        Self { reply: Some(reply), ..Self::unasked(input) }
+    }
+
+    /// The thread's own work reports to it.
+    pub(super) fn of_work(input: Input, reply: Option<Reply>, place: Option<Reservation>) -> Self {
+        Self { reply, is_work: true, place, ..Self::unasked(input) }
     }
 }
 

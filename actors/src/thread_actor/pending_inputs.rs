@@ -5,9 +5,10 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use actix::SpawnHandle;
-use rethread_events::ids::{Position, Seq};
+use rethread_events::ids::Seq;
 use rethread_events::thread::Input;
 
+use super::messages::Tell;
 use crate::inputs::{Key, bytes_of, is_aside, is_last, key_of};
 use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::permit_waits::RunningCalls;
@@ -32,16 +33,6 @@ impl Said {
     }
 }
 
-/// Something the thread is to be told as soon as it is there again.
-pub(super) struct Waiting {
-    pub(super) input: Input,
-    pub(super) reply: Option<Reply>,
-    /// The event of another thread that it follows from.
-    pub(super) cause: Option<Position>,
-    /// Only for reports of its own work; a caller from outside is refused at once if there is no room.
-    pub(super) place: Option<Reservation>,
-}
-
 /// What outlives a machine.
 #[derive(Default)]
 pub(super) struct Kept {
@@ -50,7 +41,7 @@ pub(super) struct Kept {
     /// Tools among it that wait for answers of people.
     pub(super) asking: Asking,
     /// What is to be told, in order.
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<Tell>,
     /// When the log is to be tried again.
     pub(super) retry: Option<SpawnHandle>,
 }
@@ -75,7 +66,7 @@ impl Kept {
         let n_max = if is_aside(&input) { ASIDES_MAX } else { INPUTS_MAX };
         let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < n_max);
         if place.is_some() {
-            return self.waiting.push_back(Waiting { input, reply, place, cause: None });
+            return self.waiting.push_back(Tell::of_work(input, reply, place));
         }
         if let Some(key) = key_of(&input).filter(|_| !is_aside(&input)) {
             self.running.remove(&key);

@@ -7,7 +7,8 @@ use rethread_events::ids::Seq;
 
 use super::ThreadActor;
 use super::live::{Phase, Progress};
-use super::pending_inputs::{Kept, Said, Waiting};
+use super::messages::Tell;
+use super::pending_inputs::{Kept, Said};
 use crate::clock;
 use crate::error::RuntimeError;
 
@@ -66,16 +67,15 @@ impl ThreadActor {
     }
 
     /// Holds inputs until the thread is reloaded. An input from outside triggers an attempt at once.
-    pub(super) fn keep(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+    pub(super) fn keep(&mut self, told: Tell, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
         };
-        let Waiting { input, reply, place, cause } = waiting;
-        if is_work {
-            return kept.keep(Said { input, place }, reply, &self.services.room);
+        if told.is_work {
+            return kept.keep(Said { input: told.input, place: told.place }, told.reply, &self.services.room);
         }
-        if reply.is_some() {
-            kept.waiting.push_back(Waiting { input, reply, place, cause });
+        if told.reply.is_some() {
+            kept.waiting.push_back(told);
             self.load(ctx);
         }
     }

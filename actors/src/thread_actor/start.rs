@@ -5,37 +5,37 @@ use std::sync::Arc;
 use actix::prelude::*;
 use rethread_events::event::Event;
 use rethread_events::fault::ExecutionError;
-use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
 use rethread_events::text::json_bytes;
-use rethread_events::thread::{Env, Fork, Input, NoWaits, StepError, Thread};
+use rethread_events::thread::{Env, Fork, Input, NoWaits, State, StepError, Thread};
 use rethread_events::workflow::Workflow;
 use rethread_store::ForkPoint;
 
 use super::ThreadActor;
 use super::asking;
 use super::live::{Live, Phase, Progress, STEP_READS_MAX};
-use super::messages::Begin;
-use super::pending_inputs::{Kept, Waiting};
+use super::messages::{Begin, Origin, Tell};
+use super::pending_inputs::Kept;
 use super::step::Batch;
 use crate::clock;
 use crate::crashes::{Class, Entered, Step};
 use crate::error::RuntimeError;
 use crate::load::{self, Loaded};
-use crate::port::Reply;
 use crate::services::Services;
 
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
+        let Begin { workflow, origin, trace, reply } = begin;
         let clock = clock::now();
-        let (now, point, takes_long) = match &begin {
-            Begin::New { workflow, started, .. } => {
+        let (now, point, takes_long) = match &origin {
+            Origin::Nothing(started) => {
                 let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
                 (clock, None, !workflow.is_cheap() || reads() > STEP_READS_MAX)
             }
             // How large its state is, is not known.
-            Begin::Fork { parent, .. } => {
+            Origin::Moment { parent, .. } => {
                 self.spans.is_at(parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
                 (parent.time_at(clock), point, true)
@@ -47,12 +47,11 @@ impl ThreadActor {
         let is_given_up = crashed.is_some();
         let (services, id) = (self.services.clone(), self.id);
         let make = move || {
-            let under_way = services.crashes.enter(|| Step::begin(id, begin.from()));
-            let begun = begun(&services, id, begin, crashed, now);
-            (begun, under_way.and_then(Entered::over).filter(|_| !is_given_up))
+            let under_way = services.crashes.enter(|| Step::begin(id, origin.state()));
+            let made = made(&services, id, workflow, origin, crashed, now);
+            (made, under_way.and_then(Entered::over).filter(|_| !is_given_up))
         };
-        let then = move |actor: &mut Self, (begun, step): (Begun, Option<Step>), ctx: &mut Context<Self>| {
-            let Begun { made, trace, reply } = begun;
+        let then = move |actor: &mut Self, (made, step): (Made, Option<Step>), ctx: &mut Context<Self>| {
             let (thread, events) = match made {
                 Ok(made) => made,
                 Err(error) => {
@@ -154,12 +153,11 @@ impl ThreadActor {
             }
             // Before anything is begun: what is at hand need not be asked for again.
             for told in waiting {
-                let is_work = told.place.is_some();
-                actor.step(told, is_work, ctx);
+                actor.step(told, ctx);
             }
             if goes_on {
                 actor.reconcile_parent(ctx);
-                actor.step(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
+                actor.step(Tell::unasked(Input::Tick), ctx);
             }
             actor.pump(ctx);
         };
@@ -167,34 +165,40 @@ impl ThreadActor {
     }
 }
 
-/// A beginning that was made, and where its answer goes.
-struct Begun {
-    made: Result<(Thread, Vec<Event>), RuntimeError>,
-    trace: Option<TraceId>,
-    reply: Reply,
+impl Origin {
+    /// Returns the state that a thread begins from, where that is not nothing.
+    fn state(&self) -> Option<&State> {
+        match self {
+            Self::Nothing(_) => None,
+            Self::Moment { parent, .. } => Some(parent),
+        }
+    }
 }
 
-/// Makes a beginning: the machine, and its first events.
-fn begun(services: &Services, id: ThreadId, begin: Begin, crashed: Option<ExecutionError>, now: Time) -> Begun {
+/// The machine of a new thread, and its first events.
+type Made = Result<(Thread, Vec<Event>), RuntimeError>;
+
+fn made(
+    services: &Services,
+    id: ThreadId,
+    workflow: Arc<Workflow>,
+    origin: Origin,
+    crashed: Option<ExecutionError>,
+    now: Time,
+) -> Made {
     let around = Env { now, tools: services, models: services, permits: &NoWaits };
-    match begin {
-        Begin::New { workflow, started, reply } => {
-            let made = match crashed {
-                Some(error) => Thread::begin_crashed(id, workflow, started, error, &around),
-                None => Thread::begin(id, workflow, started, &around),
-            };
-            Begun { made: made.map_err(RuntimeError::from), trace: None, reply }
-        }
-        Begin::Fork { parent, fork, answers, workflow, trace, reply } => {
+    match origin {
+        Origin::Nothing(started) => Ok(match crashed {
+            Some(error) => Thread::begin_crashed(id, workflow, started, error, &around)?,
+            None => Thread::begin(id, workflow, started, &around)?,
+        }),
+        Origin::Moment { parent, fork, answers } => {
             let answers = if crashed.is_some() { Vec::new() } else { answers };
             let fork = Fork { crashed, ..*fork };
             let by = fork.by.clone();
-            let made = Thread::fork(id, &parent, fork, workflow, &around).map_err(RuntimeError::from);
-            let made = made.and_then(|made| {
-                answered(made, answers, by.as_ref(), services.mode.runs(), &around)
-                    .map_err(|error| RuntimeError::of_step(parent.thread(), error))
-            });
-            Begun { made, trace, reply }
+            let forked = Thread::fork(id, &parent, fork, workflow, &around)?;
+            answered(forked, answers, by.as_ref(), services.mode.runs(), &around)
+                .map_err(|error| RuntimeError::of_step(parent.thread(), error))
         }
     }
 }

@@ -10,7 +10,8 @@ use super::ThreadActor;
 use super::asking;
 use super::branches::ForBranches;
 use super::live::{Phase, Progress, UnderWay};
-use super::pending_inputs::{Said, Waiting};
+use super::messages::Tell;
+use super::pending_inputs::Said;
 use crate::branch_states::BranchState;
 use crate::clock;
 use crate::counters::Tally;
@@ -36,29 +37,29 @@ pub(super) struct Batch {
 impl ThreadActor {
     /// Tells the machine that time has passed.
     pub(super) fn tick(&mut self, ctx: &mut Context<Self>) {
-        self.hear(Waiting { input: Input::Tick, reply: None, place: None, cause: None }, false, ctx);
+        self.hear(Tell::unasked(Input::Tick), ctx);
     }
 
     /// Gives an input to the machine, or holds it for later.
-    pub(super) fn hear(&mut self, waiting: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+    pub(super) fn hear(&mut self, told: Tell, ctx: &mut Context<Self>) {
         if matches!(self.phase, Phase::Away(_)) {
-            return self.keep(waiting, is_work, ctx);
+            return self.keep(told, ctx);
         }
-        self.step(waiting, is_work, ctx);
+        self.step(told, ctx);
         self.pump(ctx);
     }
 
     /// Tells the machine, and appends what follows. Nothing is begun. Where that takes long, it is done after this returns,
     /// and what is owed then is begun.
-    pub(super) fn step(&mut self, told: Waiting, is_work: bool, ctx: &mut Context<Self>) {
+    pub(super) fn step(&mut self, told: Tell, ctx: &mut Context<Self>) {
         if let Phase::Elsewhere(elsewhere) = &mut self.phase {
-            return elsewhere.next.push_back((told, is_work));
+            return elsewhere.next.push_back(told);
         }
         let unheard = self.unheard(&told.input);
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Waiting { input, reply, place, cause } = told;
+        let Tell { input, reply, cause, is_work, place } = told;
         if let Some(rejected) = unheard {
             if let Some(reply) = reply {
                 let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));

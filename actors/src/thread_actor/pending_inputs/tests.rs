@@ -80,7 +80,7 @@ fn sender_that_waited_retains_its_place() {
     let room = MemoryBudget::new(1_000);
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);
-    let Waiting { input, place, .. } = kept.waiting.pop_front().unwrap();
+    let Tell { input, place, .. } = kept.waiting.pop_front().unwrap();
     let mut other = Kept::default();
     other.keep(answer(LATER, "x"), None, &room);
     assert!(!other.known().contains(&(LATER, 1)), "the place is taken still");
@@ -121,7 +121,7 @@ fn lack_of_room_is_reported_only_to_outside_callers() {
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    kept.waiting.push_back(Waiting { input: Input::Resume, reply: Some(reply), place: None, cause: None });
+    kept.waiting.push_back(Tell::asked(Input::Resume, reply));
     assert_eq!(kept.take_asking().len(), 1);
     assert!(kept.known().contains(&(CALL, 1)) && kept.waiting.len() == 1);
 }
