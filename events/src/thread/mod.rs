@@ -236,7 +236,7 @@ impl Thread {
         Ok(self.follow_only(decided, around)?)
     }
 
-    /// As [`super::Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
+    /// As [`Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the
     /// calls, by their id and attempt, that are running still or whose answer is at hand, and that stay as they are.
     /// Answers with the events to append, already applied.
     pub fn recover_but(
