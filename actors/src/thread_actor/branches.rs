@@ -76,7 +76,16 @@ impl ThreadActor {
         if let Some(paused) = follows.paused {
             live.branches.iter().for_each(|watch| watch.set_paused(paused));
             let running = live.thread.state().running_branches();
-            follow.extend(running.map(|run| branches::pause(registry.clone(), run.child, paused).boxed()));
+            let pauses: Vec<_> = running.map(|run| branches::pause(registry.clone(), run.child, paused)).collect();
+            let earlier = live.follow.take();
+            // A resume does not overtake the pause before it.
+            let pauses = async move {
+                if let Some(earlier) = earlier {
+                    earlier.await;
+                }
+                join_all(pauses).await;
+            };
+            follow.push(pauses.boxed());
         }
         if follow.is_empty() {
             return;

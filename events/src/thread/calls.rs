@@ -232,10 +232,11 @@ impl OpenCalls {
         later.map(|(_, open)| open).filter(move |open| open.parent == Some(id))
     }
 
-    /// The earliest moment at which the time of a call is up. What delegates is waited for as what it delegates to.
+    /// The earliest moment at which the time of a call is up. What delegates is waited for as what it delegates to. The
+    /// question of a tool that runs does not count: it ends with the tool.
     pub(super) fn next_deadline(&self, permits: &dyn Permits) -> Option<Time> {
         let counts = |open: &&OpenCall| match open.stage {
-            CallStage::Wanted => true,
+            CallStage::Wanted => !open.is_of_tool(),
             CallStage::Delegated => self.children(open.id()).next().is_none(),
             CallStage::Responded { .. } | CallStage::Processed { .. } | CallStage::Refused => false,
         };

@@ -330,6 +330,22 @@ fn a_command_ends_when_branches_of_branches_have_recorded_it() {
 }
 
 #[test]
+fn resume_does_not_overtake_the_pause_before_it() {
+    block_on(async {
+        let world = World::new().await;
+        let (thread, _) = world.run(&alone(&one_branch(ASKS)), "go").await;
+        let leaf = leaf(&world).await;
+        for _ in 0..100 {
+            let (paused, resumed) = futures::join!(thread.pause(None), thread.resume());
+            paused.and(resumed).unwrap();
+            assert_eq!(leaf.state().await.unwrap().status(), Status::Waiting);
+        }
+        thread.cancel(None).await.unwrap();
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_command_waits_for_a_branch_that_resumes_by_itself() {
     block_on(async {
         let store = counted();

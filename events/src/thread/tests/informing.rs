@@ -198,7 +198,8 @@ fn question_of_a_tool_that_does_not_run_is_refused() {
     let deadlines: std::collections::BTreeSet<_> =
         bench.state().interactions().iter().map(|ask| ask.deadline).collect();
     assert_eq!(deadlines.len(), 1, "the clocks of all stood still");
-    assert_eq!(bench.state().next_deadline(), deadlines.first().copied().flatten());
+    let of_questions = deadlines.first().copied().flatten().unwrap();
+    assert!(bench.state().next_deadline().unwrap() > of_questions, "the questions end with their tool");
     laws::hold(&bench);
 }
 
