@@ -331,7 +331,9 @@ impl SledStore {
             journal_end: journal.end(),
         };
         self.mark.renew(reached)?;
-        journal.trim()
+        journal.trim()?;
+        // If nothing was left to write, no write has checked it.
+        self.reader.packs.files().check_in_place()
     }
 
     /// Moves the whole tail into sled.

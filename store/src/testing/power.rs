@@ -89,7 +89,10 @@ impl PowerCut {
     /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `reached_disk`
     /// is asked for each piece whether it reached the disk.
     pub fn cut(&self, dir: &Path, target: &Path, mut reached_disk: impl FnMut() -> bool) -> io::Result<()> {
-        let mut images = self.state.lock().clone();
+        // Until all is copied: what was not synced when the cut began must not be in sled's file when that is read, which
+        // names chunks only once they are synced.
+        let state = self.state.lock();
+        let mut images = state.clone();
         // Without a sync nothing of it is sure.
         images.entry(dir.join("index/db")).or_default();
         copy_tree(dir, target)?;
