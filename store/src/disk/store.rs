@@ -213,7 +213,11 @@ impl Store for SledStore {
             return Err(StoreError::Closed);
         }
         match self.threads.lock().take() {
-            Some(threads) => self.finish(threads),
+            Some(threads) => {
+                let finished = self.finish(threads);
+                // If nothing was left to write, no write has checked it; a folder whose removal had begun gave other errors.
+                self.reader.packs.files().check_in_place().and(finished)
+            }
             None => {
                 self.progress.send_modify(|progress| progress.closed = true);
                 let closed = self.reader.index.close();
