@@ -13,7 +13,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::{ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
-use rethread_llm::{CallContext, Delta, ErrorKind as LlmErrorKind, Listener, LlmError, TryEvent};
+use rethread_llm::{CallContext, Delta, Listener, LlmError, TryEvent};
 use tokio::sync::{Notify, SemaphorePermit};
 use tracing::Instrument as _;
 
@@ -113,7 +113,7 @@ async fn ask(
         let answer = if request.stream { follow(answer, &gathered, port).await } else { answer.await };
         match answer {
             // Not every model knows forms of answers, or knows them beside tools. The prompt says the form too.
-            Err(error) if error.kind == LlmErrorKind::InvalidRequest && request.response_format.take().is_some() => {
+            Err(error) if error.kind == ErrorKind::InvalidRequest && request.response_format.take().is_some() => {
                 listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
             }
             answer => {
@@ -246,26 +246,7 @@ impl Listener for Gatherer {
 
 /// The one error type of all executors.
 pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
-    use rethread_llm::ErrorKind as Llm;
-    let kind = match error.kind {
-        Llm::Authentication => ErrorKind::Authentication,
-        Llm::Permission => ErrorKind::Permission,
-        Llm::InvalidRequest => ErrorKind::InvalidRequest,
-        Llm::NotFound => ErrorKind::NotFound,
-        Llm::ContextLength => ErrorKind::ContextLength,
-        Llm::ContentFilter => ErrorKind::ContentFilter,
-        Llm::RateLimit => ErrorKind::RateLimit,
-        Llm::Quota => ErrorKind::Quota,
-        Llm::Overloaded => ErrorKind::Overloaded,
-        Llm::Server => ErrorKind::Server,
-        Llm::Timeout => ErrorKind::Timeout,
-        Llm::Connection => ErrorKind::Connection,
-        Llm::StreamInterrupted => ErrorKind::StreamInterrupted,
-        Llm::MalformedResponse => ErrorKind::MalformedResponse,
-        Llm::TooLarge => ErrorKind::TooLarge,
-        Llm::Cancelled => ErrorKind::Cancelled,
-    };
-    let made = ExecutionError { retryable: error.retryable, ..ExecutionError::new(kind, error.to_string()) };
+    let made = ExecutionError { retryable: error.retryable, ..ExecutionError::new(error.kind, error.to_string()) };
     match error.request_id {
         Some(id) => made.caused_by(format!("request id {id}")),
         None => made,

@@ -107,11 +107,8 @@ impl ErrorKind {
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The JSON form is the documented one.
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::String(name)) => f.write_str(&name),
-            _ => fmt::Debug::fmt(self, f),
-        }
+        // The name in JSON.
+        self.serialize(f)
     }
 }
 

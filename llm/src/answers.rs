@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use rethread_events::message::FinishReason;
 
-use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo, TryEvent};
+use crate::client::{CallContext, Client, Layer, TryEvent};
 use crate::error::LlmError;
 use crate::request::Request;
 use crate::response::{Cost, Response};
@@ -29,7 +27,24 @@ impl Cached {
         Self { inner, store, origin }
     }
 
-    async fn known_or_asked(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+    /// The hash of everything that an answer depends on. Whether it is streamed is not part of it.
+    fn key(&self, request: &Request) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.origin.as_bytes());
+        hasher.update(&[0]);
+        let whole = Request { stream: false, ..request.clone() };
+        // A request that cannot be written as JSON cannot be sent either.
+        let _ = serde_json::to_writer(&mut hasher, &whole);
+        *hasher.finalize().as_bytes()
+    }
+}
+
+impl Layer for Cached {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+
+    async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         let key = self.key(request);
         let store = Arc::clone(&self.store);
         let known = tokio::task::spawn_blocking(move || store.get(&key)).await.ok().flatten();
@@ -53,39 +68,6 @@ impl Cached {
             }
         }
         Ok(response)
-    }
-
-    /// The hash of everything that an answer depends on. Whether it is streamed is not part of it.
-    fn key(&self, request: &Request) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(self.origin.as_bytes());
-        hasher.update(&[0]);
-        let whole = Request { stream: false, ..request.clone() };
-        // A request that cannot be written as JSON cannot be sent either.
-        let _ = serde_json::to_writer(&mut hasher, &whole);
-        *hasher.finalize().as_bytes()
-    }
-}
-
-impl Client for Cached {
-    fn provider(&self) -> &str {
-        self.inner.provider()
-    }
-
-    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
-        self.known_or_asked(request, cx).boxed()
-    }
-
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        self.inner.model_info(model)
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.inner.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.inner.models()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::thread::PermitObserver;
 use serde::{Deserialize, Serialize};
@@ -267,4 +268,44 @@ pub trait Client: Send + Sync {
     /// # Errors
     /// As [`Client::call`].
     fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>>;
+}
+
+/// A client around another one: it changes calls, and passes everything else on.
+pub(crate) trait Layer: Send + Sync {
+    /// The client inside.
+    fn inner(&self) -> &dyn Client;
+
+    /// [`Client::call`], with the client inside.
+    fn call_inner(
+        &self,
+        request: &Request,
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = Result<Response, LlmError>> + Send;
+
+    /// [`Client::model_info`].
+    fn known(&self, model: &str) -> Option<ModelInfo> {
+        self.inner().model_info(model)
+    }
+}
+
+impl<L: Layer> Client for L {
+    fn provider(&self) -> &str {
+        self.inner().provider()
+    }
+
+    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        self.call_inner(request, cx).boxed()
+    }
+
+    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+        self.known(model)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        self.inner().check()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        self.inner().models()
+    }
 }

@@ -1,102 +1,64 @@
 //! What can go wrong with a call, grouped by what the caller does next.
 
-use rethread_events::text::head_bytes;
-use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use rethread_events::fault::ErrorKind;
+use rethread_events::text::head_bytes;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The longest excerpt of a provider's words that an error carries, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 
-/// The kinds of failure. Their names in JSON are the `kind` of a printed error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// The key is missing, wrong or expired: give another.
-    Authentication,
-    /// The key is good but may not do this.
-    Permission,
-    /// The request is invalid: change it.
-    InvalidRequest,
-    /// No such model or endpoint.
-    NotFound,
-    /// The conversation is longer than the model takes: shorten it.
-    ContextLength,
-    /// The provider refuses the content.
-    ContentFilter,
-    /// Too many requests: wait, then ask again.
-    RateLimit,
-    /// The account has no credit or quota left.
-    Quota,
-    /// The provider is overloaded: ask again later.
-    Overloaded,
-    /// The provider failed: ask again.
-    Server,
-    /// A time limit passed.
-    Timeout,
-    /// The provider could not be reached, or the connection broke before an answer began.
-    Connection,
-    /// The answer began and did not end.
-    StreamInterrupted,
-    /// The answer is not what this protocol sends.
-    MalformedResponse,
-    /// The request or the answer is over a size limit.
-    TooLarge,
-    /// The caller no longer wants the answer.
-    Cancelled,
-}
-
-impl ErrorKind {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Authentication => "authentication",
-            Self::Permission => "permission",
-            Self::InvalidRequest => "invalid_request",
-            Self::NotFound => "not_found",
-            Self::ContextLength => "context_length",
-            Self::ContentFilter => "content_filter",
-            Self::RateLimit => "rate_limit",
-            Self::Quota => "quota",
-            Self::Overloaded => "overloaded",
-            Self::Server => "server",
-            Self::Timeout => "timeout",
-            Self::Connection => "connection",
-            Self::StreamInterrupted => "stream_interrupted",
-            Self::MalformedResponse => "malformed_response",
-            Self::TooLarge => "too_large",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Whether the same request may succeed when it is sent again.
-    pub const fn is_retryable(self) -> bool {
-        match self {
-            Self::RateLimit
-            | Self::Overloaded
-            | Self::Server
-            | Self::Timeout
-            | Self::Connection
-            | Self::StreamInterrupted
-            | Self::MalformedResponse => true,
-            Self::Authentication
-            | Self::Permission
-            | Self::InvalidRequest
-            | Self::NotFound
-            | Self::ContextLength
-            | Self::ContentFilter
-            | Self::Quota
-            | Self::TooLarge
-            | Self::Cancelled => false,
-        }
+/// Returns whether the same request may succeed when it is sent again after a failure of this kind, and none for a kind
+/// with which no model call fails.
+pub(crate) const fn is_retryable(kind: ErrorKind) -> Option<bool> {
+    match kind {
+        ErrorKind::RateLimit
+        | ErrorKind::Overloaded
+        | ErrorKind::Server
+        | ErrorKind::Timeout
+        | ErrorKind::Connection
+        | ErrorKind::StreamInterrupted
+        | ErrorKind::MalformedResponse => Some(true),
+        ErrorKind::Authentication
+        | ErrorKind::Permission
+        | ErrorKind::InvalidRequest
+        | ErrorKind::NotFound
+        | ErrorKind::ContextLength
+        | ErrorKind::ContentFilter
+        | ErrorKind::Quota
+        | ErrorKind::TooLarge
+        | ErrorKind::Cancelled => Some(false),
+        ErrorKind::InvalidArguments
+        | ErrorKind::UnknownTool
+        | ErrorKind::Failed
+        | ErrorKind::Panicked
+        | ErrorKind::Indeterminate
+        | ErrorKind::Denied
+        | ErrorKind::Conflict
+        | ErrorKind::Limit
+        | ErrorKind::Expression
+        | ErrorKind::Configuration
+        | ErrorKind::Internal
+        | ErrorKind::CrashedProcess => None,
     }
 }
 
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// Reads the kind of a failed model call. A kind with which no model call fails is an error.
+pub(crate) fn model_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ErrorKind, D::Error> {
+    let kind = ErrorKind::deserialize(deserializer)?;
+    match is_retryable(kind) {
+        Some(_) => Ok(kind),
+        None => Err(D::Error::custom(format!("no model call fails with `{kind}`"))),
     }
+}
+
+/// Reads several, as [`model_kind`].
+pub(crate) fn model_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ErrorKind>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "model_kind")] ErrorKind);
+    Ok(Vec::<One>::deserialize(deserializer)?.into_iter().map(|One(kind)| kind).collect())
 }
 
 /// A call that failed. Its JSON form is the `error` object of a printed answer; it never holds a key.
@@ -131,7 +93,7 @@ impl LlmError {
             code: None,
             message: head_bytes(message.as_ref().trim(), MESSAGE_BYTES_MAX).to_owned(),
             retry_after_ms: None,
-            retryable: kind.is_retryable(),
+            retryable: matches!(is_retryable(kind), Some(true)),
             request_id: None,
         }
     }

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
-use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
-use crate::error::{ErrorKind, LlmError};
+use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
+use crate::error::{ErrorKind, LlmError, is_retryable};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -22,8 +19,14 @@ impl Fallback {
     pub fn new(first: Arc<dyn Client>, others: Vec<(Arc<dyn Client>, String)>) -> Self {
         Self { first, others }
     }
+}
 
-    async fn first_answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
+impl Layer for Fallback {
+    fn inner(&self) -> &dyn Client {
+        &*self.first
+    }
+
+    async fn call_inner(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let mut counter = Counting { inner: cx.listener, attempts: 0, began: false };
         let inner_cx = CallContext { listener: &mut counter, ..cx };
         let mut error = match self.first.call(request, inner_cx).await {
@@ -54,24 +57,9 @@ impl Fallback {
 
 /// Whether another provider may do better. What is wrong with the request is wrong everywhere.
 fn elsewhere_helps(error: &LlmError) -> bool {
-    match error.kind {
-        ErrorKind::Authentication
-        | ErrorKind::Permission
-        | ErrorKind::NotFound
-        | ErrorKind::RateLimit
-        | ErrorKind::Quota
-        | ErrorKind::Overloaded
-        | ErrorKind::Server
-        | ErrorKind::Timeout
-        | ErrorKind::Connection
-        | ErrorKind::StreamInterrupted
-        | ErrorKind::MalformedResponse => true,
-        ErrorKind::InvalidRequest
-        | ErrorKind::ContextLength
-        | ErrorKind::ContentFilter
-        | ErrorKind::TooLarge
-        | ErrorKind::Cancelled => false,
-    }
+    let not_the_request =
+        [ErrorKind::Authentication, ErrorKind::Permission, ErrorKind::NotFound, ErrorKind::Quota].contains(&error.kind);
+    not_the_request || is_retryable(error.kind) == Some(true)
 }
 
 /// Passes everything on, with attempts numbered through.
@@ -94,28 +82,6 @@ impl Listener for Counting<'_> {
 
     fn wants_deltas(&self) -> bool {
         self.inner.wants_deltas()
-    }
-}
-
-impl Client for Fallback {
-    fn provider(&self) -> &str {
-        self.first.provider()
-    }
-
-    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
-        self.first_answer(request, cx).boxed()
-    }
-
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        self.first.model_info(model)
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.first.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.first.models()
     }
 }
 

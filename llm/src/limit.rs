@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
-use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
+use crate::client::{CallContext, Client, Layer};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
@@ -152,7 +151,30 @@ impl Limited {
         Ok(())
     }
 
-    async fn call_within(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+    /// Notes what the answer really came to.
+    fn settle(&self, estimated: u64, request: &Request, response: &Response) {
+        let (usage, _) = tokens::usage_or_count(&self.counter, request, response);
+        let really = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
+        let mut corrections = self.corrections.lock();
+        corrections.0 = corrections.0.saturating_add(estimated);
+        corrections.1 = corrections.1.saturating_add(really);
+    }
+
+    fn refusal(&self, why: String) -> LlmError {
+        let mut error =
+            LlmError::new(ErrorKind::RateLimit, self.inner.provider(), format!("the limits of the profile: {why}"));
+        // The call has waited long enough; asking again at once would only make the line longer.
+        error.retryable = false;
+        error
+    }
+}
+
+impl Layer for Limited {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+
+    async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         let turn = Turn::new(&self.waiting);
         if turn.before >= self.limits.queue_max {
             return Err(self.refusal(format!("{} calls are waiting already", turn.before)));
@@ -194,23 +216,6 @@ impl Limited {
         }
         result
     }
-
-    /// Notes what the answer really came to.
-    fn settle(&self, estimated: u64, request: &Request, response: &Response) {
-        let (usage, _) = tokens::usage_or_count(&self.counter, request, response);
-        let really = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
-        let mut corrections = self.corrections.lock();
-        corrections.0 = corrections.0.saturating_add(estimated);
-        corrections.1 = corrections.1.saturating_add(really);
-    }
-
-    fn refusal(&self, why: String) -> LlmError {
-        let mut error =
-            LlmError::new(ErrorKind::RateLimit, self.inner.provider(), format!("the limits of the profile: {why}"));
-        // The call has waited long enough; asking again at once would only make the line longer.
-        error.retryable = false;
-        error
-    }
 }
 
 /// A call in the queue.
@@ -229,28 +234,6 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Client for Limited {
-    fn provider(&self) -> &str {
-        self.inner.provider()
-    }
-
-    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
-        self.call_within(request, cx).boxed()
-    }
-
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        self.inner.model_info(model)
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.inner.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.inner.models()
     }
 }
 

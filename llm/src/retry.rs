@@ -7,16 +7,14 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry, ModelInfo, TryEvent};
+use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
 use rethread_events::text::head_bytes;
 
-use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX};
+use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX, model_kinds};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -77,8 +75,10 @@ pub struct RetryPolicy {
     /// HTTP statuses that are retried regardless of the kind of error.
     pub statuses: Vec<u16>,
     /// Kinds that are asked again besides those that are by nature.
+    #[serde(deserialize_with = "model_kinds")]
     pub kinds: Vec<ErrorKind>,
     /// Kinds that are not asked again although they would be; wins over everything.
+    #[serde(deserialize_with = "model_kinds")]
     pub never: Vec<ErrorKind>,
 }
 
@@ -204,7 +204,59 @@ impl Retrying {
         self.shared.lock().stats.clone()
     }
 
-    async fn attempts(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
+    fn next(&self, attempt: u32, error: &LlmError, began: bool, patience: Instant) -> Next {
+        if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
+            return Next::End;
+        }
+        if self.has_fallback && error.retry_after_ms.is_some_and(|asked| asked > self.policy.wait_max_ms) {
+            return Next::End;
+        }
+        let failure_rate = self.shared.lock().failure_rate;
+        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance());
+        let begins = Instant::now().checked_add(Duration::from_millis(wait_ms));
+        match error.retry_after_ms {
+            _ if begins.is_some_and(|begins| begins < patience) => Next::After(wait_ms),
+            Some(_) => Next::NoTime,
+            None => Next::End,
+        }
+    }
+
+    /// Waits as long as the provider asked any call of this client to wait, or says at once that there is no time for
+    /// that.
+    async fn hold_back(&self, patience: Instant) -> Option<LlmError> {
+        let until = self.shared.lock().not_before?;
+        let wait = until.saturating_duration_since(Instant::now());
+        if until >= patience && !wait.is_zero() {
+            let s = wait.as_secs_f64();
+            let why = format!("the provider asked all calls to wait {s:.1} s more, for which this one has no time");
+            let mut error = LlmError::new(ErrorKind::RateLimit, self.provider(), why);
+            error.retryable = false;
+            return Some(error);
+        }
+        tokio::time::sleep_until(until).await;
+        None
+    }
+
+    fn note(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {
+        let mut shared = self.shared.lock();
+        let failed = if error.is_some() { 1.0 } else { 0.0 };
+        shared.failure_rate = shared.failure_rate.mul_add(0.9, 0.1 * failed);
+        shared.stats.note(error, wait_ms);
+        if self.policy.strategy == Strategy::Adaptive
+            && let Some(asked) = error.and_then(LlmError::retry_after)
+        {
+            let asked = asked.min(Duration::from_millis(self.policy.wait_max_ms));
+            shared.not_before = Some(Instant::now() + asked);
+        }
+    }
+}
+
+impl Layer for Retrying {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+
+    async fn call_inner(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
         let time = cx.time;
         let patience = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
@@ -256,74 +308,6 @@ impl Retrying {
                 watcher.inner.delta(Delta::Restarted { attempt });
             }
         }
-    }
-
-    fn next(&self, attempt: u32, error: &LlmError, began: bool, patience: Instant) -> Next {
-        if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
-            return Next::End;
-        }
-        if self.has_fallback && error.retry_after_ms.is_some_and(|asked| asked > self.policy.wait_max_ms) {
-            return Next::End;
-        }
-        let failure_rate = self.shared.lock().failure_rate;
-        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance());
-        let begins = Instant::now().checked_add(Duration::from_millis(wait_ms));
-        match error.retry_after_ms {
-            _ if begins.is_some_and(|begins| begins < patience) => Next::After(wait_ms),
-            Some(_) => Next::NoTime,
-            None => Next::End,
-        }
-    }
-
-    /// Waits as long as the provider asked any call of this client to wait, or says at once that there is no time for
-    /// that.
-    async fn hold_back(&self, patience: Instant) -> Option<LlmError> {
-        let until = self.shared.lock().not_before?;
-        let wait = until.saturating_duration_since(Instant::now());
-        if until >= patience && !wait.is_zero() {
-            let s = wait.as_secs_f64();
-            let why = format!("the provider asked all calls to wait {s:.1} s more, for which this one has no time");
-            let mut error = LlmError::new(ErrorKind::RateLimit, self.provider(), why);
-            error.retryable = false;
-            return Some(error);
-        }
-        tokio::time::sleep_until(until).await;
-        None
-    }
-
-    fn note(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {
-        let mut shared = self.shared.lock();
-        let failed = if error.is_some() { 1.0 } else { 0.0 };
-        shared.failure_rate = shared.failure_rate.mul_add(0.9, 0.1 * failed);
-        shared.stats.note(error, wait_ms);
-        if self.policy.strategy == Strategy::Adaptive
-            && let Some(asked) = error.and_then(LlmError::retry_after)
-        {
-            let asked = asked.min(Duration::from_millis(self.policy.wait_max_ms));
-            shared.not_before = Some(Instant::now() + asked);
-        }
-    }
-}
-
-impl Client for Retrying {
-    fn provider(&self) -> &str {
-        self.inner.provider()
-    }
-
-    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
-        self.attempts(request, cx).boxed()
-    }
-
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
-        self.inner.model_info(model)
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.inner.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.inner.models()
     }
 }
 

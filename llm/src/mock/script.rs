@@ -5,7 +5,7 @@ use rethread_events::json::Json;
 use rethread_events::message::{FinishReason, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorKind, LlmError};
+use crate::error::{ErrorKind, LlmError, model_kind};
 use crate::request::Request;
 
 /// What a scripted model says. For a call the first answer whose conditions hold is taken; answers without
@@ -92,6 +92,7 @@ pub struct MockCall {
 #[serde(deny_unknown_fields)]
 pub struct MockError {
     /// What kind.
+    #[serde(deserialize_with = "model_kind")]
     pub kind: ErrorKind,
     /// What the provider would say.
     #[serde(default)]

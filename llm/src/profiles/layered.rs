@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rethread_events::message::{Usage, UsageSource};
 use serde::Serialize;
 
-use crate::client::{CallContext, Client, Health, ModelEntry, ModelInfo};
+use crate::client::{CallContext, Client, Layer, ModelInfo};
 use crate::error::LlmError;
 use crate::prices::{self, PriceTable};
 use crate::profile::Profile;
@@ -29,33 +27,22 @@ impl Profiled {
     }
 }
 
-impl Client for Profiled {
-    fn provider(&self) -> &str {
-        self.inner.provider()
+impl Layer for Profiled {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
 
-    fn call<'a>(&'a self, request: &'a Request, mut cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+    async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         if !self.profile.changes(request) {
-            return self.inner.call(request, cx);
+            return self.inner.call(request, cx.reborrow()).await;
         }
-        async move {
-            let mut request = request.clone();
-            self.profile.apply(&mut request);
-            self.inner.call(&request, cx.reborrow()).await
-        }
-        .boxed()
+        let mut request = request.clone();
+        self.profile.apply(&mut request);
+        self.inner.call(&request, cx.reborrow()).await
     }
 
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+    fn known(&self, model: &str) -> Option<ModelInfo> {
         self.inner.model_info(if model.is_empty() { &self.profile.model } else { model })
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.inner.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.inner.models()
     }
 }
 
@@ -142,24 +129,21 @@ pub(super) fn billed(provider: Provider, usage: Usage) -> Usage {
     Usage { output_tokens: usage.output_tokens.max(beside_input), ..usage }
 }
 
-impl Client for Priced {
-    fn provider(&self) -> &str {
-        self.inner.provider()
+impl Layer for Priced {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
 
-    fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
-        async move {
-            let response = self.inner.call(request, cx).await?;
-            let is_own = request.model.is_empty() || request.model == self.model;
-            let counter = if is_own { Arc::clone(&self.counter) } else { Arc::new(Counter::for_model(&request.model)) };
-            let mut response = tokens::complete(counter, request, response).await;
-            self.price(request, &mut response);
-            Ok(response)
-        }
-        .boxed()
+    async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
+        let response = self.inner.call(request, cx.reborrow()).await?;
+        let is_own = request.model.is_empty() || request.model == self.model;
+        let counter = if is_own { Arc::clone(&self.counter) } else { Arc::new(Counter::for_model(&request.model)) };
+        let mut response = tokens::complete(counter, request, response).await;
+        self.price(request, &mut response);
+        Ok(response)
     }
 
-    fn model_info(&self, model: &str) -> Option<ModelInfo> {
+    fn known(&self, model: &str) -> Option<ModelInfo> {
         let mut info = self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
             let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
             said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
@@ -167,13 +151,5 @@ impl Client for Priced {
         info.prices = self.own_prices.or(info.prices);
         info.context_tokens_max = self.context_tokens_max.or(info.context_tokens_max);
         Some(info)
-    }
-
-    fn check(&self) -> BoxFuture<'_, Health> {
-        self.inner.check()
-    }
-
-    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
-        self.inner.models()
     }
 }

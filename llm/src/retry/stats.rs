@@ -20,7 +20,7 @@ pub struct RetryStats {
     /// Time spent waiting between attempts, in milliseconds.
     pub waited_ms: u64,
     /// Failed attempts by kind.
-    pub errors: BTreeMap<&'static str, u64>,
+    pub errors: BTreeMap<String, u64>,
 }
 
 impl RetryStats {
@@ -35,7 +35,7 @@ impl RetryStats {
             }
         }
         if let Some(error) = error {
-            *self.errors.entry(error.kind.name()).or_default() += 1;
+            *self.errors.entry(error.kind.to_string()).or_default() += 1;
         }
     }
 }

@@ -1,8 +1,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::message::{Message, Role};
 
 use super::*;
+use crate::client::{Health, ModelEntry};
 use crate::mock::{Mock, MockScript};
 
 fn policy() -> RetryPolicy {
@@ -121,9 +124,20 @@ async fn final_error_is_not_retried() {
     for kind in ["authentication", "quota", "invalid_request", "context_length", "content_filter"] {
         let client = Retrying::new(scripted(serde_json::json!({ "kind": kind })), policy());
         let (result, seen) = ask(&client, false).await;
-        assert_eq!(result.unwrap_err().kind.name(), kind);
+        assert_eq!(result.unwrap_err().kind.to_string(), kind);
         assert_eq!(seen.tries.len(), 1);
     }
+}
+
+#[test]
+fn kinds_without_a_model_are_refused() {
+    let read = |text| serde_json::from_str::<RetryPolicy>(text).map(|policy| policy.kinds);
+    assert_eq!(read(r#"{"kinds": ["quota"]}"#).unwrap(), [ErrorKind::Quota]);
+    for text in [r#"{"kinds": ["unknown_tool"]}"#, r#"{"never": ["unknown_tool"]}"#] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.starts_with("no model call fails with `unknown_tool`"), "{error}");
+    }
+    assert!(read(r#"{"kinds": ["qouta"]}"#).is_err());
 }
 
 #[tokio::test(start_paused = true)]

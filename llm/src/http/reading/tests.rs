@@ -108,7 +108,7 @@ proptest! {
 fn short_stream_is_interrupted_and_non_stream_is_malformed() {
     let limits = HttpLimits::default();
     for (name, wire) in wires() {
-        let kind = |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.name();
+        let kind = |text: &str| read(name, &*wire, &[text.as_bytes()], &limits).0.unwrap_err().kind.to_string();
         assert_eq!(kind(""), "malformed_response", "{name}");
         assert_eq!(kind(" \n"), "malformed_response", "{name}");
         assert_eq!(kind("<html>sign in</html>"), "malformed_response", "{name}");

@@ -131,7 +131,7 @@ fn waits_are_milliseconds_seconds_or_dates() {
 
 #[test]
 fn errors_in_the_middle_of_a_stream_have_no_status_but_their_own() {
-    let kind = |text: &str| from_value("p", None, &serde_json::from_str(text).unwrap()).kind.name();
+    let kind = |text: &str| from_value("p", None, &serde_json::from_str(text).unwrap()).kind.to_string();
     assert_eq!(kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#), "overloaded");
     assert_eq!(kind(r#"{"error":{"message":"The server had an error","type":"server_error"}}"#), "server");
     assert_eq!(kind(r#"{"error":{"code":503,"status":"UNAVAILABLE","message":"x"}}"#), "overloaded");
